@@ -1,0 +1,1 @@
+"""Stratalog: a versioned, fully ordered store for documents that people and programs change together."""

@@ -1,0 +1,275 @@
+"""The ports in memory: strict, simple, and the reference for what every other backend must do."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+
+from stratalog.clock import Clock, new_id
+from stratalog.errors import Closed, ConditionFailed, NotFound
+from stratalog.ports.blobs import BlobStat, check_put, verified
+from stratalog.ports.index import Delete, Item, Put, Write, check_commit, holds
+from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+
+__all__ = ["MemoryBlobs", "MemoryIndex", "MemoryQueue"]
+
+PAGE_ITEMS = 100
+
+
+class MemoryIndex:
+    """An index in a dictionary of partitions, each with its sorts in order."""
+
+    joint_commits = True
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._partitions: dict[str, _Partition] = {}
+        self._closed = False
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        self._check_open()
+        found = self._partitions.get(partition)
+        return found.items.get(sort) if found else None
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        left = PAGE_ITEMS if limit is None else limit
+        while left > 0:
+            page = self._page(partition, after, before, reverse, min(left, PAGE_ITEMS))
+            yield from page
+            if len(page) < min(left, PAGE_ITEMS):
+                return
+            if reverse:
+                before = page[-1].sort
+            else:
+                after = page[-1].sort
+            left -= len(page) if limit is not None else 0
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self._check_open()
+        check_commit(writes)
+        with self._lock:
+            failed = {place: item for place, write in enumerate(writes) if not self._holds(write, item := self._at(write))}
+            if failed:
+                raise ConditionFailed(failed)
+            for write in writes:
+                self._do(write)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _page(self, partition: str, after: str | None, before: str | None, reverse: bool, limit: int) -> list[Item]:
+        self._check_open()
+        with self._lock:
+            found = self._partitions.get(partition)
+            return found.page(after, before, reverse, limit) if found else []
+
+    def _at(self, write: Write) -> Item | None:
+        partition, sort = (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+        found = self._partitions.get(partition)
+        return found.items.get(sort) if found else None
+
+    @staticmethod
+    def _holds(write: Write, item: Item | None) -> bool:
+        return holds(write.condition, item)
+
+    def _do(self, write: Write) -> None:
+        if isinstance(write, Put):
+            self._partitions.setdefault(write.item.partition, _Partition()).put(write.item)
+        elif isinstance(write, Delete) and (found := self._partitions.get(write.partition)):
+            found.delete(write.sort)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the index is closed")
+
+
+class _Partition:
+    """Items of one partition, and their sorts in order."""
+
+    __slots__ = ("items", "sorts")
+
+    def __init__(self) -> None:
+        self.items: dict[str, Item] = {}
+        self.sorts: list[str] = []
+
+    def put(self, item: Item) -> None:
+        if item.sort not in self.items:
+            insort(self.sorts, item.sort)
+        self.items[item.sort] = item
+
+    def delete(self, sort: str) -> None:
+        if self.items.pop(sort, None) is not None:
+            del self.sorts[bisect_left(self.sorts, sort)]
+
+    def page(self, after: str | None, before: str | None, reverse: bool, limit: int) -> list[Item]:
+        start = 0 if after is None else bisect_right(self.sorts, after)
+        stop = len(self.sorts) if before is None else bisect_left(self.sorts, before)
+        wanted = range(stop - 1, max(start, stop - limit) - 1, -1) if reverse else range(start, min(stop, start + limit))
+        return [self.items[self.sorts[place]] for place in wanted]
+
+
+class MemoryBlobs:
+    """Blobs in a dictionary; their age is the clock's."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._bodies: dict[str, bytes] = {}
+        self._stats: dict[str, BlobStat] = {}
+        self._generation = 0
+        self._closed = False
+
+    def put(self, key: str, body: bytes) -> None:
+        self._check_open()
+        check_put(key, body)
+        with self._lock:
+            self._generation += 1
+            self._bodies.setdefault(key, body)
+            self._stats[key] = BlobStat(key, len(body), self._clock.wall_ms(), str(self._generation))
+
+    def get(self, key: str) -> bytes:
+        self._check_open()
+        body = self._bodies.get(key)
+        if body is None:
+            raise NotFound("no such blob", key=key)
+        return verified(key, body)
+
+    def stat(self, key: str) -> BlobStat | None:
+        self._check_open()
+        return self._stats.get(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        self._check_open()
+        for key in sorted(self._stats):
+            if key.startswith(prefix) and key > after and (stat := self._stats.get(key)):
+                yield stat
+
+    def delete(self, key: str, stamp: str) -> bool:
+        self._check_open()
+        with self._lock:
+            stat = self._stats.get(key)
+            if stat is not None and stat.stamp != stamp:
+                return False
+            self._stats.pop(key, None)
+            self._bodies.pop(key, None)
+            return True
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the blobs are closed")
+
+
+class MemoryQueue:
+    """A queue in a dictionary of groups."""
+
+    def __init__(self, clock: Clock, receives_max: int = 10) -> None:
+        self._clock = clock
+        self._receives_max = receives_max
+        self._lock = threading.Lock()
+        self._groups: dict[str, list[_Held]] = {}
+        self._dead: list[DeadLetter] = []
+        self._sent = 0
+        self._closed = False
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        self._check_open()
+        check_send(group, bodies)
+        with self._lock:
+            for body in bodies:
+                self._sent += 1
+                self._groups.setdefault(group, []).append(_Held(f"{self._sent:016d}", group, body))
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        self._check_open()
+        check_receive(limit, visibility_seconds)
+        with self._lock:
+            now = self._clock.boot_ms()
+            given: list[Message] = []
+            for group in sorted(self._groups, key=lambda name: self._groups[name][0].id):
+                given += self._give(group, limit - len(given), now, int(visibility_seconds * 1000))
+            return given
+
+    def acknowledge(self, message: Message) -> bool:
+        self._check_open()
+        with self._lock:
+            held = self._find(message)
+            if held is None:
+                return False
+            self._remove(held)
+            return True
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        self._check_open()
+        with self._lock:
+            held = self._find(message)
+            if held is None:
+                return False
+            held.hidden_until_ms = self._clock.boot_ms() + int(after_seconds * 1000)
+            return True
+
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+        self._check_open()
+        yield from [letter for letter in self._dead if letter.id > after]
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _give(self, group: str, limit: int, now: int, hold_ms: int) -> list[Message]:
+        waiting = self._groups[group]
+        if limit < 1 or any(held.hidden_until_ms > now for held in waiting):
+            return []
+        given = []
+        for held in list(waiting[:limit]):
+            if held.receives == self._receives_max:
+                self._dead.append(DeadLetter(held.id, group, held.body, held.receives, self._clock.wall_ms()))
+                self._remove(held)
+                continue
+            held.receives += 1
+            held.hidden_until_ms = now + hold_ms
+            held.receipt = new_id(self._clock)
+            given.append(Message(held.id, group, held.body, held.receives, held.receipt))
+        return given
+
+    def _find(self, message: Message) -> _Held | None:
+        now = self._clock.boot_ms()
+        for held in self._groups.get(message.group, []):
+            if held.id == message.id:
+                return held if held.receipt == message.receipt and held.hidden_until_ms > now else None
+        return None
+
+    def _remove(self, held: _Held) -> None:
+        waiting = self._groups[held.group]
+        waiting.remove(held)
+        if not waiting:
+            del self._groups[held.group]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the queue is closed")
+
+
+class _Held:
+    """A message in the queue and its present giving-out."""
+
+    __slots__ = ("body", "group", "hidden_until_ms", "id", "receipt", "receives")
+
+    def __init__(self, id: str, group: str, body: bytes) -> None:
+        self.id = id
+        self.group = group
+        self.body = body
+        self.receives = 0
+        self.receipt = ""
+        self.hidden_until_ms = 0

@@ -1,0 +1,88 @@
+"""Time, randomness, ids and sleep: the only place they come from, always passed in, so that a simulation owns them."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "Observation", "SystemClock", "backoff_seconds", "new_id"]
+
+
+class Clock(Protocol):
+    """What the core asks of its surroundings."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 in UTC; may jump either way."""
+        ...
+
+    def boot_ms(self) -> int:
+        """Milliseconds since the machine started; never goes back and counts time asleep."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Return after about ``seconds``."""
+        ...
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+    def random_bytes(self, count: int) -> bytes:
+        """``count`` unpredictable bytes, fit for ids."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks and randomness."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def boot_ms(self) -> int:
+        return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def random(self) -> float:
+        return random.random()
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+
+class Observation:
+    """When something was asked for. Made *before* the request is sent, since the answer is no newer than that."""
+
+    __slots__ = ("_boot_ms", "_clock", "_wall_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wall_ms = clock.wall_ms()
+        self._boot_ms = clock.boot_ms()
+
+    def age_seconds(self) -> float:
+        """Time since then, by whichever of the wall and boot clock says more."""
+        wall_ms = self._clock.wall_ms() - self._wall_ms
+        boot_ms = self._clock.boot_ms() - self._boot_ms
+        return max(wall_ms, boot_ms) / 1000
+
+
+def new_id(clock: Clock, characters: int = 16) -> str:
+    """A random id in lower-case base 32: five bits a character."""
+    raw = clock.random_bytes((characters * 5 + 7) // 8)
+    return base64.b32encode(raw).decode().lower()[:characters]
+
+
+def backoff_seconds(clock: Clock, attempt: int, first: float, most: float) -> float:
+    """How long to wait before attempt ``attempt`` (1 is the first retry): capped exponential with full jitter.
+
+    The rule is Marc Brooker's, “Exponential Backoff And Jitter”, AWS Architecture Blog, 2015.
+    """
+    return float(clock.random() * min(most, first * 2 ** min(attempt - 1, 30)))
+
+
+_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

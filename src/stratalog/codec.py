@@ -1,0 +1,132 @@
+"""Bytes and values: one canonical encoding, one compression, one hash.
+
+A *value* is what JSON can say, and bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict
+with str keys. JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 says the same):
+``1.0`` is stored, hashed and read back as ``1``. Text is never normalised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from typing import Any
+
+import msgspec
+import zstandard
+
+from stratalog.errors import Corrupt, Invalid, LimitExceeded
+from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
+
+__all__ = ["Value", "canonical", "compress", "decode", "decompress", "encode", "sha256"]
+
+Value = Any
+"""A value as described above. It is checked where it enters, by :func:`canonical`, not by the type checker."""
+
+COMPRESSION_LEVEL = 3
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+_decoder = msgspec.msgpack.Decoder()
+
+
+def canonical(value: Value, what: str = "value") -> Value:
+    """``value`` itself, or its canonical copy where it holds whole floats, tuples or the like.
+
+    Raises Invalid for what is no value (NaN, a lone surrogate, another type) and LimitExceeded for what is too deep.
+    """
+    return _canonical(value, what, JSON_DEPTH_MAX)
+
+
+def encode(value: Value) -> bytes:
+    """The canonical bytes of a canonical value: MessagePack with sorted keys. Equal values have equal bytes."""
+    return _encoder.encode(value)
+
+
+def decode(data: bytes) -> Value:
+    """The value behind :func:`encode`'s bytes. Raises Corrupt."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.DecodeError as exc:
+        raise Corrupt("bytes do not decode", reason=str(exc)) from exc
+
+
+def sha256(data: bytes) -> bytes:
+    """The 32 bytes that address ``data``."""
+    return hashlib.sha256(data).digest()
+
+
+def compress(data: bytes) -> bytes:
+    """``data`` as one zstd frame that names its content size."""
+    return _zstd().compressor.compress(data)
+
+
+def decompress(data: bytes, bytes_max: int) -> bytes:
+    """The content of one zstd frame. Raises Corrupt for a broken one and for one that says it is over ``bytes_max``."""
+    try:
+        size = zstandard.frame_content_size(data)
+        if not 0 <= size <= bytes_max:
+            raise Corrupt("compressed bytes name a size over the limit", value=size, limit=bytes_max)
+        return _zstd().decompressor.decompress(data)
+    except zstandard.ZstdError as exc:
+        raise Corrupt("compressed bytes do not decompress", reason=str(exc)) from exc
+
+
+class _Zstd(threading.local):
+    """One compressor and decompressor a thread: zstd contexts are dear to make and not safe to share."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_content_size=True)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_local = _Zstd()
+
+
+def _zstd() -> _Zstd:
+    return _local
+
+
+def _canonical(value: Value, what: str, depth: int) -> Value:
+    kind = type(value)
+    if kind is str:
+        return _text(value, what)
+    if kind is int:
+        return _integer(value, what)
+    if value is None or kind is bool or kind is bytes:
+        return value
+    if kind is float:
+        return _number(value, what)
+    if depth == 0:
+        raise LimitExceeded(f"{what} is nested too deeply", limit=JSON_DEPTH_MAX)
+    if kind is list or kind is tuple:
+        return [_canonical(item, what, depth - 1) for item in value]
+    if kind is dict:
+        return {_name(name, what): _canonical(item, what, depth - 1) for name, item in value.items()}
+    raise Invalid(f"{what} has a type that JSON cannot say", value=kind.__name__)
+
+
+def _text(value: str, what: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as exc:
+            raise Invalid(f"{what} holds a lone surrogate", value=value.encode(errors="backslashreplace")) from exc
+    return value
+
+
+def _name(value: object, what: str) -> str:
+    if type(value) is not str:
+        raise Invalid(f"{what} has an object key that is no text", value=repr(value))
+    return _text(value, what)
+
+
+def _integer(value: int, what: str) -> int:
+    if not -INTEGER_MAX <= value <= INTEGER_MAX:
+        raise Invalid(f"{what} holds an integer that JSON readers cannot hold exactly", value=value, limit=INTEGER_MAX)
+    return value
+
+
+def _number(value: float, what: str) -> float | int:
+    if not math.isfinite(value):
+        raise Invalid(f"{what} holds a number that JSON cannot say", value=value)
+    return int(value) if value.is_integer() and abs(value) <= INTEGER_MAX else value

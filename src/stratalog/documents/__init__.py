@@ -1,0 +1,1 @@
+"""Documents: a log whose entries carry mutations and their patch, and the state that follows from it."""

@@ -1,0 +1,154 @@
+"""The errors of Stratalog: few kinds, each named by what the caller does next.
+
+::
+
+    StratalogError
+    ├── Conflict            somebody else was first: read again, then decide
+    │   ├── ConditionFailed     an index condition did not hold; carries the items behind it
+    │   ├── VersionConflict     the log is not at the version the caller expected
+    │   └── ContentionError     the time budget for trying again is used up; nothing was written
+    ├── NotFound            there is no such thing
+    │   └── VersionForgotten    there was, but retention has raised the floor above it
+    ├── Invalid             the input breaks a rule; trying again will not help
+    │   └── Unsupported         written by a newer Stratalog: upgrade this one
+    ├── LimitExceeded       the input is larger than a named limit
+    ├── Unavailable         nothing was written; try again later
+    │   └── StorageFull         nothing was written; there is no room for it
+    ├── OutcomeUnknown      it may or may not have been written: read back before trying again
+    ├── Corrupt             stored bytes are not what was written
+    └── Closed              the store was closed
+
+A message is in lower case and ends in ``key=value`` details, which are also in ``details``. ``code`` is the kind's
+name on the wire; codes are only ever added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+__all__ = [
+    "Closed",
+    "ConditionFailed",
+    "Conflict",
+    "ContentionError",
+    "Corrupt",
+    "Invalid",
+    "LimitExceeded",
+    "NotFound",
+    "OutcomeUnknown",
+    "StorageFull",
+    "StratalogError",
+    "Unavailable",
+    "Unsupported",
+    "VersionConflict",
+    "VersionForgotten",
+]
+
+
+class StratalogError(Exception):
+    """The root of every error this package raises on purpose."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        self.message = message
+        self.details = details
+        super().__init__(" ".join([message, *(f"{name}={_short(value)}" for name, value in details.items())]))
+
+
+class Conflict(StratalogError):
+    """Somebody else was first. Nothing was written."""
+
+    code = "conflict"
+
+
+class ConditionFailed(Conflict):
+    """A condition of an index commit did not hold, so none of its writes took place.
+
+    ``items`` maps the position of each write whose condition failed to the item that stands there, or to None.
+    """
+
+    code = "condition-failed"
+
+    def __init__(self, items: Mapping[int, Any]) -> None:
+        super().__init__("a condition of the commit does not hold", writes=sorted(items))
+        self.items = items
+
+
+class VersionConflict(Conflict):
+    """The log is not at the version the caller expected. Certain: it was read from a fresh head."""
+
+    code = "version-conflict"
+
+
+class ContentionError(Conflict):
+    """Others kept being first until the time budget was used up. Nothing was written."""
+
+    code = "contention"
+
+
+class NotFound(StratalogError):
+    """There is no such thing. Certain: it was read from a fresh head."""
+
+    code = "not-found"
+
+
+class VersionForgotten(NotFound):
+    """The version existed, but retention has raised the floor above it."""
+
+    code = "version-forgotten"
+
+
+class Invalid(StratalogError):
+    """The input breaks a rule, named in the message. Nothing was written."""
+
+    code = "invalid"
+
+
+class Unsupported(Invalid):
+    """The stored format is newer than this program knows. Nothing was read or written."""
+
+    code = "unsupported"
+
+
+class LimitExceeded(StratalogError):
+    """The input is larger than a named limit; ``limit`` and ``value`` are in the details. Nothing was written."""
+
+    code = "limit-exceeded"
+
+
+class Unavailable(StratalogError):
+    """The backend could not take the request. Nothing was written; try again later."""
+
+    code = "unavailable"
+
+
+class StorageFull(Unavailable):
+    """There is no room left on the device. Nothing was written."""
+
+    code = "storage-full"
+
+
+class OutcomeUnknown(StratalogError):
+    """The answer to a write was lost. It may have been written: read back by write id before trying again."""
+
+    code = "outcome-unknown"
+
+
+class Corrupt(StratalogError):
+    """Stored bytes are not what was written: a hash differs, an entry is missing, a file is cut short."""
+
+    code = "corrupt"
+
+
+class Closed(StratalogError):
+    """The store was closed before the call."""
+
+    code = "closed"
+
+
+def _short(value: object) -> str:
+    """``value`` on one line, at most about 80 characters long."""
+    text = repr(value) if isinstance(value, str | bytes) else str(value)
+    return text if len(text) <= 80 else f"{text[:60]}…({len(text)} characters)"

@@ -1,0 +1,55 @@
+"""Every bound, with its unit in its name. Each is enforced where the input enters, with a typed error that says it."""
+
+from __future__ import annotations
+
+# Numbers. JSON readers in JavaScript hold integers exactly up to 2^53 - 1; versions stay below it as well.
+INTEGER_MAX = 2**53 - 1
+VERSION_MAX = INTEGER_MAX
+VERSION_DIGITS = 16
+
+# Names. An id is one component of a blob key and of a file path, which Linux bounds at 255 bytes.
+ID_ESCAPED_BYTES_MAX = 200
+KEY_BYTES_MAX = 512
+EVENT_TYPE_BYTES_MAX = 64
+AUTHOR_BYTES_MAX = 128
+WRITE_ID_BYTES_MAX = 64
+CLIENT_ID_BYTES_MAX = 128
+MUTATOR_NAME_BYTES_MAX = 128
+
+# Values.
+JSON_DEPTH_MAX = 64
+VALUE_BYTES_MAX = 64 * 1024 * 1024
+VALUE_INLINE_BYTES_MAX = 1024
+DOCUMENT_FIELDS_BYTES_MAX = 4096
+METADATA_BYTES_MAX = 1024
+
+# Index: DynamoDB's own bounds, kept on every backend so that a program that runs on one runs on all.
+ITEM_BYTES_MAX = 400 * 1024
+COMMIT_WRITES_MAX = 100
+COMMIT_BYTES_MAX = 4 * 1024 * 1024
+PARTITION_BYTES_MAX = 2048
+SORT_BYTES_MAX = 1024
+
+# Blobs. A body above the part size is stored as parts and a manifest.
+BLOB_KEY_BYTES_MAX = 1024
+BLOB_BYTES_MAX = 16 * 1024 * 1024
+BODY_PART_BYTES = 8 * 1024 * 1024
+BODY_INLINE_BYTES_MAX = 8 * 1024
+
+# Queue: Amazon SQS FIFO's own bounds.
+MESSAGE_BYTES_MAX = 1024 * 1024
+RECEIVE_MESSAGES_MAX = 10
+VISIBILITY_SECONDS_MAX = 12 * 3600
+
+# Log.
+ENTRY_EVENTS_MAX = 10_000
+ENTRY_BYTES_MAX = 64 * 1024 * 1024
+PAGE_ENTRIES_MAX = 1000
+
+# Sync.
+MUTATIONS_PER_BATCH_MAX = 1000
+
+# What a writer saw may be relied on for this long, from sending the request that learnt it to the answer of the commit
+# that relies on it. Nothing is freed sooner than this plus the grace after it was marked for freeing.
+OBSERVATION_SECONDS_MAX = 300
+GRACE_SECONDS = 300

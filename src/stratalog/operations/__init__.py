@@ -1,0 +1,1 @@
+"""Work on whole stores: archive, retention, verification, collection of blobs."""

@@ -1,0 +1,192 @@
+"""Index: an ordered table of small items with conditional, atomic commits. The only fence Stratalog has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, ITEM_BYTES_MAX, PARTITION_BYTES_MAX, SORT_BYTES_MAX
+
+__all__ = [
+    "Absent",
+    "Attribute",
+    "Check",
+    "Condition",
+    "Delete",
+    "Equals",
+    "Index",
+    "Item",
+    "LessThan",
+    "Put",
+    "Write",
+    "check_commit",
+    "holds",
+    "item_bytes",
+]
+
+Attribute = str | int | bytes
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """One item: (partition, sort) is its key. Attribute names are short, since every item stores them."""
+
+    partition: str
+    sort: str
+    attributes: Mapping[str, Attribute]
+
+
+class Absent(msgspec.Struct, frozen=True):
+    """Holds when no item stands at the key."""
+
+
+class Equals(msgspec.Struct, frozen=True):
+    """Holds when an item stands at the key and has this attribute with this value."""
+
+    name: str
+    value: Attribute
+
+
+class LessThan(msgspec.Struct, frozen=True):
+    """Holds when an item stands at the key and its attribute is of the same type and smaller."""
+
+    name: str
+    value: Attribute
+
+
+Condition = Absent | Equals | LessThan
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Store ``item`` in place of whatever stands at its key."""
+
+    item: Item
+    condition: Condition | None = None
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """Remove the item at the key; removing none is fine."""
+
+    partition: str
+    sort: str
+    condition: Condition | None = None
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Write nothing, but let the commit stand only if the condition holds."""
+
+    partition: str
+    sort: str
+    condition: Condition
+
+
+Write = Put | Delete | Check
+
+
+class Index(Protocol):
+    """The contract. Safe to call from many threads; several processes may share one place.
+
+    *Order*: commits are serializable and take effect one after another in real time. *Atomicity*: all writes of a
+    commit or none. *Bounds*: `ITEM_BYTES_MAX`, `COMMIT_WRITES_MAX`, `COMMIT_BYTES_MAX`; two writes of one commit may
+    not name the same key.
+    """
+
+    joint_commits: bool
+    """Whether several puts in one commit cost no more than as many commits of one. True where a commit is a local
+    transaction; False where it is a transaction of a hosted service at twice the price."""
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        """The item at the key, or None. A read that is not consistent may answer from a moment ago.
+
+        Raises Unavailable, Closed, Corrupt.
+        """
+        ...
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        """Items of one partition with ``after`` < sort < ``before``, in order of sort (or reversed), lazily by pages.
+
+        Pages are not read at one moment: a commit between two pages may be seen half. A caller who minds bounds the
+        query by what it knows is complete. An empty page is not the end; the end of the iterator is.
+
+        Raises Unavailable, Closed, Corrupt — while iterating, too.
+        """
+        ...
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Do all writes or none. Once it returns, they are durable and every consistent read sees them.
+
+        Raises, with the state after it:
+        ConditionFailed — nothing written; carries the item behind each failed condition, read in the same moment.
+        Unavailable — nothing written. OutcomeUnknown — all or nothing was written, and which is not known.
+        LimitExceeded, Invalid, Closed — nothing written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections. Calls after it raise Closed; closing twice is fine."""
+        ...
+
+
+def holds(condition: Condition | None, item: Item | None) -> bool:
+    """Whether ``condition`` holds for what stands at the key: the one meaning of conditions, for backends in Python."""
+    if condition is None:
+        return True
+    if isinstance(condition, Absent):
+        return item is None
+    if item is None:
+        return False
+    value = item.attributes.get(condition.name)
+    if type(value) is not type(condition.value):
+        return False
+    return value == condition.value if isinstance(condition, Equals) else value < condition.value  # type: ignore[operator]
+
+
+def item_bytes(item: Item) -> int:
+    """The item's size as DynamoDB counts it: names and texts in UTF-8, numbers at two digits a byte and one more."""
+    size = len(item.partition.encode()) + len(item.sort.encode()) + 2
+    for name, value in item.attributes.items():
+        size += len(name) + (len(str(abs(value))) // 2 + 2 if isinstance(value, int) else _length(value))
+    return size
+
+
+def check_commit(writes: Sequence[Write]) -> None:
+    """Raise LimitExceeded or Invalid for a commit over the port's bounds; every backend calls it first."""
+    if not 1 <= len(writes) <= COMMIT_WRITES_MAX:
+        raise LimitExceeded("a commit has too few or too many writes", value=len(writes), limit=COMMIT_WRITES_MAX)
+    total = 0
+    for write in writes:
+        if isinstance(write, Put):
+            total += _checked_bytes(write.item)
+    if total > COMMIT_BYTES_MAX:
+        raise LimitExceeded("a commit is too large", value=total, limit=COMMIT_BYTES_MAX)
+    if len(writes) > 1 and len({_key(write) for write in writes}) < len(writes):
+        raise Invalid("two writes of one commit name the same key")
+
+
+def _checked_bytes(item: Item) -> int:
+    for what, text, limit in (("partition", item.partition, PARTITION_BYTES_MAX), ("sort", item.sort, SORT_BYTES_MAX)):
+        if not text or len(text) * 4 > limit and len(text.encode()) > limit:
+            raise LimitExceeded(f"an item's {what} is empty or too long", value=len(text), limit=limit)
+    size = item_bytes(item)
+    if size > ITEM_BYTES_MAX:
+        raise LimitExceeded("an item is too large", value=size, limit=ITEM_BYTES_MAX, partition=item.partition)
+    return size
+
+
+def _key(write: Write) -> tuple[str, str]:
+    return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+
+
+def _length(value: str | bytes) -> int:
+    return len(value) if isinstance(value, bytes) or value.isascii() else len(value.encode())

@@ -1,0 +1,1 @@
+"""What server and clients must agree on, pure: mutations, patches, mutators and their draft, rebase. No I/O."""
