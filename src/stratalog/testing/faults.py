@@ -1,0 +1,344 @@
+"""Faults: ports that fail in every way their contract allows, each call a step of the scheduler.
+
+A `Line` is the wire between one process and its backends. What can happen to a call on it:
+
+    =============  =================================  ==========================================
+    fault          what the backend does              what the caller gets
+    =============  =================================  ==========================================
+    unavailable    nothing                            Unavailable
+    lost request   nothing                            OutcomeUnknown (a write)
+    lost answer    the effect, now                    OutcomeUnknown (a write)
+    late           the effect, some time later        OutcomeUnknown (a write)
+    crash before   nothing                            the process ends
+    crash after    the effect, now                    the process ends
+    crash late     the effect, some time later        the process ends (a write)
+    freeze before  the effect, after a long time      the answer to it
+    freeze after   the effect, now                    the answer to it, after a long time
+    slow           the effect                         the answer; time passes for all
+    torn           some of several messages           OutcomeUnknown (`Queue.send`)
+    =============  =================================  ==========================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+
+from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.index import Index, Item, Write
+from stratalog.ports.queue import DeadLetter, Message, Queue
+from stratalog.testing.scheduler import Scheduler
+
+__all__ = ["FAULTS", "READ_FAULTS", "FaultyBlobs", "FaultyIndex", "FaultyQueue", "Line", "Weather", "draw_weather"]
+
+T = TypeVar("T")
+
+
+class Weather(msgspec.Struct, frozen=True):
+    """How rough the surroundings of one seed are. Rates are per port call; freezes and delays are log-uniform."""
+
+    unavailable: float = 0
+    lost_request: float = 0
+    lost_answer: float = 0
+    late: float = 0
+    crash_before: float = 0
+    crash_after: float = 0
+    crash_late: float = 0
+    freeze_before: float = 0
+    freeze_after: float = 0
+    slow: float = 0
+    torn: float = 0
+    storm_calls: int = 400
+    freeze_ms_max: int = 4 * 3600 * 1000
+    late_ms_max: int = 60_000
+    slow_ms_max: int = 120_000
+    stale_ms_max: int = 2_000
+    skew_ms_max: int = 0
+    jump_ms_max: int = 0
+    page_items_max: int = 100
+
+
+def draw_weather(random: Random) -> Weather:
+    """The weather of a seed: a tenth are calm, the others anything from a breeze to a storm."""
+    if random.random() < 0.1:
+        return Weather(page_items_max=random.choice((2, 10, 100)))
+    force = 0.1 * random.random() ** 2
+    rates = {name: force * random.random() ** 2 for name in FAULT_RATES}
+    surroundings = Weather(
+        storm_calls=random.randrange(100, 600),
+        skew_ms_max=random.choice((0, 1_000, 60_000)),
+        jump_ms_max=random.choice((0, 0, 1_000, 60_000)),
+        page_items_max=random.choice((2, 5, 20, 100)),
+    )
+    return msgspec.structs.replace(surroundings, **rates)
+
+
+FAULT_RATES = (
+    "unavailable",
+    "lost_request",
+    "lost_answer",
+    "late",
+    "crash_before",
+    "crash_after",
+    "crash_late",
+    "freeze_before",
+    "freeze_after",
+    "slow",
+    "torn",
+)
+FAULTS = tuple(name.replace("_", " ") for name in FAULT_RATES)
+READ_FAULTS = ("unavailable", "crash before", "freeze before", "freeze after", "slow")
+WRITE_FAULTS = tuple(fault for fault in FAULTS if fault != "torn")
+
+
+class Line:
+    """The wire between one process and its backends: every port call is a step here, and may meet a fault.
+
+    ``crash`` ends the process: it marks its actors and raises Crash.
+    """
+
+    def __init__(self, scheduler: Scheduler, weather: Weather, crash: Callable[[], None]) -> None:
+        self.scheduler = scheduler
+        self.counts = scheduler.counts
+        self.weather = weather
+        self._draw = scheduler.random.random
+        self._crash = crash
+        self._reads = _table(weather, READ_FAULTS)
+        self._writes = _table(weather, WRITE_FAULTS)
+        self._sends = _table(weather, FAULTS)
+
+    def read(self, label: str, function: Callable[..., T], *arguments: Any) -> T:
+        """Call ``function``, a port call without an effect."""
+        fault = self._arrive(label, self._reads)
+        return function(*arguments) if fault is None else self._befall(fault, label, function, arguments)
+
+    def write(self, label: str, function: Callable[..., T], *arguments: Any) -> T:
+        """Call ``function``, a port call with an effect that is whole or not at all."""
+        fault = self._arrive(label, self._writes)
+        return function(*arguments) if fault is None else self._befall(fault, label, function, arguments)
+
+    def send(
+        self, label: str, function: Callable[[str, Sequence[bytes]], None], group: str, bodies: Sequence[bytes]
+    ) -> None:
+        """Call ``function``, whose effect may be torn."""
+        fault = self._arrive(label, self._sends)
+        if fault is None:
+            function(group, bodies)
+        elif fault == "torn":
+            self._tear(label, function, group, bodies)
+        else:
+            self._befall(fault, label, function, (group, bodies))
+
+    def page_items(self) -> int:
+        """The size of the next page of a query."""
+        return 1 + int(self._draw() * self.weather.page_items_max)
+
+    def _arrive(self, label: str, table: list[tuple[float, str]]) -> str | None:
+        """Take one step, then say which fault this call meets."""
+        scheduler = self.scheduler
+        scheduler.switch()
+        scheduler.calls += 1
+        self.counts.bump(label)
+        fault = self._fault(table) if scheduler.stormy else None
+        if scheduler.tell is not None:
+            name = scheduler.current.name if scheduler.current else "set-up"
+            scheduler.tell(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {name:<16} {label:<18} {fault or ''}")
+        return fault
+
+    def _fault(self, table: list[tuple[float, str]]) -> str | None:
+        if self.scheduler.calls > self.weather.storm_calls:
+            self.scheduler.calm()
+            return None
+        chance = self._draw()
+        if not table or chance >= table[-1][0]:
+            return None
+        fault = next(name for bound, name in table if chance < bound)
+        self.counts.bump(fault)
+        return fault
+
+    def _befall(self, fault: str, label: str, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        if fault == "unavailable":
+            raise Unavailable("simulated", call=label)
+        if fault == "slow":
+            self.scheduler.now_ms += self._delay_ms(self.weather.slow_ms_max)
+            return function(*arguments)
+        if fault == "freeze before":
+            self.scheduler.sleep(self._delay_ms(self.weather.freeze_ms_max))
+            return function(*arguments)
+        if fault == "freeze after":
+            return self._answer_late(function, arguments)
+        if fault in ("lost answer", "crash after"):
+            _effect(function, arguments)
+        elif fault in ("late", "crash late"):
+            self.scheduler.later(self._delay_ms(self.weather.late_ms_max), lambda: _effect(function, arguments))
+        if fault.startswith("crash"):
+            self._crash()
+        raise OutcomeUnknown("simulated", call=label)
+
+    def _answer_late(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        try:
+            return function(*arguments)
+        finally:
+            self.scheduler.sleep(self._delay_ms(self.weather.freeze_ms_max))
+
+    def _tear(
+        self, label: str, function: Callable[[str, Sequence[bytes]], None], group: str, bodies: Sequence[bytes]
+    ) -> None:
+        if count := int(self._draw() * len(bodies)):
+            function(group, bodies[:count])
+        raise OutcomeUnknown("simulated", call=label, sent=count)
+
+    def _delay_ms(self, most: int) -> int:
+        return int(10 * (most / 10) ** self._draw())
+
+
+class FaultyIndex:
+    """An index at the other end of a line. Its queries come in pages of random size, each a call of its own."""
+
+    def __init__(self, line: Line, backend: Index) -> None:
+        self._line = line
+        self._backend = backend
+        self.joint_commits = backend.joint_commits
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        return self._line.read("index.get", lambda: self._backend.get(partition, sort, consistent=consistent))
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        left = limit
+        commits = -1
+        while left is None or left > 0:
+            size = self._line.page_items() if left is None else min(left, self._line.page_items())
+            page = self._line.read("index.query", self._page, partition, after, before, reverse, size, consistent)
+            commits = self._count_torn(commits)
+            yield from page
+            if len(page) < size:
+                return
+            if reverse:
+                before = page[-1].sort
+            else:
+                after = page[-1].sort
+            left = None if left is None else left - size
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        try:
+            self._line.write("index.commit", self._backend.commit, tuple(writes))
+        except ConditionFailed:
+            self._line.counts.bump("conflicts")
+            raise
+
+    def close(self) -> None:
+        """Nothing: the backend outlives its processes."""
+
+    def _count_torn(self, commits: int) -> int:
+        """How many commits there were; counts a query that met one between two of its pages (-1 before the first)."""
+        now = self._line.counts.get("index.commit")
+        if -1 < commits < now:
+            self._line.counts.bump("commits amid a query")
+        return now
+
+    def _page(
+        self, partition: str, after: str | None, before: str | None, reverse: bool, limit: int, consistent: bool
+    ) -> list[Item]:
+        return list(
+            self._backend.query(
+                partition, after=after, before=before, reverse=reverse, limit=limit, consistent=consistent
+            )
+        )
+
+
+class FaultyBlobs:
+    """Blobs at the other end of a line."""
+
+    def __init__(self, line: Line, backend: Blobs) -> None:
+        self._line = line
+        self._backend = backend
+
+    def put(self, key: str, body: bytes) -> None:
+        self._line.write("blobs.put", self._backend.put, key, body)
+
+    def get(self, key: str) -> bytes:
+        return self._line.read("blobs.get", self._backend.get, key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        return self._line.read("blobs.stat", self._backend.stat, key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        while True:
+            size = self._line.page_items()
+            page = self._line.read("blobs.list", self._page, prefix, after, size)
+            yield from page
+            if len(page) < size:
+                return
+            after = page[-1].key
+
+    def delete(self, key: str, stamp: str) -> bool:
+        return self._line.write("blobs.delete", self._backend.delete, key, stamp)
+
+    def close(self) -> None:
+        """Nothing: the backend outlives its processes."""
+
+    def _page(self, prefix: str, after: str, limit: int) -> Sequence[BlobStat]:
+        return [stat for stat, _ in zip(self._backend.list(prefix, after=after), range(limit), strict=False)]
+
+
+class FaultyQueue:
+    """A queue at the other end of a line. A receive whose answer is lost leaves its messages hidden for their time."""
+
+    def __init__(self, line: Line, backend: Queue) -> None:
+        self._line = line
+        self._backend = backend
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        self._line.send("queue.send", self._backend.send, group, tuple(bodies))
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        try:
+            return self._line.write(
+                "queue.receive", lambda: self._backend.receive(limit, visibility_seconds=visibility_seconds)
+            )
+        except OutcomeUnknown as exc:
+            raise Unavailable("simulated", call="queue.receive") from exc
+
+    def acknowledge(self, message: Message) -> bool:
+        return self._line.write("queue.acknowledge", self._backend.acknowledge, message)
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        return self._line.write("queue.release", lambda: self._backend.release(message, after_seconds=after_seconds))
+
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+        yield from self._line.read("queue.dead_letters", lambda: list(self._backend.dead_letters(after=after)))
+
+    def close(self) -> None:
+        """Nothing: the backend outlives its processes."""
+
+
+def _table(weather: Weather, faults: Sequence[str]) -> list[tuple[float, str]]:
+    """The faults that can happen, each with the upper bound of its share of [0, 1)."""
+    table = []
+    bound = 0.0
+    for fault in faults:
+        rate = getattr(weather, fault.replace(" ", "_"))
+        if rate:
+            bound += rate
+            table.append((bound, fault))
+    return table
+
+
+def _effect(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """The call as the backend sees it when nobody hears the answer."""
+    with suppress(StratalogError):
+        function(*arguments)

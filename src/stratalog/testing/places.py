@@ -1,0 +1,150 @@
+"""A simulated place: backends in memory, honest inside, and the processes that reach them over faulty lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.ports.index import Item, Write
+from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyQueue, Line, Weather, draw_weather
+from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
+
+__all__ = ["LaggingIndex", "Place", "Process"]
+
+RESTART_MS_MAX = 10_000
+BOOT_MS_MAX = 10**9
+REPLICAS = 2
+
+
+class LaggingIndex:
+    """An index with replicas behind it: a read that is not consistent is answered by one that lags, within a bound.
+
+    A replica only moves forward, but two reads may ask two replicas.
+    """
+
+    def __init__(self, scheduler: Scheduler, stale_ms_max: int, *, joint_commits: bool) -> None:
+        self.joint_commits = joint_commits
+        self._scheduler = scheduler
+        self._stale_ms_max = stale_ms_max
+        self._draw = scheduler.random.random
+        self._present = MemoryIndex()
+        self._journal: list[tuple[int, Sequence[Write]]] = []
+        self._replicas = [_Replica() for _ in range(REPLICAS)]
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        return self._source(consistent).get(partition, sort)
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        return self._source(consistent).query(partition, after=after, before=before, reverse=reverse, limit=limit)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self._present.commit(writes)
+        self._journal.append((self._scheduler.now_ms, writes))
+
+    def close(self) -> None:
+        self._present.close()
+
+    def _source(self, consistent: bool) -> MemoryIndex:
+        if consistent:
+            return self._present
+        replica = self._replicas[int(self._draw() * REPLICAS)]
+        replica.follow(self._journal, self._scheduler.now_ms - self._stale_ms_max, self._draw())
+        if replica.applied < len(self._journal):
+            self._scheduler.counts.bump("stale reads")
+        return replica.index
+
+
+class _Replica:
+    """A copy that has applied the journal up to some place."""
+
+    def __init__(self) -> None:
+        self.index = MemoryIndex()
+        self.applied = 0
+
+    def follow(self, journal: list[tuple[int, Sequence[Write]]], oldest_ms: int, share: float) -> None:
+        """Apply all that is older than ``oldest_ms``, and a ``share`` of the rest."""
+        while self.applied < len(journal) and journal[self.applied][0] < oldest_ms:
+            self._apply(journal)
+        for _ in range(int(share * (len(journal) - self.applied + 1))):
+            self._apply(journal)
+
+    def _apply(self, journal: list[tuple[int, Sequence[Write]]]) -> None:
+        self.index.commit(journal[self.applied][1])
+        self.applied += 1
+
+
+class Place:
+    """Backends that all processes share. ``index``, ``blobs`` and ``queue`` are the honest ends, for set-up and checks.
+
+    ``clock`` is the backends' own: exact, and the same for all.
+    """
+
+    def __init__(self, scheduler: Scheduler, weather: Weather | None = None) -> None:
+        self.scheduler = scheduler
+        self.weather = weather or draw_weather(scheduler.random)
+        self.clock = SimulatedClock(scheduler)
+        joint_commits = scheduler.random.random() < 0.5
+        self.index = LaggingIndex(scheduler, self.weather.stale_ms_max, joint_commits=joint_commits)
+        self.blobs = MemoryBlobs(self.clock)
+        self.queue = MemoryQueue(self.clock)
+
+    def start(
+        self, name: str, main: Callable[[Process], None], *, restart: bool = True, background: bool = False
+    ) -> None:
+        """Run ``main`` in a process of its own; after a crash, again in a new one that remembers nothing."""
+        process = Process(self, name)
+
+        def run() -> None:
+            try:
+                main(process)
+            except Crash:
+                if restart:
+                    self._restart(name, main, background)
+                raise
+
+        process.spawn(name, run, background=background)
+
+    def _restart(self, name: str, main: Callable[[Process], None], background: bool) -> None:
+        self.scheduler.counts.bump("restarts")
+        delay_ms = int(self.scheduler.random.random() * RESTART_MS_MAX)
+        self.scheduler.later(delay_ms, lambda: self.start(name, main, background=background))
+
+
+class Process:
+    """One process: its clock and its ports. It may run several actors, which crash together."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        draw = place.scheduler.random.random
+        weather = place.weather
+        self.name = name
+        self.scheduler = place.scheduler
+        self.clock = SimulatedClock(
+            place.scheduler,
+            boot_ms=int(draw() * BOOT_MS_MAX),
+            skew_ms=int((2 * draw() - 1) * weather.skew_ms_max),
+            jump_ms_max=weather.jump_ms_max,
+        )
+        line = Line(place.scheduler, weather, self.crash)
+        self.index = FaultyIndex(line, place.index)
+        self.blobs = FaultyBlobs(line, place.blobs)
+        self.queue = FaultyQueue(line, place.queue)
+        self._actors: list[Actor] = []
+
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
+        """Another actor of this process: a thread, where the real program would have one."""
+        self._actors.append(self.scheduler.spawn(name, function, background=background))
+
+    def crash(self) -> None:
+        """End all actors of this process, the calling one now. Raises Crash."""
+        for actor in self._actors:
+            actor.crashed = True
+        raise Crash
