@@ -58,7 +58,9 @@ class MemoryIndex:
         self._check_open()
         check_commit(writes)
         with self._lock:
-            failed = {place: item for place, write in enumerate(writes) if not self._holds(write, item := self._at(write))}
+            failed = {
+                place: item for place, write in enumerate(writes) if not self._holds(write, item := self._at(write))
+            }
             if failed:
                 raise ConditionFailed(failed)
             for write in writes:
@@ -74,7 +76,9 @@ class MemoryIndex:
             return found.page(after, before, reverse, limit) if found else []
 
     def _at(self, write: Write) -> Item | None:
-        partition, sort = (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+        partition, sort = (
+            (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+        )
         found = self._partitions.get(partition)
         return found.items.get(sort) if found else None
 
@@ -114,7 +118,9 @@ class _Partition:
     def page(self, after: str | None, before: str | None, reverse: bool, limit: int) -> list[Item]:
         start = 0 if after is None else bisect_right(self.sorts, after)
         stop = len(self.sorts) if before is None else bisect_left(self.sorts, before)
-        wanted = range(stop - 1, max(start, stop - limit) - 1, -1) if reverse else range(start, min(stop, start + limit))
+        wanted = (
+            range(stop - 1, max(start, stop - limit) - 1, -1) if reverse else range(start, min(stop, start + limit))
+        )
         return [self.items[self.sorts[place]] for place in wanted]
 
 

@@ -15,7 +15,7 @@ __all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "verified"]
 
 
 class BlobStat(msgspec.Struct, frozen=True):
-    """What a blob looks like from outside: ``stamp`` names this generation of it, ``modified_ms`` is its age's start."""
+    """What a blob looks like from outside: ``stamp`` names this generation of it, ``modified_ms`` starts its age."""
 
     key: str
     stored_bytes: int

@@ -176,7 +176,7 @@ def check_commit(writes: Sequence[Write]) -> None:
 
 def _checked_bytes(item: Item) -> int:
     for what, text, limit in (("partition", item.partition, PARTITION_BYTES_MAX), ("sort", item.sort, SORT_BYTES_MAX)):
-        if not text or len(text) * 4 > limit and len(text.encode()) > limit:
+        if not text or (len(text) * 4 > limit and len(text.encode()) > limit):
             raise LimitExceeded(f"an item's {what} is empty or too long", value=len(text), limit=limit)
     size = item_bytes(item)
     if size > ITEM_BYTES_MAX:

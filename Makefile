@@ -1,0 +1,45 @@
+# `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-core test check soak bench docs clean ready-demo ready-dev
+
+python := .venv/bin/python
+BENCH_JSON ?= bench.json
+SEEDS ?= 200000
+WORKERS ?= auto
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: demo-core ## show the newest whole: now the same as demo-core
+
+demo-core: ready-demo ## documents, records, history and forks on one machine
+	$(python) examples/demo_core.py
+
+test: ready-dev ## every test, with branch coverage of src/ and its floor
+	$(python) -m pytest -q -n $(WORKERS) --cov --cov-branch --cov-report=term
+
+check: ready-dev ## lint, format, types and import arrows
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+	$(python) -m mypy
+	.venv/bin/lint-imports
+
+soak: ready-dev ## the simulation over many seeds: make soak SEEDS=1000
+	$(python) -m stratalog.testing.simulate --seeds $(SEEDS)
+
+bench: ready-dev ## benchmarks, figures to bench.json
+	$(python) -m bench --json $(BENCH_JSON)
+
+docs: ready-dev ## check that every link and every file named in the documentation leads somewhere
+	$(python) -m pytest -q tests/test_docs.py tests/test_readme.py
+
+clean: ## remove everything that the other targets made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
+	rm -rf build dist src/*.egg-info $(BENCH_JSON)
+	find src tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+ready-demo:
+	@scripts/bootstrap demo
+
+ready-dev:
+	@scripts/bootstrap dev

@@ -1,0 +1,91 @@
+"""The import arrows of DESIGN §3: import-linter's contracts, and what import-linter cannot say."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "stratalog"
+GROUND = {"clock", "codec", "errors", "keys", "limits"}
+GROUND_LIBRARIES = {"msgspec", "zstandard"}
+
+# What a package may import of this one, besides the ground floor and itself. "" is the front door, `import stratalog`.
+# Said here and not in import-linter, which refuses to name packages that do not exist yet.
+MAY_IMPORT = {
+    "apps": {""},
+    "client": {"ports", "protocol"},
+    "ports": set[str](),
+}
+# Who may import a package, besides itself.
+MAY_BE_IMPORTED_BY = {"backends": {"assembly", "testing"}, "testing": set[str]()}
+
+
+def test_the_contracts_of_import_linter_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert broken == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", sorted(GROUND))
+def test_the_ground_floor_imports_only_itself_and_two_libraries(module: str) -> None:
+    allowed = sys.stdlib_module_names | GROUND_LIBRARIES | {f"stratalog.{name}" for name in GROUND}
+    assert {name for name in imports(SOURCE / f"{module}.py") if name.split(".")[0] not in allowed} <= allowed
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_a_package_imports_only_what_its_arrow_allows(package: str) -> None:
+    allowed = MAY_IMPORT[package] | GROUND | {package}
+    reached = {target for source, target in arrows() if source == package}
+    assert reached <= allowed
+
+
+@pytest.mark.parametrize("package", sorted(MAY_BE_IMPORTED_BY))
+def test_a_package_is_imported_only_by_those_it_is_for(package: str) -> None:
+    importers = {source for source, target in arrows() if target == package}
+    assert importers <= MAY_BE_IMPORTED_BY[package] | {package}
+
+
+def test_nothing_below_the_command_line_imports_the_front_door() -> None:
+    importers = {source for source, target in arrows() if target == ""}
+    assert importers <= {"__main__", "apps", "cli", "testing"}
+
+
+def arrows() -> Iterator[tuple[str, str]]:
+    """(importing package, imported package) of every import inside the package; "" is the front door."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        source = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if source == "__init__":
+            continue
+        for name in imports(path):
+            first, _, rest = name.partition(".")
+            if first == "stratalog":
+                yield source, rest.split(".")[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The full names of the modules a file imports, wherever in the file it does so."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node, path)
+            if base == "stratalog":
+                yield from (f"{base}.{alias.name}" if _is_module(alias.name) else base for alias in node.names)
+            else:
+                yield base
+
+
+def _base(node: ast.ImportFrom, path: Path) -> str:
+    if not node.level:
+        return node.module or ""
+    package = ["stratalog", *path.relative_to(SOURCE).parts[:-1]]
+    return ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+
+
+def _is_module(name: str) -> bool:
+    return (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file()

@@ -1,0 +1,150 @@
+"""The code's own style, checked by the code: sizes, docstrings, public names, and where time comes from."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "stratalog"
+FILES = sorted(SOURCE.rglob("*.py"))
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 400
+FOLDER_DEPTH_MAX = 2
+
+# File name → why it may be longer than FILE_LINES_MAX.
+LONG_FILES: dict[str, str] = {}
+
+# Only clock.py asks the machine; the rest is handed a Clock, so that a simulation owns time and chance. `random.Random`
+# with a seed is the simulation's own source of chance.
+CLOCK_FILE = "clock.py"
+BANNED_NAMES = re.compile(
+    r"""^(
+        time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|sleep|clock_gettime|clock_gettime_ns)
+        | datetime\.(datetime\.|date\.)?(now|utcnow|today)
+        | random\..* | secrets\..* | uuid\.uuid[1-8] | os\.(urandom|getrandom)
+    )$""",
+    re.VERBOSE,
+)
+SEEDED_CHANCE = "random.Random"
+UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+
+
+@each_file
+def test_a_file_is_one_noun_long(path: Path) -> None:
+    lines = path.read_text().count("\n")
+    assert lines <= FILE_LINES_MAX or str(path.relative_to(SOURCE)) in LONG_FILES, f"{lines} lines: is it two nouns?"
+
+
+@each_file
+def test_a_function_does_one_thing(path: Path) -> None:
+    sizes = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions(path)}
+    assert {name: size for name, size in sizes.items() if size > FUNCTION_LINES_MAX} == {}
+
+
+@each_file
+def test_what_is_public_has_a_docstring(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    public = [node for node in tree.body if isinstance(node, NAMED) and not node.name.startswith("_")]
+    missing = [node.name for node in public if not ast.get_docstring(node)]
+    assert ast.get_docstring(tree), "the module has none"
+    assert missing == []
+
+
+@each_file
+def test_every_public_name_is_there_once(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and "__all__" in {ast.unparse(target) for target in node.targets}:
+            names = ast.literal_eval(node.value)
+            assert len(names) == len(set(names))
+            assert set(names) <= set(top_level_names(tree))
+
+
+@each_file
+def test_time_and_chance_come_from_the_clock(path: Path) -> None:
+    if path.relative_to(SOURCE) == Path(CLOCK_FILE):
+        return
+    used = {name for name in machine_calls(path) if BANNED_NAMES.match(name)}
+    if "testing" in path.parts:
+        used.discard(SEEDED_CHANCE)
+    assert used == set()
+
+
+@each_file
+def test_nothing_is_left_unfinished(path: Path) -> None:
+    assert UNFINISHED.findall(path.read_text()) == []
+
+
+def test_folders_are_at_most_two_deep() -> None:
+    folders = {path.parent.relative_to(SOURCE) for path in FILES}
+    assert {str(folder) for folder in folders if len(folder.parts) > FOLDER_DEPTH_MAX} == set()
+
+
+def test_every_explained_exception_is_still_needed() -> None:
+    needed = {name for name in LONG_FILES if (SOURCE / name).read_text().count("\n") > FILE_LINES_MAX}
+    assert needed == set(LONG_FILES)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import time\ntime.sleep(1)",
+        "from time import sleep as rest\nrest(1)",
+        "import datetime as d\nd.datetime.now()",
+        "from datetime import datetime\ndatetime.now()",
+        "import uuid\nuuid.uuid4()",
+        "from os import urandom\nurandom(4)",
+        "import random\nrandom.choice([1])",
+    ],
+)
+def test_the_clock_check_sees_through_aliases(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text(line)
+    assert any(BANNED_NAMES.match(name) for name in machine_calls(path))
+
+
+def top_level_names(tree: ast.Module) -> Iterator[str]:
+    """What a module defines or imports at its top level. The order of `__all__` is ruff's business (RUF022)."""
+    for node in tree.body:
+        if isinstance(node, NAMED):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            yield from (ast.unparse(target) for target in getattr(node, "targets", [getattr(node, "target", node)]))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def machine_calls(path: Path) -> Iterator[str]:
+    """The full dotted name behind every name and attribute of a file that leads to an imported module."""
+    tree = ast.parse(path.read_text())
+    known = dict(imported_names(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            first, _, rest = ast.unparse(node).partition(".")
+            if first in known:
+                yield f"{known[first]}.{rest}" if rest else known[first]
+
+
+def imported_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """(name in the file, full name behind it) of every import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.asname or alias.name, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
