@@ -12,11 +12,32 @@ from urllib.parse import quote, unquote
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import ID_ESCAPED_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
 
-__all__ = ["escape", "number", "parse_number", "unescape"]
+__all__ = [
+    "HOME_SORT",
+    "NAME_SORT",
+    "ORGANISATIONS_PARTITION",
+    "checkpoints_partition",
+    "deleted_partition",
+    "directory_partition",
+    "entries_partition",
+    "escape",
+    "family_partition",
+    "forks_partition",
+    "log_home_partition",
+    "log_prefix",
+    "name_partition",
+    "number",
+    "parse_number",
+    "record_owner",
+    "record_partition",
+    "segments_partition",
+    "snapshots_partition",
+    "unescape",
+]
 
 
 def escape(name: str, what: str = "id") -> str:
-    """``name`` as one component of a key. Raises Invalid for an empty or unsayable one, LimitExceeded for a long one."""
+    """``name`` as one component of a key. Raises Invalid for an empty or unsayable one, LimitExceeded for a long."""
     if not isinstance(name, str) or not name:
         raise Invalid(f"{what} must be a text of at least one character", value=name)
     try:
@@ -45,3 +66,73 @@ def number(value: int) -> str:
 def parse_number(text: str) -> int:
     """The number behind :func:`number`'s answer."""
     return int(text)
+
+
+def name_partition(organisation: str, log: str) -> str:
+    """Where a log's name record stands, under the sort `NAME_SORT`."""
+    return f"{escape(organisation, 'organisation')}/{escape(log)}"
+
+
+def log_prefix(organisation: str, log: str, incarnation: str) -> str:
+    """What every partition of one incarnation of a log starts with, and the owner of the blobs of its family."""
+    return f"{name_partition(organisation, log)}@{incarnation}"
+
+
+def segments_partition(prefix: str) -> str:
+    """The list of segments of a log, each under the number of its first version."""
+    return f"{prefix}/segments"
+
+
+def entries_partition(prefix: str, segment: int) -> str:
+    """The entries of one segment, each under its version."""
+    return f"{prefix}/{segment}"
+
+
+def snapshots_partition(prefix: str) -> str:
+    """The snapshots of a log, each under its version."""
+    return f"{prefix}/snapshots"
+
+
+def forks_partition(prefix: str) -> str:
+    """The forks that pin versions of a log, each under its own prefix."""
+    return f"{prefix}/forks"
+
+
+def family_partition(owner: str) -> str:
+    """The logs that share an owner of blobs, each under its own prefix."""
+    return f"{owner}/family"
+
+
+def checkpoints_partition(prefix: str) -> str:
+    """The checkpoints of the projections that follow a log, each under its name."""
+    return f"{prefix}/checkpoints"
+
+
+def record_partition(organisation: str, record: str) -> str:
+    """The versions of one record, each under its number. ``!`` is always escaped in an id, so no log is called so."""
+    return f"{escape(organisation, 'organisation')}/!record/{escape(record)}"
+
+
+def record_owner(organisation: str, record: str) -> str:
+    """The owner of a record's blobs."""
+    return f"{escape(organisation, 'organisation')}/records/{escape(record)}"
+
+
+def directory_partition(organisation: str, kind: str, shard: int) -> str:
+    """One shard of an organisation's list of logs or records, each under its id."""
+    return f"{escape(organisation, 'organisation')}/!{kind}/{shard:02d}"
+
+
+def log_home_partition(log: str) -> str:
+    """Where the organisation of a log is found by the log's id alone, which is unique in the store."""
+    return f"!home/{escape(log)}"
+
+
+def deleted_partition(organisation: str) -> str:
+    """Incarnations of logs that were deleted and wait to be swept, each under its prefix."""
+    return f"{escape(organisation, 'organisation')}/!deleted"
+
+
+NAME_SORT = "name"
+HOME_SORT = "home"
+ORGANISATIONS_PARTITION = "!organisations"

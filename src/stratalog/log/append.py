@@ -1,0 +1,388 @@
+"""Appending: entry n + 1 is written by one conditional put that succeeds only when no entry n + 1 exists.
+
+:func:`plan_append` decides what to write, purely; :class:`Appender` does it, learns from every answer and tries again.
+Callers of one process queue in a lane, so that those who wait share the next commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from stratalog.clock import Observation, backoff_seconds, new_id
+from stratalog.codec import encode
+from stratalog.errors import (
+    ConditionFailed,
+    ContentionError,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+    VersionForgotten,
+)
+from stratalog.keys import entries_partition, number
+from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log.bodies import write_body
+from stratalog.log.entries import (
+    SEAL,
+    Entry,
+    Event,
+        check_author,
+    check_write_id,
+    encode_events,
+    inline_body,
+)
+from stratalog.log.head import Head, follow_head
+from stratalog.log.names import NameRecord, name_put, require_name
+from stratalog.log.place import Place
+from stratalog.log.segments import Segment, segment_put
+from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
+
+__all__ = ["Appender", "Pending", "Plan", "plan_append"]
+
+WRITE_ID_CHARACTERS = 16
+ROLL_OVER_WRITES = 3
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - ROLL_OVER_WRITES
+JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
+
+_ABSENT = Absent()
+
+
+class Pending:
+    """An entry on its way: what is to be written, and in the end its answer."""
+
+    __slots__ = ("attributes", "body", "doubts", "entry", "error", "events", "expected", "ref_seen")
+
+    def __init__(self, events: Sequence[Event], body: bytes, attributes: dict[str, Attribute], expected: int | None) -> None:
+        self.events = tuple(events)
+        self.body = body
+        self.attributes = attributes
+        self.expected = expected
+        self.ref_seen: Observation | None = None
+        self.doubts: list[tuple[str, int]] = []
+        self.entry: Entry | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def write_id(self) -> str:
+        """The id that proves an entry to be this one."""
+        return str(self.attributes["w"])
+
+    @property
+    def settled(self) -> bool:
+        """Whether its answer is known."""
+        return self.entry is not None or self.error is not None
+
+    def settle(self, version: int, created_ms: int) -> None:
+        """It stands as entry ``version``."""
+        self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
+
+    def answer(self) -> Entry:
+        """The entry as it stands. Raises what kept it from being written."""
+        if self.entry is None:
+            raise self.error or OutcomeUnknown("an append ended without an answer", write_id=self.write_id)
+        return self.entry
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One commit: its writes, the pending entry behind each version, and the head after it."""
+
+    writes: tuple[Write, ...]
+    entries: tuple[tuple[int, Pending], ...]
+    partition: str
+    segment: int
+    created_ms: int
+
+
+def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: int, roll_over: bool) -> Plan:
+    """What to write so that ``batch`` follows ``head``: an item each, and on roll-over the seal and the new segment."""
+    created_ms = max(now_ms, head.created_ms)
+    segment = head.version + 1 if roll_over else head.segment
+    partition = entries_partition(name.prefix, segment)
+    entries = tuple((head.version + place, pending) for place, pending in enumerate(batch, 1))
+    writes: list[Write] = _seal(name, head, created_ms) if roll_over else []
+    for version, pending in entries:
+        item = Item(partition, number(version), {"c": created_ms, **pending.attributes})
+        writes.append(Put(item, _ABSENT))
+    return Plan(tuple(writes), entries, partition, segment, created_ms)
+
+
+def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
+    """The seal where the next entry would have stood, the next segment's record, and the name record that leads there."""
+    version = head.version + 1
+    seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})
+    return [
+        Put(seal, _ABSENT),
+        segment_put(name.prefix, Segment(first=version, created_ms=created_ms), _ABSENT),
+        name_put(msgspec.structs.replace(name, segment=version, revision=name.revision + 1)),
+    ]
+
+
+class Appender:
+    """Writes one log's entries for all threads of a process. Remembers the head, so a steady writer reads nothing."""
+
+    def __init__(
+        self,
+        place: Place,
+        name: NameRecord,
+        stored_entry: Callable[[int], Entry],
+        segment_ready: Callable[[Head], bool],
+    ) -> None:
+        self._place = place
+        self._name = name
+        self._stored_entry = stored_entry
+        self._segment_ready = segment_ready
+        self._waiting: deque[Pending] = deque()
+        self._turn = threading.Lock()
+        self._head: Head | None = None
+
+    def pending(
+        self, events: Sequence[Event], *, expected: int | None = None, author: str = "", write_id: str | None = None
+    ) -> Pending:
+        """An entry ready to be written: checked, encoded, and its body in blobs where it is large."""
+        attributes: dict[str, Attribute] = {
+            "w": check_write_id(write_id) if write_id is not None else new_id(self._place.clock, WRITE_ID_CHARACTERS)
+        }
+        if author:
+            attributes["a"] = check_author(author)
+        body = encode_events(events)
+        pending = Pending(events, body, attributes, expected)
+        name, stored = inline_body(body)
+        if len(stored) <= self._place.settings.body_inline_bytes_max:
+            attributes[name] = stored
+        else:
+            self._externalise(pending)
+        return pending
+
+    def append(self, pending: Pending) -> Entry:
+        """Write ``pending`` as the next entry; its error otherwise. See `Log.append`."""
+        self._waiting.append(pending)
+        with self._turn:
+            while not pending.settled:
+                self._run(self._take())
+        return pending.answer()
+
+    def head(self) -> Head:
+        """The head, read now and consistently."""
+        with self._turn:
+            self._head = follow_head(self._place.index, self._place.clock, self._name, self._head)
+            return self._head
+
+    def known_head(self) -> Head | None:
+        """The head as last seen by this process, which others may have left behind."""
+        return self._head
+
+    def _externalise(self, pending: Pending) -> None:
+        pending.ref_seen = Observation(self._place.clock)
+        ref = write_body(self._place.blobs, f"{self._name.owner}/bodies", pending.body)
+        pending.attributes["x"] = encode(ref)
+
+    def _take(self) -> list[Pending]:
+        """Those who wait, in order, as many as one commit holds — one only where a joint commit costs more."""
+        batch: list[Pending] = []
+        size = 0
+        most = JOINT_ENTRIES_MAX if self._place.index.joint_commits else 1
+        while self._waiting and len(batch) < most and size < JOINT_BYTES_MAX:
+            batch.append(self._waiting.popleft())
+            size += len(batch[-1].body)
+        return batch
+
+    def _run(self, batch: list[Pending]) -> None:
+        try:
+            _Attempts(self, batch).run()
+        except BaseException as exc:
+            for pending in batch:
+                if not pending.settled:
+                    pending.error = _verdict(pending, exc)
+            if not isinstance(exc, StratalogError):
+                raise
+
+
+def _verdict(pending: Pending, cause: BaseException) -> BaseException:
+    """``cause``, or OutcomeUnknown where the log was deleted before it could be seen whether the entry stood in it."""
+    if isinstance(cause, NotFound) and pending.doubts:
+        unknown = OutcomeUnknown("the log was deleted before an append was answered", write_id=pending.write_id)
+        unknown.__cause__ = cause
+        return unknown
+    return cause
+
+
+class _Attempts:
+    """One batch on its way, from the first try to the last."""
+
+    def __init__(self, appender: Appender, batch: list[Pending]) -> None:
+        self._appender = appender
+        self._place = appender._place
+        self._batch = batch
+        self._started = Observation(self._place.clock)
+        self._attempt = 0
+        self._fresh = False
+
+    def run(self) -> None:
+        while self._batch:
+            try:
+                self._try()
+            except Unavailable as exc:
+                self._wait(exc)
+
+    def _try(self) -> None:
+        head = self._usable_head()
+        self._resolve_doubts()
+        chosen = self._choose(head)
+        if not chosen:
+            return
+        plan = self._plan(head, chosen)
+        sent = Observation(self._place.clock)
+        try:
+            self._place.index.commit(plan.writes)
+        except ConditionFailed as exc:
+            self._learn(plan, exc)
+            if any(pending.expected is None for pending in chosen):
+                self._wait(exc)
+        except OutcomeUnknown as exc:
+            self._doubt(plan)
+            self._wait(exc)
+        else:
+            self._land(plan, head, sent)
+
+    def _usable_head(self) -> Head:
+        """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
+        head = self._appender._head
+        if head is None or head.seen.age_seconds() > OBSERVATION_SECONDS_MAX / 2 or any(p.doubts for p in self._batch):
+            return self._reread()
+        return head
+
+    def _choose(self, head: Head) -> list[Pending]:
+        """Those whose expected version fits the place they would get. Fails the others, but only from a fresh head."""
+        chosen: list[Pending] = []
+        for pending in self._batch:
+            if pending.expected in (None, head.version + len(chosen)):
+                chosen.append(pending)
+        if not chosen and not self._fresh:
+            self._reread()
+        elif not chosen:
+            for pending in list(self._batch):
+                self._refuse(pending, head)
+        return chosen
+
+    def _reread(self) -> Head:
+        """Read the head consistently: from now on it is fresh, and final answers may be given from it."""
+        appender = self._appender
+        head = appender._head = follow_head(self._place.index, self._place.clock, appender._name, appender._head)
+        self._fresh = True
+        return head
+
+    def _refuse(self, pending: Pending, head: Head) -> None:
+        """The version expected is not the head's — unless it is this very entry that followed it."""
+        self._batch.remove(pending)
+        expected = pending.expected or 0
+        if expected < head.version and self._stands_at(pending, expected + 1):
+            return
+        pending.error = VersionConflict(
+            "the log is not at the expected version", log=self._appender._name.name, expected=expected, actual=head.version
+        )
+
+    def _stands_at(self, pending: Pending, version: int) -> bool:
+        try:
+            entry = self._appender._stored_entry(version)
+        except VersionForgotten as exc:
+            raise OutcomeUnknown("an append's place was forgotten before it was answered", version=version) from exc
+        except NotFound:
+            return False
+        if entry.write_id != pending.write_id:
+            return False
+        pending.settle(version, entry.created_ms)
+        return True
+
+    def _plan(self, head: Head, chosen: list[Pending]) -> Plan:
+        roll_over = self._roll_over_due(head)
+        if roll_over:
+            name = self._appender._name
+            self._appender._name = require_name(self._place.index, name.organisation, name.name, name.incarnation)
+        return plan_append(self._appender._name, head, chosen, self._place.clock.wall_ms(), roll_over)
+
+    def _roll_over_due(self, head: Head) -> bool:
+        target = self._place.settings.segment_entries_target
+        over = head.segment_entries - target
+        if over < 0:
+            return False
+        if over >= target:
+            self._place.counters["roll-over without snapshot"] += not self._appender._segment_ready(head)
+            return True
+        return over % max(1, target // 8) == 0 and self._appender._segment_ready(head)
+
+    def _land(self, plan: Plan, head: Head, sent: Observation) -> None:
+        """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
+        if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
+            self._doubt(plan)
+            return
+        for version, pending in plan.entries:
+            self._accept(pending, version, plan.created_ms)
+        last = plan.entries[-1][0]
+        self._appender._head = Head(last, plan.segment, plan.created_ms, sent)
+        self._fresh = True
+        if plan.segment != head.segment:
+            self._place.counters["roll-over"] += 1
+            self._appender._name = msgspec.structs.replace(
+                self._appender._name, segment=plan.segment, revision=self._appender._name.revision + 1
+            )
+
+    def _accept(self, pending: Pending, version: int, created_ms: int) -> None:
+        """Entry ``version`` is ours. A body put long ago is put again, lest a collector looked at it in between."""
+        if pending.ref_seen and pending.ref_seen.age_seconds() > GRACE_SECONDS / 2:
+            write_body(self._place.blobs, f"{self._appender._name.owner}/bodies", pending.body)
+        pending.settle(version, created_ms)
+        self._batch.remove(pending)
+
+    def _learn(self, plan: Plan, conflict: ConditionFailed) -> None:
+        """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""
+        self._place.counters["conflict"] += 1
+        ours = {pending.write_id for _, pending in plan.entries}
+        if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
+            self._doubt(plan)
+        self._reread()
+
+    def _doubt(self, plan: Plan) -> None:
+        for version, pending in plan.entries:
+            if (plan.partition, version) not in pending.doubts:
+                pending.doubts.append((plan.partition, version))
+
+    def _resolve_doubts(self) -> None:
+        """Look where each doubtful entry may stand. The head was read after the doubt arose, so absence is known."""
+        for pending in list(self._batch):
+            for partition, version in pending.doubts:
+                if self._landed(pending, partition, version):
+                    self._batch.remove(pending)
+                    break
+            pending.doubts.clear()
+
+    def _landed(self, pending: Pending, partition: str, version: int) -> bool:
+        item = self._place.index.get(partition, number(version))
+        if item is None or item.attributes.get("w") != pending.write_id:
+            return False
+        if self._stands_at(pending, version):
+            return True
+        # It fell into a place that was freed in the meantime: no reader goes there, and nobody may find it later.
+        self._place.index.commit([Delete(partition, number(version), Equals("w", pending.write_id))])
+        return False
+
+    def _wait(self, cause: StratalogError) -> None:
+        """Back off before the next try. Raises when the time budget is used up."""
+        self._attempt += 1
+        settings = self._place.settings
+        if self._started.age_seconds() > settings.append_seconds_max:
+            self._give_up(cause)
+        first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
+        self._place.clock.sleep(backoff_seconds(self._place.clock, self._attempt, first, most))
+
+    def _give_up(self, cause: StratalogError) -> None:
+        name = self._appender._name.name
+        if any(pending.doubts for pending in self._batch):
+            raise OutcomeUnknown("an append was not answered in time", log=name) from cause
+        if isinstance(cause, Unavailable):
+            raise cause
+        raise ContentionError("others kept appending first", log=name, attempts=self._attempt) from cause

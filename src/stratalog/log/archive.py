@@ -1,0 +1,44 @@
+"""The archive of a sealed segment: its items as one body, from which they can be read as if they still stood."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.errors import Corrupt
+from stratalog.keys import entries_partition, number, parse_number
+from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.log.place import Place
+from stratalog.log.segments import Segment
+from stratalog.ports.index import Attribute, Item
+
+__all__ = ["read_archive", "write_archive"]
+
+
+def write_archive(place: Place, prefix: str, owner: str, segment: Segment, last: int) -> BodyRef:
+    """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie."""
+    items = place.index.query(entries_partition(prefix, segment.first), before=number(last + 1))
+    rows = [(parse_number(item.sort), dict(item.attributes)) for item in items]
+    if [version for version, _ in rows] != list(range(segment.first, last + 1)):
+        raise Corrupt("a segment to archive is not gapless", prefix=prefix, segment=segment.first, last=last)
+    body = encode(rows)
+    ref = write_body(place.blobs, f"{owner}/archive", body)
+    if read_body(place.blobs, f"{owner}/archive", ref) != body:
+        raise Corrupt("an archive does not read back as written", prefix=prefix, segment=segment.first)
+    return ref
+
+
+def read_archive(place: Place, prefix: str, owner: str, segment: Segment) -> list[Item]:
+    """The items of an archived segment. Raises Corrupt."""
+    if segment.archive is None:
+        raise Corrupt("a segment has no archive", prefix=prefix, segment=segment.first)
+    body = read_body(place.blobs, f"{owner}/archive", segment.archive)
+    try:
+        rows = _decode_rows(body)
+    except msgspec.DecodeError as exc:
+        raise Corrupt("an archive does not decode", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
+    partition = entries_partition(prefix, segment.first)
+    return [Item(partition, number(version), attributes) for version, attributes in rows]
+
+
+_decode_rows = msgspec.msgpack.Decoder(list[tuple[int, dict[str, Attribute]]]).decode

@@ -1,0 +1,108 @@
+"""Bodies: bytes of any size as blobs. Up to one part a body is a blob; above that, parts and a manifest that lists them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from stratalog.codec import decode, encode, sha256
+from stratalog.errors import Corrupt, NotFound
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.ports.blobs import Blobs
+
+__all__ = ["BodyRef", "blob_addresses", "read_body", "stream_body", "write_body"]
+
+
+class BodyRef(msgspec.Struct, frozen=True, array_like=True):
+    """Where a body lies: the hash of its one blob, or of its manifest; its size; the hash of its whole content."""
+
+    address: bytes
+    size: int
+    digest: bytes | None = None
+    """None where the body is one blob, whose address it then is."""
+
+
+def write_body(blobs: Blobs, prefix: str, content: bytes | Iterable[bytes]) -> BodyRef:
+    """Store ``content`` under ``prefix``. Holds one part in memory at a time. Raises what ``put`` raises."""
+    parts = _parts([content] if isinstance(content, bytes) else content)
+    first = next(parts, b"")
+    second = next(parts, None)
+    if second is None:
+        return BodyRef(_put(blobs, prefix, first), len(first))
+    return _write_parts(blobs, prefix, [first, second], parts)
+
+
+def read_body(blobs: Blobs, prefix: str, ref: BodyRef) -> bytes:
+    """The whole content, verified."""
+    return b"".join(stream_body(blobs, prefix, ref))
+
+
+def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
+    """The content part by part, each verified; the digest of the whole is verified before the last part is given.
+
+    Raises Corrupt for a blob that is damaged, and for one that is missing: an index that names it says it must be there.
+    """
+    if ref.digest is None:
+        yield _get(blobs, prefix, ref.address)
+        return
+    whole = hashlib.sha256()
+    addresses = _manifest(blobs, prefix, ref)
+    for place, address in enumerate(addresses):
+        part = _get(blobs, prefix, address)
+        whole.update(part)
+        if place == len(addresses) - 1 and whole.digest() != ref.digest:
+            raise Corrupt("a body's parts do not have the hash of the whole", address=ref.address.hex())
+        yield part
+
+
+def blob_addresses(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
+    """The hashes of all blobs that hold the body."""
+    yield ref.address
+    if ref.digest is not None:
+        yield from _manifest(blobs, prefix, ref)
+
+
+def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
+    """``content`` cut anew into parts of `BODY_PART_BYTES`, the last one shorter."""
+    buffer = bytearray()
+    for piece in content:
+        buffer += piece
+        while len(buffer) > BODY_PART_BYTES:
+            yield bytes(buffer[:BODY_PART_BYTES])
+            del buffer[:BODY_PART_BYTES]
+    if buffer:
+        yield bytes(buffer)
+
+
+def _write_parts(blobs: Blobs, prefix: str, opening: list[bytes], rest: Iterator[bytes]) -> BodyRef:
+    whole = hashlib.sha256()
+    addresses: list[bytes] = []
+    size = 0
+    while opening or (part := next(rest, None)) is not None:
+        part = opening.pop(0) if opening else part
+        whole.update(part)
+        size += len(part)
+        addresses.append(_put(blobs, prefix, part))
+    return BodyRef(_put(blobs, prefix, encode(addresses)), size, whole.digest())
+
+
+def _put(blobs: Blobs, prefix: str, body: bytes) -> bytes:
+    address = sha256(body)
+    blobs.put(f"{prefix}/{address.hex()}", body)
+    return address
+
+
+def _get(blobs: Blobs, prefix: str, address: bytes) -> bytes:
+    try:
+        return blobs.get(f"{prefix}/{address.hex()}")
+    except NotFound as exc:
+        raise Corrupt("a body's blob is missing", key=f"{prefix}/{address.hex()}") from exc
+
+
+def _manifest(blobs: Blobs, prefix: str, ref: BodyRef) -> list[bytes]:
+    addresses = decode(_get(blobs, prefix, ref.address))
+    if not isinstance(addresses, list) or not all(isinstance(address, bytes) for address in addresses):
+        raise Corrupt("a body's manifest is no list of hashes", address=ref.address.hex())
+    return addresses

@@ -1,0 +1,53 @@
+"""A commit whose unknown outcome is resolved by reading back, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stratalog.clock import Observation, backoff_seconds
+from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.log.place import Place
+from stratalog.ports.index import Write
+
+__all__ = ["commit_once"]
+
+
+def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool]) -> None:
+    """Commit ``writes``, which no two callers may write alike; ``landed`` reads whether they stand.
+
+    A lost answer is resolved by asking ``landed`` and committing again where it says no: a write on its way still
+    meets the same conditions, so only one of the two can take effect.
+    Raises ConditionFailed — nothing written; Unavailable — nothing written within the time budget; OutcomeUnknown.
+    """
+    started = Observation(place.clock)
+    in_doubt = False
+    attempt = 0
+    while True:
+        try:
+            if not (in_doubt and landed()):
+                place.index.commit(writes)
+            return
+        except ConditionFailed:
+            if in_doubt and landed():
+                return
+            raise
+        except OutcomeUnknown as exc:
+            in_doubt, cause = True, exc
+        except Unavailable as exc:
+            cause = _cause(exc, in_doubt)
+        attempt += 1
+        if started.age_seconds() > place.settings.append_seconds_max:
+            raise cause
+        settings = place.settings
+        place.clock.sleep(
+            backoff_seconds(place.clock, attempt, settings.append_backoff_seconds_first, settings.append_backoff_seconds_max)
+        )
+
+
+def _cause(unavailable: Unavailable, in_doubt: bool) -> StratalogError:
+    """What to say on giving up: never Unavailable once a write of ours may stand."""
+    if not in_doubt:
+        return unavailable
+    unknown = OutcomeUnknown("a commit was not answered in time")
+    unknown.__cause__ = unavailable
+    return unknown

@@ -1,0 +1,135 @@
+"""Entries and events, and the index items they are stored as. `formats/log.md` describes the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import Value, canonical, compress, decompress, encode
+from stratalog.errors import Corrupt, Invalid, LimitExceeded
+from stratalog.keys import parse_number
+from stratalog.limits import (
+    AUTHOR_BYTES_MAX,
+    ENTRY_BYTES_MAX,
+    ENTRY_EVENTS_MAX,
+    EVENT_TYPE_BYTES_MAX,
+    WRITE_ID_BYTES_MAX,
+)
+from stratalog.log.bodies import BodyRef, read_body
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Item
+
+__all__ = [
+    "END",
+    "SEAL",
+    "Entry",
+    "Event",
+    "Upcasters",
+    "check_author",
+    "check_write_id",
+    "encode_events",
+    "entry_from_item",
+    "inline_body",
+]
+
+SEAL = "s"
+END = "e"
+COMPRESS_BYTES_MIN = 512
+
+Upcasters = Mapping[tuple[str, int], Callable[[Any], Any]]
+"""(type, schema) → the function that turns that event's data into the data of schema + 1."""
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One typed fact. ``schema`` is the version of ``data``'s shape for this type, from 1."""
+
+    type: str
+    data: Any = None
+    schema: int = 1
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One atomic commit; its number is its version. ``created_ms`` never goes back along a log."""
+
+    version: int
+    created_ms: int
+    author: str
+    write_id: str
+    events: tuple[Event, ...]
+
+
+def encode_events(events: Iterable[Event]) -> bytes:
+    """The canonical bytes of an entry's events. Raises Invalid or LimitExceeded for what may not be stored."""
+    checked = [_checked(event) for event in events]
+    if not 1 <= len(checked) <= ENTRY_EVENTS_MAX:
+        raise LimitExceeded("an entry has too few or too many events", value=len(checked), limit=ENTRY_EVENTS_MAX)
+    body = encode(checked)
+    if len(body) > ENTRY_BYTES_MAX:
+        raise LimitExceeded("an entry's events are too large", value=len(body), limit=ENTRY_BYTES_MAX)
+    return body
+
+
+def inline_body(body: bytes) -> tuple[str, bytes]:
+    """The attribute that holds ``body`` inline: as it is under ``b``, or compressed under ``z`` where that is smaller."""
+    if len(body) >= COMPRESS_BYTES_MIN and len(packed := compress(body)) < len(body):
+        return "z", packed
+    return "b", body
+
+
+def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
+    """The entry an item holds; opens its body where that lies in blobs. Raises Corrupt."""
+    attributes: Mapping[str, Any] = item.attributes
+    try:
+        body = attributes["b"] if "b" in attributes else _stored_body(attributes, blobs, owner)
+        events = _decode_events(body)
+        if upcasters:
+            events = tuple(_upcast(event, upcasters) for event in events)
+        return Entry(parse_number(item.sort), attributes["c"], attributes.get("a", ""), attributes["w"], events)
+    except (KeyError, msgspec.DecodeError) as exc:
+        raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
+
+
+def check_author(author: str) -> str:
+    """``author``. Raises Invalid or LimitExceeded."""
+    return _bounded(author, "author", AUTHOR_BYTES_MAX)
+
+
+def check_write_id(write_id: str) -> str:
+    """``write_id``. Raises Invalid or LimitExceeded."""
+    if not write_id:
+        raise Invalid("a write id must have at least one character", value=write_id)
+    return _bounded(write_id, "write id", WRITE_ID_BYTES_MAX)
+
+
+_decode_events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
+_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
+
+
+def _stored_body(attributes: Mapping[str, Any], blobs: Blobs, owner: str) -> bytes:
+    if "z" in attributes:
+        return decompress(attributes["z"], ENTRY_BYTES_MAX)
+    return read_body(blobs, f"{owner}/bodies", _decode_ref(attributes["x"]))
+
+
+def _checked(event: Event) -> list[Value]:
+    if event.schema < 1:
+        raise Invalid("an event's schema version starts at 1", value=event.schema)
+    kind = _bounded(event.type, "event type", EVENT_TYPE_BYTES_MAX)
+    return [kind, canonical(event.data, "event data"), event.schema]
+
+
+def _upcast(event: Event, upcasters: Upcasters) -> Event:
+    while change := upcasters.get((event.type, event.schema)):
+        event = Event(event.type, change(event.data), event.schema + 1)
+    return event
+
+
+def _bounded(text: str, what: str, limit: int) -> str:
+    if type(text) is not str:
+        raise Invalid(f"{what} must be text", value=repr(text))
+    size = len(text) if text.isascii() else len(canonical(text, what).encode())
+    if size > limit:
+        raise LimitExceeded(f"{what} is too long", value=size, limit=limit)
+    return text

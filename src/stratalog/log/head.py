@@ -1,0 +1,65 @@
+"""The head: where a log ends, and how that was learnt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Clock, Observation
+from stratalog.errors import NotFound
+from stratalog.keys import entries_partition, parse_number
+from stratalog.log.entries import END, SEAL
+from stratalog.log.names import NameRecord, require_name
+from stratalog.ports.index import Index, Item
+
+__all__ = ["Head", "find_head", "follow_head"]
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The end of a log as it was when ``seen`` was taken: the last version, its segment and its time."""
+
+    version: int
+    segment: int
+    created_ms: int
+    seen: Observation
+
+    @property
+    def segment_entries(self) -> int:
+        """How many entries the current segment holds."""
+        return self.version - self.segment + 1
+
+
+def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
+    """The head of the incarnation ``name`` speaks of, from its name record: two reads. Raises NotFound."""
+    seen = Observation(clock)
+    name = require_name(index, name.organisation, name.name, name.incarnation)
+    head = _walk(index, name, name.segment, seen)
+    return head or Head(name.segment - 1, name.segment, name.created_ms, seen)
+
+
+def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
+    """The head, from where it was last seen: one read, as long as that segment stands. Raises NotFound."""
+    if head is None:
+        return find_head(index, clock, name)
+    seen = Observation(clock)
+    return _walk(index, name, head.segment, seen) or find_head(index, clock, name)
+
+
+def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> Head | None:
+    """The last entry from ``segment`` on, along the seals; None where the segment holds nothing."""
+    while True:
+        last = _last_item(index, name.prefix, segment)
+        if last is None:
+            return None
+        attributes: Any = last.attributes
+        kind = attributes.get("k")
+        if kind == END:
+            raise NotFound("the log was deleted", organisation=name.organisation, log=name.name)
+        if kind != SEAL:
+            return Head(parse_number(last.sort), segment, attributes["c"], seen)
+        segment = parse_number(last.sort)
+
+
+def _last_item(index: Index, prefix: str, segment: int) -> Item | None:
+    return next(index.query(entries_partition(prefix, segment), reverse=True, limit=1), None)

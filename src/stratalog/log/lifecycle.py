@@ -1,0 +1,186 @@
+"""Logs come and go: creation and forking in one commit, deletion as an append, sweeping long after it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stratalog.clock import new_id
+from stratalog.errors import ConditionFailed, Conflict, ContentionError, LimitExceeded, NotFound, VersionForgotten
+from stratalog.keys import deleted_partition, entries_partition, family_partition, forks_partition, log_prefix, number
+from stratalog.limits import FORK_DEPTH_MAX
+from stratalog.log.commit import commit_once
+from stratalog.log.directory import LOGS, directory_delete, directory_put, home_item, organisation_put
+from stratalog.log.entries import END, Upcasters
+from stratalog.log.log import Log
+from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
+from stratalog.log.place import Place
+from stratalog.log.segments import Segment, segment_put
+from stratalog.ports.index import Absent, Equals, Item, Put, Write
+
+__all__ = ["create_log", "delete_log", "fork_log", "open_log"]
+
+ATTEMPTS_MAX = 20
+INCARNATION_CHARACTERS = 12
+
+
+def create_log(
+    place: Place, organisation: str, name: str, kind: str = "log", *, upcasters: Upcasters | None = None
+) -> Log:
+    """Create a log, in one commit with its first segment and its line in the directory.
+
+    Raises Conflict where one of that name lives, in this organisation or another; NotFound never.
+    """
+    return Log(place, _create(place, organisation, name, kind), upcasters)
+
+
+def open_log(place: Place, organisation: str, name: str, *, upcasters: Upcasters | None = None) -> Log:
+    """The log that lives under the name now. One read. Raises NotFound."""
+    return Log(place, require_name(place.index, organisation, name), upcasters)
+
+
+def fork_log(log: Log, organisation: str, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
+    """A new log whose versions up to ``at`` are ``log``'s: one commit, whatever the length of the history.
+
+    It pins the floor of the log that holds ``at``, in the same commit that creates it.
+    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives).
+    """
+    place = log.place
+    if at > log.head().version or at < 0:
+        raise NotFound("no such version to fork from", log=log.record.name, version=at)
+    for _ in range(ATTEMPTS_MAX):
+        source = _holder(place, log.record, at)
+        if at < source.floor:
+            raise VersionForgotten("the version is not kept", log=source.name, version=at, floor=source.floor)
+        try:
+            record = _create(place, organisation, name, source.kind, source, _lineage(source, at))
+        except _SourceChanged:
+            continue
+        return Log(place, record, upcasters)
+    raise ContentionError("the log to fork from kept changing", log=log.record.name)
+
+
+def delete_log(log: Log) -> None:
+    """Delete the log: an end seal where the next entry would stand, and the name record flipped, in one commit.
+
+    Its items go once nobody can rely on having seen them; see `sweep_deleted`. Deleting it again raises NotFound.
+    """
+    place, record = log.place, log.record
+    for _ in range(ATTEMPTS_MAX):
+        head = log.head()
+        record = require_name(place.index, record.organisation, record.name, record.incarnation)
+        now_ms = place.clock.wall_ms()
+
+        def landed(deleting: NameRecord = record, now_ms: int = now_ms) -> bool:
+            found = read_name(place.index, deleting.organisation, deleting.name)
+            return found is not None and (found.incarnation, found.deleted_ms) == (deleting.incarnation, now_ms)
+
+        try:
+            commit_once(place, _deletion(record, head.segment, head.version, now_ms), landed)
+        except ConditionFailed:
+            continue
+        place.counters["deletion"] += 1
+        return
+    raise ContentionError("the log to delete kept changing", log=record.name)
+
+
+class _SourceChanged(Exception):
+    """The log to fork from changed between reading it and the commit."""
+
+
+def _create(
+    place: Place,
+    organisation: str,
+    name: str,
+    kind: str,
+    source: NameRecord | None = None,
+    lineage: tuple[Parent, ...] = (),
+) -> NameRecord:
+    former = read_name(place.index, organisation, name)
+    if former is not None and not former.deleted_ms:
+        raise Conflict("a log of that name exists", organisation=organisation, log=name)
+    incarnation = new_id(place.clock, INCARNATION_CHARACTERS)
+    record = NameRecord(
+        organisation=organisation,
+        name=name,
+        kind=kind,
+        incarnation=incarnation,
+        created_ms=place.clock.wall_ms(),
+        revision=former.revision + 1 if former else 1,
+        segment=lineage[-1].version + 1 if lineage else 1,
+        floor=source.floor if source else 0,
+        owner=source.owner if source else log_prefix(organisation, name, incarnation),
+        lineage=lineage,
+    )
+    creation = _creation(record, former)
+    writes = creation + (_pin(source, record) if source else [])
+
+    def landed() -> bool:
+        found = read_name(place.index, organisation, name)
+        return found is not None and found.incarnation == incarnation
+
+    try:
+        commit_once(place, writes, landed)
+    except ConditionFailed as exc:
+        if min(exc.items) >= len(creation):
+            raise _SourceChanged from exc
+        raise Conflict("a log of that name exists", organisation=organisation, log=name) from exc
+    place.counters["creation"] += 1
+    return record
+
+
+def _creation(record: NameRecord, former: NameRecord | None) -> list[Write]:
+    """The name, the first segment, the directory; the id's home is new, or was this organisation's before."""
+    home = home_item(record.organisation, record.name)
+    return [
+        name_put(record, None if former else Absent()),
+        Put(home, Equals("o", record.organisation) if former else Absent()),
+        segment_put(record.prefix, Segment(first=record.segment, created_ms=record.created_ms), Absent()),
+        directory_put(record.organisation, LOGS, record.name, record.kind, record.created_ms),
+        organisation_put(record.organisation),
+        Put(Item(family_partition(record.owner), record.prefix, {"n": record.name, "o": record.organisation})),
+    ]
+
+
+def _holder(place: Place, record: NameRecord, at: int) -> NameRecord:
+    """The living log that holds version ``at``: the log itself, or the ancestor whose version that is.
+
+    Raises NotFound where that ancestor was deleted: what its forks pin stays readable, but nothing new is pinned on it.
+    """
+    for parent in record.lineage:
+        if at < parent.version:
+            return require_name(place.index, parent.organisation, parent.name, parent.incarnation)
+    return require_name(place.index, record.organisation, record.name, record.incarnation)
+
+
+def _lineage(source: NameRecord, at: int) -> tuple[Parent, ...]:
+    """The ancestors of a fork of ``source`` at ``at``: the source's own, and the source where it has versions by then."""
+    if source.lineage and source.lineage[-1].version == at:
+        return source.lineage
+    if len(source.lineage) >= FORK_DEPTH_MAX:
+        raise LimitExceeded("forks of forks are nested too deeply", value=len(source.lineage) + 1, limit=FORK_DEPTH_MAX)
+    return (*source.lineage, Parent(source.organisation, source.name, source.incarnation, at))
+
+
+def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
+    """Keep what the fork stands on: its pin at every ancestor, and the source unchanged since it was read.
+
+    The source's revision rises, so that a floor raised from an older look at its pins does not pass.
+    """
+    pins: list[Write] = [
+        Put(Item(forks_partition(parent.prefix), record.prefix, {"v": parent.version})) for parent in record.lineage
+    ]
+    return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]
+
+
+def _deletion(record: NameRecord, segment: int, version: int, now_ms: int) -> list[Write]:
+    seal = Item(entries_partition(record.prefix, segment), number(version + 1), {"c": now_ms, "k": END})
+    ancestors = " ".join(parent.prefix for parent in record.lineage)
+    gone = Item(
+        deleted_partition(record.organisation), record.prefix, {"m": now_ms, "o": record.owner, "l": ancestors}
+    )
+    return [
+        Put(seal, Absent()),
+        name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)),
+        directory_delete(record.organisation, LOGS, record.name),
+        Put(gone),
+    ]

@@ -1,0 +1,147 @@
+"""Log: the handle through which one incarnation of a log is read and appended to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from stratalog.errors import Invalid, NotFound
+from stratalog.log.append import Appender
+from stratalog.log.entries import Entry, Event, Upcasters
+from stratalog.log.head import Head
+from stratalog.log.names import NameRecord
+from stratalog.log.place import Place
+from stratalog.log.read import Reader
+from stratalog.log.snapshots import Snapshot, newest_snapshot
+
+__all__ = ["Log"]
+
+
+class Log:
+    """A gapless sequence of entries, numbered from 1; version 0 is empty.
+
+    Safe to share between threads; appends of one process queue in a lane. A handle speaks of one incarnation: once the
+    log is deleted, every call raises NotFound, also when another log has its name since. Made by `create_log`,
+    `open_log` and `fork_log`.
+    """
+
+    def __init__(self, place: Place, record: NameRecord, upcasters: Upcasters | None = None) -> None:
+        self.place = place
+        self.record = record
+        """The name record as it was when the handle was made."""
+
+        self._appender = Appender(place, record, self._stored_entry, self._segment_ready)
+        self._reader = Reader(place, record.prefix, record.owner, upcasters)
+        self._ancestors = [
+            (parent, Reader(place, parent.prefix, record.owner, upcasters)) for parent in record.lineage
+        ]
+
+    @property
+    def first(self) -> int:
+        """The version below the log's own first entry: where it was forked from, or 0."""
+        return self.record.lineage[-1].version if self.record.lineage else 0
+
+    def append(
+        self,
+        events: Event | Sequence[Event],
+        *,
+        expected: int | None = None,
+        author: str = "",
+        write_id: str | None = None,
+    ) -> Entry:
+        """Append ``events`` as one entry, durably, and return it.
+
+        With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own a
+        repeated call with the same ``expected`` finds what it wrote the first time.
+
+        Raises, with the state after it:
+        VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
+        ContentionError, Unavailable — nothing written within the time budget. OutcomeUnknown — it may be written.
+        Invalid, LimitExceeded — nothing written.
+        """
+        wanted = [events] if isinstance(events, Event) else events
+        return self._appender.append(
+            self._appender.pending(wanted, expected=expected, author=author, write_id=write_id)
+        )
+
+    def head(self) -> Head:
+        """Where the log ends, read consistently."""
+        return self._appender.head()
+
+    def known_head(self) -> Head | None:
+        """Where the log ended when this process last looked or wrote; None if it never did."""
+        return self._appender.known_head()
+
+    def entry(self, version: int) -> Entry:
+        """One entry. Raises NotFound, VersionForgotten."""
+        self._check_version(version, least=1)
+        reader, _ = self._reader_of(version)
+        head = self._appender.known_head()
+        return reader.entry(version, head.segment if head and reader is self._reader else None)
+
+    def read(self, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Iterator[Entry]:
+        """Entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.
+
+        The upper bound is fixed before the first page. ``head`` spares a caller who has just read it that read.
+        Raises NotFound for an ``upto`` beyond the head, VersionForgotten, Corrupt — while iterating.
+        """
+        self._check_version(after, least=0)
+        head = head or self.head()
+        last = head.version if upto is None else upto
+        if last > head.version:
+            raise NotFound("no such version", log=self.record.name, version=last, head=head.version)
+        return self._read(after, last, head)
+
+    def follow(self, after: int = 0) -> Iterator[Entry]:
+        """Entries after ``after``, for ever: waits at the head and goes on when there is more."""
+        while True:
+            for entry in self.read(after):
+                after = entry.version
+                yield entry
+            self.place.clock.sleep(self.place.settings.follow_poll_seconds)
+
+    def version_at(self, time_ms: int) -> int:
+        """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads."""
+        low, high = 0, self.head().version
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.entry(middle).created_ms <= time_ms:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def snapshot_at(self, version: int) -> Snapshot | None:
+        """The newest snapshot of ``version`` or below, an ancestor's included."""
+        found = newest_snapshot(self.place.index, self.record.prefix, version)
+        for parent, _ in reversed(self._ancestors):
+            found = found or newest_snapshot(self.place.index, parent.prefix, min(version, parent.version))
+        return found
+
+    def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
+        for parent, reader in self._ancestors:
+            if after < min(upto, parent.version):
+                yield from reader.read(after, min(upto, parent.version))
+                after = min(upto, parent.version)
+        if after < upto:
+            yield from self._reader.read(after, upto, head.segment)
+
+    def _reader_of(self, version: int) -> tuple[Reader, str]:
+        for parent, reader in self._ancestors:
+            if version <= parent.version:
+                return reader, parent.prefix
+        return self._reader, self.record.prefix
+
+    def _stored_entry(self, version: int) -> Entry:
+        return self._reader_of(version)[0].entry(version)
+
+    def _segment_ready(self, head: Head) -> bool:
+        """Whether a log with state has a snapshot in its current segment, so that the segment may be sealed."""
+        if self.record.kind == "log":
+            return True
+        found = newest_snapshot(self.place.index, self.record.prefix, head.version)
+        return found is not None and found.version >= head.segment
+
+    def _check_version(self, version: int, least: int) -> None:
+        if type(version) is not int or version < least:
+            raise Invalid("a version must be a whole number", value=version, least=least)

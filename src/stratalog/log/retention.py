@@ -1,0 +1,182 @@
+"""Retention: what happens to segments nobody appends to any more — archived, forgotten, and freed long after the mark.
+
+Marking is one conditional write on the segment's record and changes at once where readers look. Freeing follows it by
+the observation rule: no sooner than `OBSERVATION_SECONDS_MAX` and a grace after the mark, so that a writer who saw a
+place in the segment cannot write there any more when it becomes free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from stratalog.clock import Clock
+from stratalog.errors import ConditionFailed, ContentionError, NotFound
+from stratalog.keys import entries_partition, forks_partition, segments_partition, snapshots_partition
+from stratalog.keys import number as fixed
+from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log.archive import write_archive
+from stratalog.log.commit import commit_once
+from stratalog.log.log import Log
+from stratalog.log.names import NameRecord, name_put, read_name, require_name
+from stratalog.log.place import Place
+from stratalog.log.segments import Segment, list_segments, segment_put
+from stratalog.ports.index import Delete, Equals, Index, Write
+
+__all__ = ["archive_segments", "delete_items", "free_segments", "free_time_reached", "raise_floor"]
+
+ATTEMPTS_MAX = 20
+
+
+def archive_segments(log: Log, upto: int | None = None) -> int:
+    """Archive the sealed segments that end at ``upto`` or before (all sealed ones, if None); answer how many.
+
+    Each is uploaded, read back, and then its record is flipped; from then on readers go to the archive.
+    """
+    place, prefix = log.place, log.record.prefix
+    archived = 0
+    for segment, last in _sealed(place.index, prefix):
+        if segment.marked_ms or (upto is not None and last > upto):
+            continue
+        ref = write_archive(place, prefix, log.record.owner, segment, last)
+        archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
+    place.counters["archive"] += archived
+    return archived
+
+
+def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None = None) -> int:
+    """Forget history below ``version``, as far as no fork pins it; answer the floor as it stands then.
+
+    ``make_base`` makes and verifies the snapshot of a version for logs with state. It is called before anything is
+    forgotten; the base is named in the first kept segment in the same commit that raises the floor.
+    Raises NotFound for a version beyond the head.
+    """
+    place = log.place
+    if version > log.head().version:
+        raise NotFound("no such version", log=log.record.name, version=version)
+    for _ in range(ATTEMPTS_MAX):
+        record = require_name(place.index, log.record.organisation, log.record.name, log.record.incarnation)
+        floor = min([version, *_pinned(place.index, record.prefix)])
+        if floor <= max(record.floor, log.first - 1):
+            return record.floor
+        if make_base is not None:
+            make_base(floor)
+        if _commit_floor(place, record, floor):
+            _forget_below(place, record.prefix, floor)
+            place.counters["floor"] += 1
+            return floor
+    raise ContentionError("the log kept changing while its floor was raised", log=log.record.name)
+
+
+def free_segments(log: Log) -> int:
+    """Delete from the index the entries of segments marked long enough ago; answer how many segments. Restartable."""
+    place, prefix = log.place, log.record.prefix
+    freed = 0
+    for segment in list_segments(place.index, prefix):
+        if segment.marked_ms and not segment.freed and free_time_reached(place.clock, segment.marked_ms):
+            delete_items(place.index, entries_partition(prefix, segment.first))
+            _settle_freed(place, prefix, segment)
+            freed += 1
+    place.counters["freed segment"] += freed
+    return freed
+
+
+def free_time_reached(clock: Clock, marked_ms: int) -> bool:
+    """Whether what was marked at ``marked_ms`` may be freed. The grace also covers clocks that disagree."""
+    return clock.wall_ms() - marked_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
+
+
+def delete_items(index: Index, partition: str, *, keep: str | None = None) -> int:
+    """Delete a partition's items in ascending order, a seal last, so that a reader of a half-freed one sees its end."""
+    deleted = 0
+    batch: list[Write] = []
+    for item in index.query(partition):
+        if item.attributes.get("k") != keep or keep is None:
+            batch.append(Delete(partition, item.sort))
+        if len(batch) == COMMIT_WRITES_MAX:
+            index.commit(batch)
+            deleted, batch = deleted + len(batch), []
+    if batch:
+        index.commit(batch)
+    return deleted + len(batch)
+
+
+def _sealed(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
+    """The segments that another one follows, each with its last version."""
+    former: Segment | None = None
+    for segment in list_segments(index, prefix):
+        if former is not None:
+            yield former, segment.first - 1
+        former = segment
+
+
+def _pinned(index: Index, prefix: str) -> list[int]:
+    return [int(item.attributes["v"]) for item in index.query(forks_partition(prefix))]
+
+
+def _commit_floor(place: Place, record: NameRecord, floor: int) -> bool:
+    """Raise the floor in the name record and name the base in the first kept segment. False: the record changed.
+
+    A fork that now has its own base at or above where its own history starts lets go of its ancestors.
+    """
+    kept = _first_kept(place.index, record.prefix, floor)
+    own = bool(record.lineage) and record.lineage[-1].version <= floor
+    raised = msgspec.structs.replace(
+        record, floor=floor, revision=record.revision + 1, lineage=() if own else record.lineage
+    )
+    writes: list[Write] = [name_put(raised)]
+    if kept is not None:
+        writes.append(segment_put(record.prefix, msgspec.structs.replace(kept, base=floor), Equals("m", kept.marked_ms)))
+    if own:
+        writes += [Delete(forks_partition(parent.prefix), record.prefix) for parent in record.lineage]
+
+    def landed() -> bool:
+        found = read_name(place.index, record.organisation, record.name)
+        return found is not None and (found.incarnation, found.floor) == (record.incarnation, floor)
+
+    try:
+        commit_once(place, writes, landed)
+    except ConditionFailed:
+        return False
+    return True
+
+
+def _first_kept(index: Index, prefix: str, floor: int) -> Segment | None:
+    for segment, last in _sealed(index, prefix):
+        if last > floor:
+            return segment
+    return None
+
+
+def _forget_below(place: Place, prefix: str, floor: int) -> None:
+    """Mark the segments that end at or below the floor, and drop the snapshots below the base."""
+    for segment, last in _sealed(place.index, prefix):
+        if last <= floor and (not segment.marked_ms or segment.archive):
+            _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=None))
+    for item in place.index.query(snapshots_partition(prefix), before=fixed(floor)):
+        place.index.commit([Delete(item.partition, item.sort)])
+
+
+def _mark(place: Place, prefix: str, segment: Segment) -> bool:
+    """Flip the record of a segment, unless somebody has."""
+    marked = msgspec.structs.replace(segment, marked_ms=max(place.clock.wall_ms(), segment.marked_ms + 1), freed=False)
+    try:
+        place.index.commit([segment_put(prefix, marked, Equals("m", segment.marked_ms))])
+    except ConditionFailed:
+        return False
+    return True
+
+
+def _settle_freed(place: Place, prefix: str, segment: Segment) -> None:
+    """An archived segment's record stays and says so; a forgotten one's goes."""
+    condition = Equals("m", segment.marked_ms)
+    write: Write = (
+        segment_put(prefix, msgspec.structs.replace(segment, freed=True), condition)
+        if segment.archive
+        else Delete(segments_partition(prefix), fixed(segment.first), condition)
+    )
+    try:
+        place.index.commit([write])
+    except ConditionFailed:
+        place.counters["segment record changed while freed"] += 1

@@ -1,0 +1,80 @@
+"""Segments: runs of entries that share an index partition, listed under their first version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.errors import Corrupt
+from stratalog.keys import number, parse_number, segments_partition
+from stratalog.log.bodies import BodyRef
+from stratalog.ports.index import Attribute, Condition, Index, Item, Put
+
+__all__ = ["Segment", "list_segments", "segment_holding", "segment_put"]
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment's record."""
+
+    first: int
+    created_ms: int
+    last: int = 0
+    """The last version, once the segment is marked; 0 before."""
+
+    archive: BodyRef | None = None
+    """Where its entries lie, once it is archived."""
+
+    marked_ms: int = 0
+    """When its entries were marked for freeing: readers go to the archive, or are told that they are forgotten."""
+
+    freed: bool = False
+    """Whether its entries are gone from the index."""
+
+    base: int = 0
+    """The version of the verified snapshot that history starts from, where this is the first kept segment."""
+
+
+def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
+    """The write that stores the record."""
+    attributes: dict[str, Attribute] = {"c": segment.created_ms, "m": segment.marked_ms}
+    if segment.archive:
+        attributes["a"] = encode(segment.archive)
+    for name, value in (("l", segment.last), ("d", int(segment.freed)), ("b", segment.base)):
+        if value:
+            attributes[name] = value
+    return Put(Item(segments_partition(prefix), number(segment.first), attributes), condition)
+
+
+def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
+    """The segment whose run holds ``version``; None below the first one kept."""
+    items = index.query(segments_partition(prefix), before=number(version + 1), reverse=True, limit=1)
+    return next((_from_item(item) for item in items), None)
+
+
+def list_segments(index: Index, prefix: str, *, first: int = 0) -> Iterator[Segment]:
+    """The segments from the one whose first version is ``first`` or above, in order, by pages."""
+    after = number(first - 1) if first else None
+    for item in index.query(segments_partition(prefix), after=after):
+        yield _from_item(item)
+
+
+_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
+
+
+def _from_item(item: Item) -> Segment:
+    attributes: Any = item.attributes
+    try:
+        return Segment(
+            first=parse_number(item.sort),
+            created_ms=attributes["c"],
+            last=attributes.get("l", 0),
+            archive=_decode_ref(attributes["a"]) if "a" in attributes else None,
+            marked_ms=attributes["m"],
+            freed=bool(attributes.get("d", 0)),
+            base=attributes.get("b", 0),
+        )
+    except (KeyError, msgspec.DecodeError) as exc:
+        raise Corrupt("an item is no segment record", partition=item.partition, reason=str(exc)) from exc

@@ -1,0 +1,73 @@
+"""Snapshots: a version with its state, under its own key, so that an older one never replaces a newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import new_id
+from stratalog.errors import ConditionFailed, Corrupt
+from stratalog.keys import number, parse_number, snapshots_partition
+from stratalog.log.commit import commit_once
+from stratalog.log.place import Place
+from stratalog.ports.index import Absent, Attribute, Check, Equals, Index, Item, Put, Write
+
+__all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot"]
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A state at a version, as its model wrote it: for a document the roots of its trees, for others a body reference."""
+
+    version: int
+    created_ms: int
+    id: str
+    body: bytes
+
+
+def put_snapshot(place: Place, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
+    """Store a snapshot whose blobs stand already. False where one of that version stands.
+
+    ``base`` is the snapshot whose blobs it reuses: the commit stands only while that one does, since its blobs are safe
+    no longer than its record. Raises ConditionFailed where it is gone, and what ``Index.commit`` raises.
+    """
+    id = new_id(place.clock)
+    attributes: dict[str, Attribute] = {"c": place.clock.wall_ms(), "w": id, "b": body}
+    partition = snapshots_partition(prefix)
+    writes: list[Write] = [Put(Item(partition, number(version), attributes), Absent())]
+    if base is not None:
+        writes.append(Check(partition, number(base.version), Equals("w", base.id)))
+
+    def landed() -> bool:
+        item = place.index.get(partition, number(version))
+        return item is not None and item.attributes["w"] == id
+
+    try:
+        commit_once(place, writes, landed)
+    except ConditionFailed as exc:
+        if 0 in exc.items:
+            return False
+        raise
+    place.counters["snapshot"] += 1
+    return True
+
+
+def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
+    """The newest snapshot of version ``at`` or below."""
+    items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
+    return next((_from_item(item) for item in items), None)
+
+
+def list_snapshots(index: Index, prefix: str) -> Iterator[Snapshot]:
+    """All snapshots in order of version, by pages."""
+    for item in index.query(snapshots_partition(prefix)):
+        yield _from_item(item)
+
+
+def _from_item(item: Item) -> Snapshot:
+    attributes: Any = item.attributes
+    try:
+        return Snapshot(parse_number(item.sort), attributes["c"], attributes["w"], attributes["b"])
+    except KeyError as exc:
+        raise Corrupt("an item is no snapshot", partition=item.partition, sort=item.sort) from exc

@@ -1,0 +1,62 @@
+"""Sweeping: what a deleted log leaves goes once nobody can rely on having seen it. Row by row, never parsing a body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stratalog.keys import (
+    checkpoints_partition,
+    deleted_partition,
+    entries_partition,
+    family_partition,
+    forks_partition,
+    segments_partition,
+    snapshots_partition,
+)
+from stratalog.log.entries import END
+from stratalog.log.place import Place
+from stratalog.log.retention import delete_items, free_time_reached
+from stratalog.log.segments import list_segments
+from stratalog.ports.index import Delete, Item
+
+__all__ = ["sweep_deleted"]
+
+
+def sweep_deleted(place: Place, organisation: str) -> int:
+    """Sweep the deleted incarnations of an organisation that are due; answer how many. Restartable.
+
+    The end seal and the name record stay. An incarnation that a fork still pins waits. The family's blobs go with its
+    last member; until then they are the collector's.
+    """
+    swept = 0
+    for item in place.index.query(deleted_partition(organisation)):
+        attributes: Any = item.attributes
+        if not free_time_reached(place.clock, attributes["m"]) or _pinned(place, item.sort):
+            continue
+        _sweep(place, item)
+        swept += 1
+    place.counters["swept log"] += swept
+    return swept
+
+
+def _pinned(place: Place, prefix: str) -> bool:
+    return next(place.index.query(forks_partition(prefix), limit=1), None) is not None
+
+
+def _sweep(place: Place, gone: Item) -> None:
+    prefix, owner = gone.sort, str(gone.attributes["o"])
+    for segment in list_segments(place.index, prefix):
+        delete_items(place.index, entries_partition(prefix, segment.first), keep=END)
+    for partition in (segments_partition(prefix), snapshots_partition(prefix), checkpoints_partition(prefix)):
+        delete_items(place.index, partition)
+    _release_ancestors(place, gone)
+    place.index.commit([Delete(family_partition(owner), prefix)])
+    if next(place.index.query(family_partition(owner), limit=1), None) is None:
+        for stat in place.blobs.list(f"{owner}/"):
+            place.blobs.delete(stat.key, stat.stamp)
+    place.index.commit([Delete(gone.partition, gone.sort)])
+
+
+def _release_ancestors(place: Place, gone: Item) -> None:
+    for prefix in str(gone.attributes["l"]).split():
+        place.index.commit([Delete(forks_partition(prefix), gone.sort)])
