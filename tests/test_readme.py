@@ -1,0 +1,34 @@
+"""The first thing a reader tries must work: the README's snippet runs and prints what its comments promise."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_snippet_runs_as_printed(tmp_path: Path) -> None:
+    lines = run(snippet(), tmp_path).splitlines()
+    assert lines[:2] == ["105", "100"]
+
+
+def test_the_snippet_shows_who_changed_the_cell(tmp_path: Path) -> None:
+    history = run(snippet(), tmp_path).splitlines()[2]
+    assert "ada" in history
+
+
+def snippet() -> str:
+    """The README's one Python block."""
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(blocks) == 1
+    return str(blocks[0])
+
+
+def run(program: str, folder: Path) -> str:
+    """What a fresh interpreter in an empty folder prints for ``program``."""
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
