@@ -1,8 +1,7 @@
 """A deterministic scheduler: many actors in one thread, switched at every port call in an order that a seed decides.
 
 An actor is plain synchronous code on a greenlet. Whatever it does between two calls of :meth:`Scheduler.switch` is one
-atomic step, so code under simulation must do its I/O through the simulated ports only, must not start threads, and
-must not hold a lock of `threading` during a port call that another actor could ask for.
+atomic step, so code under simulation must do its I/O through the simulated ports only and must not start threads.
 """
 
 from __future__ import annotations
@@ -62,7 +61,8 @@ class Scheduler:
     """Runs actors until all but those in the background have ended and nothing is on its way any more.
 
     ``tell`` gets a line for every step, for reading a failing seed. Time is simulated: a step takes a few
-    milliseconds, and when every actor sleeps it jumps to the first that wakes.
+    milliseconds, and when every actor sleeps it jumps to the first that wakes. ``calls`` counts port calls; ``stormy``
+    says whether faults may still happen.
     """
 
     def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
@@ -134,6 +134,24 @@ class Scheduler:
         self._wait(duration_ms, actor)
         self._go(actor)
 
+    def parking(self) -> Actor:
+        """The actor that is about to park. Outside any actor nobody could wake it."""
+        if self.current is None:
+            raise RuntimeError("set-up and checks cannot wait for an actor")
+        return self.current
+
+    def park(self) -> None:
+        """Take the actor out until :meth:`wake`."""
+        actor = self.parking()
+        self._check(actor)
+        self._ready.remove(actor)
+        self._go(actor)
+
+    def wake(self, actor: Actor) -> None:
+        """Let a parked actor go on, unless it has ended."""
+        if actor in self._live:
+            self._ready.append(actor)
+
     def calm(self) -> None:
         """No more faults from here on, so that the run comes to rest."""
         self.stormy = False
@@ -169,6 +187,8 @@ class Scheduler:
                 self._wake(heapq.heappop(waiting)[2])
             if self._ready:
                 return self._chosen()
+            if self._awaited and not waiting:
+                self._failure = Violation("progress", "every actor waits for another", step=self.steps)
         return None
 
     def _chosen(self) -> Actor:

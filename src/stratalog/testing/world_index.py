@@ -131,7 +131,7 @@ def settled(index: Index, entry: Entry, doubtful: set[int]) -> int:
 
 
 def put(index: Index, entry: Entry, version: int, doubtful: set[int]) -> int:
-    """Put the entry at ``version`` if nothing stands there; ``doubtful`` holds the version while its outcome is open."""
+    """Put the entry at ``version`` if nothing stands there; ``doubtful`` keeps it while its outcome is open."""
     attributes: dict[str, Attribute] = {"a": entry.writer, "w": entry.write_id, "n": entry.number}
     try:
         index.commit([Put(Item(PARTITION, number(version), attributes), condition())])

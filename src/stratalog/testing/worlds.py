@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from stratalog.testing.checkers import Violation
+from stratalog.testing.locks import simulated_locks
 from stratalog.testing.scheduler import Scheduler
 
 __all__ = ["Outcome", "World", "run_seed"]
@@ -51,10 +52,11 @@ def run_seed(build: Callable[[Scheduler], World], seed: int, tell: Callable[[str
     scheduler = Scheduler(seed, tell)
     checker = details = ""
     try:
-        world = build(scheduler)
-        scheduler.run()
-        scheduler.calm()
-        world.check()
+        with simulated_locks(scheduler):
+            world = build(scheduler)
+            scheduler.run()
+            scheduler.calm()
+            world.check()
     except Violation as exc:
         checker, details = exc.checker, str(exc)
     except Exception:  # noqa: BLE001 - whatever an actor raises is the seed's finding, and the run goes on

@@ -1,0 +1,62 @@
+"""Locks under simulation: one that is taken sends its waiters to the scheduler instead of blocking the only thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stratalog.testing.scheduler import Actor, Scheduler
+
+__all__ = ["SimulatedLock", "simulated_locks"]
+
+
+class SimulatedLock:
+    """What `threading.Lock` is to threads, for actors. Taking a free one is no step."""
+
+    __slots__ = ("_held", "_scheduler", "_waiting")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._held = False
+        self._waiting: list[Actor] = []
+
+    def acquire(self, blocking: bool = True) -> bool:
+        while self._held:
+            if not blocking:
+                return False
+            self._scheduler.counts.bump("lock waits")
+            self._waiting.append(self._scheduler.parking())
+            self._scheduler.park()
+        self._held = True
+        return True
+
+    def release(self) -> None:
+        """Let all waiters try again, in an order that the scheduler chooses."""
+        self._held = False
+        waiting, self._waiting = self._waiting, []
+        for actor in waiting:
+            self._scheduler.wake(actor)
+
+    def locked(self) -> bool:
+        return self._held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@contextmanager
+def simulated_locks(scheduler: Scheduler) -> Iterator[None]:
+    """Every `threading.Lock()` made inside is a simulated one, so that the core's own locks are simulated too.
+
+    A module that imports the name ``Lock`` itself escapes this; so does a lock made at import.
+    """
+    original = threading.Lock
+    vars(threading)["Lock"] = lambda: SimulatedLock(scheduler)
+    try:
+        yield
+    finally:
+        vars(threading)["Lock"] = original
