@@ -1,4 +1,4 @@
-"""The documentation leads somewhere: every relative link has a file behind it, every anchor a heading, every page a way in."""
+"""The documentation leads somewhere: every link has a file behind it, every anchor a heading, every page a way in."""
 
 from __future__ import annotations
 
