@@ -1,0 +1,109 @@
+"""Reading and writing chunks: blobs below, a cache of decoded nodes above."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from stratalog.codec import sha256
+from stratalog.errors import Corrupt
+from stratalog.ports.blobs import Blobs
+from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
+
+__all__ = ["Chunks"]
+
+CACHE_BYTES = 32 * 1024 * 1024
+
+# What a row of a decoded node weighs beyond its bytes: the heads of its objects in CPython.
+ROW_OVERHEAD_BYTES = 128
+
+
+class Chunks:
+    """The chunks of one owner. Safe to call from many threads.
+
+    ``reads``, ``writes`` and ``bytes_written`` count what was asked of the blobs since it was made. The cache holds
+    decoded nodes of about ``cache_bytes`` in all; 0 keeps none.
+
+    Reading raises NotFound for a chunk that is not there (collected, where nothing keeps its root any more), Corrupt,
+    Unsupported and what the blobs raise.
+    """
+
+    def __init__(self, blobs: Blobs, owner: str, cache_bytes: int = CACHE_BYTES) -> None:
+        self.reads = 0
+        self.writes = 0
+        self.bytes_written = 0
+        self._blobs = blobs
+        self._prefix = f"{owner}/chunks/"
+        self._lock = threading.Lock()
+        self._cache = _Cache(cache_bytes)
+
+    def top(self, root: Root) -> Node:
+        """The topmost node of a tree."""
+        if root.inline is None:
+            return self.load(root.address)
+        if sha256(root.inline) != root.address:
+            raise Corrupt("an inline chunk does not have the root's address", address=root.address.hex())
+        return decode_node(root.inline)
+
+    def child(self, node: Inner, place: int) -> Node:
+        """The child in row ``place``. It lies one level below, so every walk down a tree ends."""
+        child = self.load(node.addresses[place])
+        if child.level != node.level - 1:
+            raise Corrupt("a chunk is not one level below its parent", level=child.level, parent=node.level)
+        return child
+
+    def load(self, address: bytes) -> Node:
+        """The node of the chunk at ``address``."""
+        with self._lock:
+            found = self._cache.get(address)
+        if found is not None:
+            return found
+        body = self.read(address)
+        node = decode_node(body)
+        self._keep(address, node, len(body))
+        return node
+
+    def read(self, address: bytes) -> bytes:
+        """The bytes of the chunk at ``address``, from the blobs whatever the cache holds."""
+        with self._lock:
+            self.reads += 1
+        return self._blobs.get(self._prefix + address.hex())
+
+    def write(self, chunk: Chunk) -> None:
+        """Store the chunk, durably on return. Where it stands already, its age starts anew: it is never skipped."""
+        self._blobs.put(self._prefix + chunk.address.hex(), chunk.body)
+        with self._lock:
+            self.writes += 1
+            self.bytes_written += len(chunk.body)
+        self._keep(chunk.address, chunk.node, len(chunk.body))
+
+    def _keep(self, address: bytes, node: Node, size: int) -> None:
+        with self._lock:
+            self._cache.put(address, node, size + ROW_OVERHEAD_BYTES * len(node.keys))
+
+
+class _Cache:
+    """Nodes by address, the least recently used dropped first."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_left = bytes_max
+        self._nodes: OrderedDict[bytes, tuple[Node, int]] = OrderedDict()
+
+    def get(self, address: bytes) -> Node | None:
+        found = self._nodes.get(address)
+        if found is None:
+            return None
+        self._nodes.move_to_end(address)
+        return found[0]
+
+    def put(self, address: bytes, node: Node, size: int) -> None:
+        self._drop(address)
+        self._nodes[address] = (node, size)
+        self._bytes_left -= size
+        while self._bytes_left < 0:
+            self._drop(next(iter(self._nodes)))
+
+    def _drop(self, address: bytes) -> None:
+        found = self._nodes.pop(address, None)
+        if found is not None:
+            self._bytes_left += found[1]

@@ -1,0 +1,99 @@
+"""What differs between two trees, found without reading what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.nodes import Inner, Leaf, Node, Root, Slot
+
+__all__ = ["diff"]
+
+
+def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot | None, Slot | None]]:
+    """Each key whose slot differs, in order, with its slot in ``source`` and in ``target``; None where there is none.
+
+    Slots that differ in their version alone differ. Lazy; a chunk that both trees have is not read, so the cost
+    follows the change, also where ends of chunks moved and where the trees are not of one height.
+    """
+    if source.address == target.address:
+        return
+    old, new = _Walk(chunks, chunks.top(source)), _Walk(chunks, chunks.top(target))
+    while old.is_open() and new.is_open():
+        if old.level != new.level:
+            (old if old.level > new.level else new).descend()
+        elif old.level == 0:
+            yield from _compare_slots(old, new)
+        elif old.address() == new.address():
+            old.advance()
+            new.advance()
+        else:
+            old.descend()
+            new.descend()
+    yield from ((key, slot, None) for key, slot in old.rest())
+    yield from ((key, None, slot) for key, slot in new.rest())
+
+
+def _compare_slots(old: _Walk, new: _Walk) -> Iterator[tuple[str, Slot | None, Slot | None]]:
+    """Compare the slots both walks stand at, and move past the lesser key, or past both."""
+    old_key, new_key = old.key(), new.key()
+    if old_key < new_key:
+        yield old_key, old.slot(), None
+        old.advance()
+    elif new_key < old_key:
+        yield new_key, None, new.slot()
+        new.advance()
+    else:
+        if (before := old.slot()) != (after := new.slot()):
+            yield old_key, before, after
+        old.advance()
+        new.advance()
+
+
+class _Walk:
+    """A place in a tree, at any level: before a slot (level 0) or before a chunk that need not be opened."""
+
+    def __init__(self, chunks: Chunks, top: Node) -> None:
+        self._chunks = chunks
+        self._path: list[tuple[Inner, int]] = []
+        self._node = top
+        self._place = 0
+        self.level = top.level
+
+    def is_open(self) -> bool:
+        return self._place < len(self._node.keys)
+
+    def key(self) -> str:
+        return self._node.keys[self._place]
+
+    def slot(self) -> Slot:
+        assert isinstance(self._node, Leaf)
+        return Slot(self._node.values[self._place], self._node.versions[self._place])
+
+    def address(self) -> bytes:
+        assert isinstance(self._node, Inner)
+        return self._node.addresses[self._place]
+
+    def advance(self) -> None:
+        """Go past the slot or chunk, and up where it was the last of its node."""
+        self._place += 1
+        while self._place == len(self._node.keys) and self._path:
+            self._node, place = self._path.pop()
+            self._place = place + 1
+        self.level = self._node.level
+
+    def descend(self) -> None:
+        """Open the chunk and stand before its first row."""
+        assert isinstance(self._node, Inner)
+        self._path.append((self._node, self._place))
+        self._node = self._chunks.child(self._node, self._place)
+        self._place = 0
+        self.level = self._node.level
+
+    def rest(self) -> Iterator[tuple[str, Slot]]:
+        while self.is_open():
+            if self.level:
+                self.descend()
+            else:
+                yield self.key(), self.slot()
+                self.advance()

@@ -1,0 +1,117 @@
+"""Reading a tree: one key, a range of keys, or a place in the order."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.nodes import Leaf, Node, Root, Slot
+
+__all__ = ["count", "get", "nth", "scan"]
+
+
+def get(chunks: Chunks, root: Root, key: str) -> Slot | None:
+    """What ``key`` holds, or None. Reads one node per level."""
+    node = chunks.top(root)
+    while not isinstance(node, Leaf):
+        place = bisect_left(node.keys, key)
+        if place == len(node.keys):
+            return None
+        node = chunks.child(node, place)
+    place = bisect_left(node.keys, key)
+    return _slot(node, place) if place < len(node.keys) and node.keys[place] == key else None
+
+
+def scan(
+    chunks: Chunks,
+    root: Root,
+    *,
+    prefix: str = "",
+    after: str | None = None,
+    before: str | None = None,
+    reverse: bool = False,
+) -> Iterator[tuple[str, Slot]]:
+    """The keys that start with ``prefix`` and lie strictly between ``after`` and ``before``, in order, or from the end.
+
+    Lazy: a leaf is read when the walk comes to it, and none that lies outside the range but for one at its edge.
+    """
+    span = _Span(prefix, after, before)
+    for leaf in _leaves(chunks, chunks.top(root), span, reverse):
+        for place in _walk(span.start(leaf.keys), span.stop(leaf.keys), reverse):
+            yield leaf.keys[place], _slot(leaf, place)
+
+
+def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
+    """How many keys start with ``prefix``. Reads at most two nodes per level."""
+    end = _end_of(prefix)
+    stop = root.count if end is None else _rank(chunks, root, end)
+    return stop - _rank(chunks, root, prefix)
+
+
+def nth(chunks: Chunks, root: Root, place: int) -> tuple[str, Slot] | None:
+    """The key that has ``place`` keys before it, or None where there are no more. Reads one node per level."""
+    if not 0 <= place < root.count:
+        return None
+    node = chunks.top(root)
+    while not isinstance(node, Leaf):
+        child = 0
+        while place >= node.counts[child]:
+            place -= node.counts[child]
+            child += 1
+        node = chunks.child(node, child)
+    return node.keys[place], _slot(node, place)
+
+
+class _Span:
+    """A range of keys, told as places in a node's keys."""
+
+    def __init__(self, prefix: str, after: str | None, before: str | None) -> None:
+        self._prefix = prefix
+        self._after = after
+        self._before = min((end for end in (before, _end_of(prefix)) if end is not None), default=None)
+
+    def start(self, keys: tuple[str, ...]) -> int:
+        first = bisect_left(keys, self._prefix)
+        return first if self._after is None else max(first, bisect_right(keys, self._after))
+
+    def stop(self, keys: tuple[str, ...]) -> int:
+        return len(keys) if self._before is None else bisect_left(keys, self._before)
+
+
+def _leaves(chunks: Chunks, node: Node, span: _Span, reverse: bool) -> Iterator[Leaf]:
+    if isinstance(node, Leaf):
+        yield node
+        return
+    # The child behind the last key below the end may begin below it too.
+    stop = min(len(node.keys), span.stop(node.keys) + 1)
+    for place in _walk(span.start(node.keys), stop, reverse):
+        yield from _leaves(chunks, chunks.child(node, place), span, reverse)
+
+
+def _walk(start: int, stop: int, reverse: bool) -> range:
+    return range(stop - 1, start - 1, -1) if reverse else range(start, stop)
+
+
+def _rank(chunks: Chunks, root: Root, key: str) -> int:
+    """How many keys are less than ``key``."""
+    node = chunks.top(root)
+    rank = 0
+    while not isinstance(node, Leaf):
+        place = bisect_left(node.keys, key)
+        rank += sum(node.counts[:place])
+        if place == len(node.keys):
+            return rank
+        node = chunks.child(node, place)
+    return rank + bisect_left(node.keys, key)
+
+
+def _end_of(prefix: str) -> str | None:
+    """The least text above all that start with ``prefix``, or None where there is none. Only ever compared."""
+    stem = prefix.rstrip(chr(sys.maxunicode))
+    return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None
+
+
+def _slot(leaf: Leaf, place: int) -> Slot:
+    return Slot(leaf.values[place], leaf.versions[place])

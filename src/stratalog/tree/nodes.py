@@ -1,0 +1,204 @@
+"""What a tree is made of: slots, nodes and roots, their bytes, and the rule that says where a chunk ends.
+
+The constants are part of the format: two programs that disagree on one of them disagree on every root.
+`formats/tree.md` describes the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from stratalog.codec import encode, sha256
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
+from stratalog.limits import KEY_BYTES_MAX, VERSION_MAX
+
+__all__ = [
+    "CHUNK_ROWS_MAX",
+    "EMPTY",
+    "FORMAT",
+    "SLOT_BYTES_MAX",
+    "TREE_INLINE_BYTES_MAX",
+    "Chunk",
+    "Inner",
+    "Leaf",
+    "Node",
+    "Root",
+    "Row",
+    "Slot",
+    "chunk_of",
+    "decode_node",
+    "ends_chunk",
+    "key_level",
+    "root_of",
+    "row_of",
+    "rows_of",
+    "seal",
+]
+
+FORMAT = 1
+
+# A key ends a chunk when its hash starts with this many zero bits, so a chunk holds 64 rows on average.
+LEVEL_BITS = 6
+# Four times the average: one run in 55 is longer and is cut by counting.
+CHUNK_ROWS_MAX = 256
+# A blob costs as much as 8 KB written to an index; three roots share a snapshot record.
+TREE_INLINE_BYTES_MAX = 4096
+# A full chunk of the longest keys and values stays below the bound of a blob.
+SLOT_BYTES_MAX = 32 * 1024
+
+
+class Slot(msgspec.Struct, frozen=True, gc=False):
+    """What a key holds: the value's canonical bytes, and the document version that last changed it."""
+
+    value: bytes
+    version: int
+
+
+class Leaf(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """A chunk of level 0: keys in order, each with its slot. A column each, since that is faster to read."""
+
+    format: int
+    level: int
+    keys: tuple[str, ...]
+    values: tuple[bytes, ...]
+    versions: tuple[int, ...]
+
+
+class Inner(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """A chunk of a higher level: for each child its last key, address, content digest and number of keys."""
+
+    format: int
+    level: int
+    keys: tuple[str, ...]
+    addresses: tuple[bytes, ...]
+    digests: tuple[bytes, ...]
+    counts: tuple[int, ...]
+
+
+Node: TypeAlias = Leaf | Inner
+Row: TypeAlias = tuple[Any, ...]
+"""One line of a node, its key first: (key, value, version) or (last key, address, digest, count)."""
+
+
+class Chunk(msgspec.Struct, frozen=True, gc=False):
+    """A node with its bytes and what its parent says of it."""
+
+    node: Node
+    body: bytes
+    address: bytes
+    digest: bytes
+    count: int
+
+    @property
+    def row(self) -> Row:
+        """The row of this chunk in its parent."""
+        return self.node.keys[-1], self.address, self.digest, self.count
+
+
+class Root(msgspec.Struct, frozen=True, gc=False):
+    """A tree: two trees with one ``address`` are one tree.
+
+    ``address`` is the SHA-256 of the topmost chunk. ``digest`` is that of the content, versions left out. ``count`` is
+    the number of keys. ``inline`` is the topmost chunk itself where it is a leaf of at most `TREE_INLINE_BYTES_MAX`
+    bytes; such a chunk need not stand as a blob.
+    """
+
+    address: bytes
+    digest: bytes
+    count: int
+    inline: bytes | None
+
+
+def key_level(key: str) -> int:
+    """How many levels of chunks end at ``key``, 0 to 10: a hash of the key alone decides, so history cannot."""
+    head = int.from_bytes(sha256(key.encode())[:8], "big")
+    return (64 - head.bit_length()) // LEVEL_BITS
+
+
+def ends_chunk(key: str, level: int, rows: int) -> bool:
+    """Whether a chunk of ``level`` ends with ``key`` as its ``rows``-th row."""
+    return rows >= CHUNK_ROWS_MAX or key_level(key) > level
+
+
+def row_of(key: str, slot: Slot) -> Row:
+    """The leaf row of a key and its slot. Raises Invalid or LimitExceeded for what a tree does not hold."""
+    check_key(key)
+    if len(slot.value) > SLOT_BYTES_MAX:
+        raise LimitExceeded("a slot's value is too large", value=len(slot.value), limit=SLOT_BYTES_MAX, key=key)
+    if not 0 <= slot.version <= VERSION_MAX:
+        raise Invalid("a slot's version lies outside its range", value=slot.version, limit=VERSION_MAX, key=key)
+    return key, slot.value, slot.version
+
+
+def check_key(key: str) -> None:
+    """Raise Invalid for a key that UTF-8 cannot say and LimitExceeded for one that is too long."""
+    if len(key) <= KEY_BYTES_MAX and key.isascii():
+        return
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError as exc:
+        raise Invalid("a key holds a lone surrogate", key=key.encode(errors="backslashreplace")) from exc
+    if size > KEY_BYTES_MAX:
+        raise LimitExceeded("a key is too long", value=size, limit=KEY_BYTES_MAX, key=key)
+
+
+def rows_of(node: Node) -> list[Row]:
+    """The node, row by row."""
+    if isinstance(node, Leaf):
+        return list(zip(node.keys, node.values, node.versions, strict=True))
+    return list(zip(node.keys, node.addresses, node.digests, node.counts, strict=True))
+
+
+def seal(level: int, rows: Sequence[Row]) -> Chunk:
+    """The chunk of ``level`` that holds these rows, of which there is at least one."""
+    columns = zip(*rows, strict=True)
+    return chunk_of(Inner(FORMAT, level, *columns) if level else Leaf(FORMAT, level, *columns))
+
+
+def chunk_of(node: Node) -> Chunk:
+    """The node with its bytes, address, digest and count."""
+    body = encode(node)
+    if isinstance(node, Leaf):
+        return Chunk(node, body, sha256(body), sha256(encode((node.keys, node.values))), len(node.keys))
+    return Chunk(node, body, sha256(body), sha256(encode((node.level, node.digests))), sum(node.counts))
+
+
+def root_of(chunk: Chunk) -> Root:
+    """The tree whose topmost chunk this is."""
+    small = isinstance(chunk.node, Leaf) and len(chunk.body) <= TREE_INLINE_BYTES_MAX
+    return Root(chunk.address, chunk.digest, chunk.count, chunk.body if small else None)
+
+
+def decode_node(body: bytes) -> Node:
+    """The node behind a chunk's bytes. Raises Unsupported for a newer format, Corrupt for another shape.
+
+    Only the shape is checked; :func:`stratalog.tree.reach.verify` checks the rest.
+    """
+    if len(body) > 1 and FORMAT < body[1] < _FIXED_INTEGER_END:
+        raise Unsupported("a chunk was written by a newer format", value=body[1], known=FORMAT)
+    try:
+        node: Node = _inner.decode(body) if body[:1] == _INNER_HEAD else _leaf.decode(body)
+    except msgspec.DecodeError as exc:
+        raise Corrupt("a chunk does not decode", reason=str(exc)) from exc
+    if node.format != FORMAT or not _is_even(node):
+        raise Corrupt("a chunk has the wrong shape", format=node.format, level=node.level, keys=len(node.keys))
+    return node
+
+
+def _is_even(node: Node) -> bool:
+    rows = len(node.keys)
+    if isinstance(node, Leaf):
+        return node.level == 0 and rows == len(node.values) == len(node.versions)
+    return node.level > 0 and 0 < rows == len(node.addresses) == len(node.digests) == len(node.counts)
+
+
+_FIXED_INTEGER_END = 0x80
+_INNER_HEAD = b"\x96"
+_leaf = msgspec.msgpack.Decoder(Leaf)
+_inner = msgspec.msgpack.Decoder(Inner)
+
+EMPTY = root_of(chunk_of(Leaf(FORMAT, 0, (), (), ())))
+"""The tree without keys."""

@@ -1,0 +1,254 @@
+"""Writing a tree: a batch of changes to one that stands, or all of it from a sorted stream."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from stratalog.errors import Invalid
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.nodes import (
+    EMPTY,
+    Chunk,
+    Inner,
+    Node,
+    Root,
+    Row,
+    Slot,
+    check_key,
+    chunk_of,
+    ends_chunk,
+    root_of,
+    row_of,
+    rows_of,
+    seal,
+)
+
+__all__ = ["build", "update"]
+
+Edit: TypeAlias = tuple[str, Row | None]
+"""A key of some level and the row it holds from now on, or None where it goes."""
+
+
+def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
+    """The tree of ``items``, which come in strictly ascending order of key.
+
+    Holds the open chunk of each level and no more. Raises Invalid for items out of order, and LimitExceeded.
+    """
+    tower = _Tower(0, chunks.write)
+    last = None
+    for key, slot in items:
+        if last is not None and key <= last:
+            raise Invalid("items of a tree come in ascending order", key=key, last=last)
+        tower.add(0, row_of(key, slot))
+        last = key
+    chunk = tower.finish()
+    if chunk is None:
+        return EMPTY
+    root = root_of(chunk)
+    if root.inline is None:
+        chunks.write(chunk)
+    return root
+
+
+def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None]) -> Root:
+    """The tree ``root`` with ``patch`` put in: a slot replaces or adds, None removes; removing what is absent is fine.
+
+    Reads and writes only chunks on the way to a changed key and, where a chunk's end moved, those after it up to the
+    next end that stands. All chunks are stored on return; a patch that changes nothing answers ``root`` and writes
+    nothing. Raises Invalid and LimitExceeded before anything is written.
+    """
+    edits = [_edit(key, patch[key]) for key in sorted(patch)]
+    top = chunks.top(root)
+    fresh: dict[bytes, Chunk] = {}
+    made: list[Chunk] = []
+    for level in range(top.level + 1):
+        gone, made = _rewrite(_Cursor(chunks, top, level), level, edits)
+        edits, changed = _compare(gone, made)
+        if not edits:
+            return root
+        fresh |= {chunk.address: chunk for chunk in changed}
+    return _crown(chunks, top.level, made, fresh)
+
+
+def _edit(key: str, slot: Slot | None) -> Edit:
+    if slot is not None:
+        return key, row_of(key, slot)
+    check_key(key)
+    return key, None
+
+
+def _rewrite(cursor: _Cursor, level: int, edits: Sequence[Edit]) -> tuple[list[Node], list[Chunk]]:
+    """The nodes of ``level`` that the edits touch, and the chunks that take their place.
+
+    The cut rule starts anew with each chunk. So it is enough to begin where a touched one begins, and to go on until
+    a new cut falls on an old end.
+    """
+    keys = [key for key, _ in edits]
+    gone: list[Node] = []
+    made: list[Chunk] = []
+    done = 0
+    while done < len(edits):
+        cursor.seek(keys[done])
+        rows: list[Row] = []
+        going = True
+        while going:
+            gone.append(cursor.node)
+            stop = len(edits) if cursor.is_last() else bisect_right(keys, cursor.node.keys[-1], done)
+            rows = _cut(level, rows, _merge(cursor.node, edits[done:stop]), made)
+            done = stop
+            going = bool(rows) and cursor.advance()
+        if rows:
+            made.append(seal(level, rows))
+    return gone, made
+
+
+def _merge(node: Node, edits: Sequence[Edit]) -> list[Row]:
+    """The node's rows with the edits put in."""
+    rows = rows_of(node)
+    if not edits:
+        return rows
+    table: dict[str, Row | None] = {row[0]: row for row in rows}
+    table.update(edits)
+    return [row for key in sorted(table) if (row := table[key]) is not None]
+
+
+def _cut(level: int, rows: list[Row], more: Iterable[Row], made: list[Chunk]) -> list[Row]:
+    """Add every chunk that ``rows`` and ``more`` fill to ``made``; the rows left over are the answer."""
+    for row in more:
+        rows.append(row)
+        if ends_chunk(row[0], level, len(rows)):
+            made.append(seal(level, rows))
+            rows = []
+    return rows
+
+
+def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[list[Edit], list[Chunk]]:
+    """What the level above must change, and the chunks that were not there before."""
+    before = {node.keys[-1]: node for node in gone if node.keys}
+    edits: dict[str, Row | None] = dict.fromkeys(before)
+    changed = []
+    for chunk in made:
+        key = chunk.node.keys[-1]
+        if before.get(key) == chunk.node:
+            del edits[key]
+        else:
+            edits[key] = chunk.row
+            changed.append(chunk)
+    return sorted(edits.items()), changed
+
+
+def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes, Chunk]) -> Root:
+    """The root over ``made``, which is all of ``level``; stores what is ``fresh`` and still part of the tree."""
+    tower = _Tower(level, lambda chunk: fresh.update({chunk.address: chunk}))
+    for chunk in made:
+        tower.push(level, chunk)
+    top = tower.finish()
+    if top is None:
+        return EMPTY
+    fresh[top.address] = top
+    root = root_of(_collapse(chunks, top, fresh))
+    if root.inline is not None:
+        fresh.pop(root.address, None)
+    for chunk in fresh.values():
+        chunks.write(chunk)
+    return root
+
+
+def _collapse(chunks: Chunks, top: Chunk, fresh: dict[bytes, Chunk]) -> Chunk:
+    """The topmost chunk that a tree built from nothing would have: the first from above with more than one row."""
+    while isinstance(top.node, Inner) and len(top.node.keys) == 1:
+        del fresh[top.address]
+        address = top.node.addresses[0]
+        if address not in fresh:
+            return _collapse_old(chunks, chunks.child(top.node, 0))
+        top = fresh[address]
+    return top
+
+
+def _collapse_old(chunks: Chunks, node: Node) -> Chunk:
+    while isinstance(node, Inner) and len(node.keys) == 1:
+        node = chunks.child(node, 0)
+    return chunk_of(node)
+
+
+class _Tower:
+    """Levels of open chunks, each filled by the ends of the one below.
+
+    The first chunk of a level is held back until there is a second: alone it is the topmost of the tree.
+    """
+
+    def __init__(self, level: int, write: Callable[[Chunk], None]) -> None:
+        self._level = level
+        self._write = write
+        self._rows: dict[int, list[Row]] = {}
+        self._held: dict[int, Chunk | None] = {}
+
+    def add(self, level: int, row: Row) -> None:
+        rows = self._rows.setdefault(level, [])
+        rows.append(row)
+        if ends_chunk(row[0], level, len(rows)):
+            self._rows[level] = []
+            self.push(level, seal(level, rows))
+
+    def push(self, level: int, chunk: Chunk) -> None:
+        """Take a finished chunk of ``level``."""
+        if level not in self._held:
+            self._held[level] = chunk
+            return
+        held, self._held[level] = self._held[level], None
+        for part in (held, chunk):
+            if part is not None:
+                self._write(part)
+                self.add(level + 1, part.row)
+
+    def finish(self) -> Chunk | None:
+        """End every open chunk. The topmost, which is not written yet, or None where nothing was added."""
+        level = self._level
+        while level in self._rows or level in self._held:
+            if rows := self._rows.pop(level, None):
+                self.push(level, seal(level, rows))
+            if held := self._held.get(level):
+                return held
+            level += 1
+        return None
+
+
+class _Cursor:
+    """A place among the nodes of one level, which only moves forward."""
+
+    def __init__(self, chunks: Chunks, top: Node, level: int) -> None:
+        self._chunks = chunks
+        self._level = level
+        self._path: list[tuple[Inner, int]] = []
+        self.node = top
+        self._top = top
+
+    def seek(self, key: str) -> None:
+        """Go to the node that holds ``key`` or would, which is the last one for a key above all."""
+        while self._path and self._path[-1][0].keys[-1] < key:
+            self._path.pop()
+        node: Node = self._path.pop()[0] if self._path else self._top
+        self._descend(node, key)
+
+    def advance(self) -> bool:
+        """Go to the next node; False, and no move, where there is none."""
+        if self.is_last():
+            return False
+        node, place = self._path.pop()
+        while place + 1 == len(node.keys):
+            node, place = self._path.pop()
+        self._path.append((node, place + 1))
+        self._descend(self._chunks.child(node, place + 1), "")
+        return True
+
+    def is_last(self) -> bool:
+        return all(place + 1 == len(node.keys) for node, place in self._path)
+
+    def _descend(self, node: Node, key: str) -> None:
+        while isinstance(node, Inner) and node.level > self._level:
+            place = min(bisect_left(node.keys, key), len(node.keys) - 1)
+            self._path.append((node, place))
+            node = self._chunks.child(node, place)
+        self.node = node
