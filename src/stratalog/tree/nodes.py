@@ -177,7 +177,7 @@ def decode_node(body: bytes) -> Node:
 
     Only the shape is checked; :func:`stratalog.tree.reach.verify` checks the rest.
     """
-    if len(body) > 1 and FORMAT < body[1] < _FIXED_INTEGER_END:
+    if len(body) > 1 and body[0] & 0xF0 == _ARRAY_HEAD and FORMAT < body[1] < _FIXED_INTEGER_END:
         raise Unsupported("a chunk was written by a newer format", value=body[1], known=FORMAT)
     try:
         node: Node = _inner.decode(body) if body[:1] == _INNER_HEAD else _leaf.decode(body)
@@ -195,6 +195,7 @@ def _is_even(node: Node) -> bool:
     return node.level > 0 and 0 < rows == len(node.addresses) == len(node.digests) == len(node.counts)
 
 
+_ARRAY_HEAD = 0x90
 _FIXED_INTEGER_END = 0x80
 _INNER_HEAD = b"\x96"
 _leaf = msgspec.msgpack.Decoder(Leaf)
