@@ -1,4 +1,4 @@
-"""The log: a gapless sequence of entries, each written by one conditional put that succeeds only when none stands there.
+"""The log: a gapless sequence of entries, each written by one conditional put that succeeds only where none stands.
 
 General layout
 --------------

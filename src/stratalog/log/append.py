@@ -31,7 +31,7 @@ from stratalog.log.entries import (
     SEAL,
     Entry,
     Event,
-        check_author,
+    check_author,
     check_write_id,
     encode_events,
     inline_body,
@@ -57,7 +57,9 @@ class Pending:
 
     __slots__ = ("attributes", "body", "doubts", "entry", "error", "events", "expected", "ref_seen")
 
-    def __init__(self, events: Sequence[Event], body: bytes, attributes: dict[str, Attribute], expected: int | None) -> None:
+    def __init__(
+        self, events: Sequence[Event], body: bytes, attributes: dict[str, Attribute], expected: int | None
+    ) -> None:
         self.events = tuple(events)
         self.body = body
         self.attributes = attributes
@@ -112,7 +114,7 @@ def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: 
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
-    """The seal where the next entry would have stood, the next segment's record, and the name record that leads there."""
+    """The seal where the next entry would have stood, the next segment's record, the name record that leads there."""
     version = head.version + 1
     seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})
     return [
@@ -283,7 +285,10 @@ class _Attempts:
         if expected < head.version and self._stands_at(pending, expected + 1):
             return
         pending.error = VersionConflict(
-            "the log is not at the expected version", log=self._appender._name.name, expected=expected, actual=head.version
+            "the log is not at the expected version",
+            log=self._appender._name.name,
+            expected=expected,
+            actual=head.version,
         )
 
     def _stands_at(self, pending: Pending, version: int) -> bool:

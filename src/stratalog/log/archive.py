@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from stratalog.codec import encode
@@ -10,7 +12,7 @@ from stratalog.keys import entries_partition, number, parse_number
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment
-from stratalog.ports.index import Attribute, Item
+from stratalog.ports.index import Item
 
 __all__ = ["read_archive", "write_archive"]
 
@@ -41,4 +43,4 @@ def read_archive(place: Place, prefix: str, owner: str, segment: Segment) -> lis
     return [Item(partition, number(version), attributes) for version, attributes in rows]
 
 
-_decode_rows = msgspec.msgpack.Decoder(list[tuple[int, dict[str, Attribute]]]).decode
+_decode_rows = msgspec.msgpack.Decoder(list[tuple[int, dict[str, Any]]]).decode

@@ -1,9 +1,10 @@
-"""Bodies: bytes of any size as blobs. Up to one part a body is a blob; above that, parts and a manifest that lists them."""
+"""Bodies: bytes of any size as blobs. Up to one part a body is a blob; above that, parts and a manifest of them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
@@ -31,7 +32,7 @@ def write_body(blobs: Blobs, prefix: str, content: bytes | Iterable[bytes]) -> B
     second = next(parts, None)
     if second is None:
         return BodyRef(_put(blobs, prefix, first), len(first))
-    return _write_parts(blobs, prefix, [first, second], parts)
+    return _write_parts(blobs, prefix, chain((first, second), parts))
 
 
 def read_body(blobs: Blobs, prefix: str, ref: BodyRef) -> bytes:
@@ -42,7 +43,7 @@ def read_body(blobs: Blobs, prefix: str, ref: BodyRef) -> bytes:
 def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
     """The content part by part, each verified; the digest of the whole is verified before the last part is given.
 
-    Raises Corrupt for a blob that is damaged, and for one that is missing: an index that names it says it must be there.
+    Raises Corrupt for a blob that is damaged, and for one that is missing: the index that names it says it is there.
     """
     if ref.digest is None:
         yield _get(blobs, prefix, ref.address)
@@ -76,12 +77,11 @@ def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(buffer)
 
 
-def _write_parts(blobs: Blobs, prefix: str, opening: list[bytes], rest: Iterator[bytes]) -> BodyRef:
+def _write_parts(blobs: Blobs, prefix: str, parts: Iterable[bytes]) -> BodyRef:
     whole = hashlib.sha256()
     addresses: list[bytes] = []
     size = 0
-    while opening or (part := next(rest, None)) is not None:
-        part = opening.pop(0) if opening else part
+    for part in parts:
         whole.update(part)
         size += len(part)
         addresses.append(_put(blobs, prefix, part))

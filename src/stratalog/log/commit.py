@@ -22,6 +22,7 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
     started = Observation(place.clock)
     in_doubt = False
     attempt = 0
+    cause: StratalogError
     while True:
         try:
             if not (in_doubt and landed()):
@@ -40,7 +41,9 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
             raise cause
         settings = place.settings
         place.clock.sleep(
-            backoff_seconds(place.clock, attempt, settings.append_backoff_seconds_first, settings.append_backoff_seconds_max)
+            backoff_seconds(
+                place.clock, attempt, settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
+            )
         )
 
 

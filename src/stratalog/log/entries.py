@@ -72,7 +72,7 @@ def encode_events(events: Iterable[Event]) -> bytes:
 
 
 def inline_body(body: bytes) -> tuple[str, bytes]:
-    """The attribute that holds ``body`` inline: as it is under ``b``, or compressed under ``z`` where that is smaller."""
+    """The attribute that holds ``body``: ``b`` as it is, or ``z`` compressed where that is smaller."""
     if len(body) >= COMPRESS_BYTES_MIN and len(packed := compress(body)) < len(body):
         return "z", packed
     return "b", body

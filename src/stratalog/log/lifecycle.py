@@ -153,7 +153,7 @@ def _holder(place: Place, record: NameRecord, at: int) -> NameRecord:
 
 
 def _lineage(source: NameRecord, at: int) -> tuple[Parent, ...]:
-    """The ancestors of a fork of ``source`` at ``at``: the source's own, and the source where it has versions by then."""
+    """The ancestors of a fork of ``source`` at ``at``: its own, and itself where it has versions by then."""
     if source.lineage and source.lineage[-1].version == at:
         return source.lineage
     if len(source.lineage) >= FORK_DEPTH_MAX:
@@ -175,9 +175,7 @@ def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
 def _deletion(record: NameRecord, segment: int, version: int, now_ms: int) -> list[Write]:
     seal = Item(entries_partition(record.prefix, segment), number(version + 1), {"c": now_ms, "k": END})
     ancestors = " ".join(parent.prefix for parent in record.lineage)
-    gone = Item(
-        deleted_partition(record.organisation), record.prefix, {"m": now_ms, "o": record.owner, "l": ancestors}
-    )
+    gone = Item(deleted_partition(record.organisation), record.prefix, {"m": now_ms, "o": record.owner, "l": ancestors})
     return [
         Put(seal, Absent()),
         name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from stratalog.errors import Invalid, NotFound
 from stratalog.log.append import Appender
@@ -32,9 +31,7 @@ class Log:
 
         self._appender = Appender(place, record, self._stored_entry, self._segment_ready)
         self._reader = Reader(place, record.prefix, record.owner, upcasters)
-        self._ancestors = [
-            (parent, Reader(place, parent.prefix, record.owner, upcasters)) for parent in record.lineage
-        ]
+        self._ancestors = [(parent, Reader(place, parent.prefix, record.owner, upcasters)) for parent in record.lineage]
 
     @property
     def first(self) -> int:
@@ -51,8 +48,8 @@ class Log:
     ) -> Entry:
         """Append ``events`` as one entry, durably, and return it.
 
-        With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own a
-        repeated call with the same ``expected`` finds what it wrote the first time.
+        With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own
+        a repeated call with the same ``expected`` finds what it wrote the first time.
 
         Raises, with the state after it:
         VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.

@@ -35,7 +35,7 @@ class Reader:
         return self._entry(item or self._found(version))
 
     def read(self, after: int, upto: int, current: int | None = None) -> Iterator[Entry]:
-        """Entries ``after`` + 1 to ``upto``, all of which the caller knows to exist. Raises Corrupt, VersionForgotten."""
+        """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
         version = after
         while version < upto:
             for entry in self._run(version + 1, upto, current):
@@ -55,7 +55,9 @@ class Reader:
 
     def _from_index(self, segment: int, first: int, last: int) -> Iterator[Entry]:
         place, owner, upcasters = self._place, self._owner, self._upcasters
-        items = place.index.query(entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1))
+        items = place.index.query(
+            entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
+        )
         expected = first
         for item in items:
             entry = entry_from_item(item, place.blobs, owner, upcasters) if "k" not in item.attributes else None

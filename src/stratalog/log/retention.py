@@ -127,7 +127,9 @@ def _commit_floor(place: Place, record: NameRecord, floor: int) -> bool:
     )
     writes: list[Write] = [name_put(raised)]
     if kept is not None:
-        writes.append(segment_put(record.prefix, msgspec.structs.replace(kept, base=floor), Equals("m", kept.marked_ms)))
+        writes.append(
+            segment_put(record.prefix, msgspec.structs.replace(kept, base=floor), Equals("m", kept.marked_ms))
+        )
     if own:
         writes += [Delete(forks_partition(parent.prefix), record.prefix) for parent in record.lineage]
 

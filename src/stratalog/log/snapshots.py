@@ -18,7 +18,7 @@ __all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot"]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A state at a version, as its model wrote it: for a document the roots of its trees, for others a body reference."""
+    """A state at a version, as its model wrote it: the roots of a document's trees, another model's body reference."""
 
     version: int
     created_ms: int
