@@ -1,0 +1,246 @@
+"""The index and the queue in one SQLite file, through apsw, which brings a current SQLite with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from stratalog.backends.sqlite_file import Row, SqliteFile
+from stratalog.clock import Clock, new_id
+from stratalog.codec import decode, encode
+from stratalog.errors import ConditionFailed, Invalid
+from stratalog.ports.index import Absent, Delete, Item, Put, Write, check_commit, holds
+from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+
+__all__ = ["SqliteDatabase", "SqliteIndex", "SqliteQueue"]
+
+QUERY_ROWS_FIRST = 128
+QUERY_ROWS_MAX = 1024
+QUERY_BYTES_MAX = 4 * 1024 * 1024
+
+GET = "SELECT body FROM items WHERE partition = ? AND sort = ?"
+INSERT = "INSERT INTO items VALUES (?, ?, ?)"
+REPLACE = "INSERT OR REPLACE INTO items VALUES (?, ?, ?)"
+DELETE = "DELETE FROM items WHERE partition = ? AND sort = ?"
+PAGES = {
+    (after, before, reverse): (
+        "SELECT sort, body FROM items WHERE partition = ?"
+        + (" AND sort > ?" if after else "")
+        + (" AND sort < ?" if before else "")
+        + f" ORDER BY sort {'DESC' if reverse else 'ASC'} LIMIT ?"
+    )
+    for after in (False, True)
+    for before in (False, True)
+    for reverse in (False, True)
+}
+
+class SqliteDatabase:
+    """One file with an ``index`` and a ``queue``. Safe for threads, and for several processes that open it themselves.
+
+    ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo answered commits.
+    ``file_bytes_max`` bounds the file: a write over it raises StorageFull. In a forked child every call raises Closed;
+    open the file again there.
+
+    Raises Corrupt (the file is no whole SQLite database), Unsupported (a newer format), Invalid (another program's
+    database), Unavailable.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        clock: Clock,
+        *,
+        synchronous: str = "FULL",
+        receives_max: int = 10,
+        file_bytes_max: int | None = None,
+    ) -> None:
+        self._file = SqliteFile(os.fspath(path), synchronous, file_bytes_max)
+        self.index = SqliteIndex(self._file)
+        self.queue = SqliteQueue(self._file, clock, receives_max)
+
+    def close(self) -> None:
+        """Wait for writes under way, then let go of all files. Closing twice is fine."""
+        self._file.close()
+
+
+class SqliteIndex:
+    """An index in the table ``items``: attributes are one MessagePack map."""
+
+    joint_commits = True
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        rows = self._file.read(GET, (partition, sort))
+        return Item(partition, sort, decode(rows[0][0])) if rows else None
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        left = limit
+        rows_max = QUERY_ROWS_FIRST
+        while left is None or left > 0:
+            wanted = rows_max if left is None else min(left, rows_max)
+            bounds = [bound for bound in (after, before) if bound is not None]
+            statement = PAGES[after is not None, before is not None, reverse]
+            rows = self._file.read(statement, (partition, *bounds, wanted))
+            for sort, body in rows:
+                yield Item(partition, sort, decode(body))
+            if len(rows) < wanted:
+                return
+            after, before = (after, rows[-1][0]) if reverse else (rows[-1][0], before)
+            left = None if left is None else left - len(rows)
+            rows_max = _next_rows_max(rows)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        check_commit(writes)
+        first = writes[0]
+        if len(writes) == 1 and type(first) is Put and type(first.condition) is Absent:
+            row = (first.item.partition, first.item.sort, _body(first.item))
+            return self._file.write(partial(_insert, row), row)
+        bodies = [_body(write.item) if isinstance(write, Put) else b"" for write in writes]
+        return self._file.write(partial(_write_all, writes, bodies))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class SqliteQueue:
+    """A queue in the table ``messages``, in order of sending over all groups.
+
+    Several processes share the file, and their machine may restart while messages are in flight, so visibility goes by
+    the wall clock: a clock set back by an hour hides messages in flight for an hour longer, one set forward gives
+    them out again early. Both keep to *at least once*.
+    """
+
+    def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
+        self._file = file
+        self._clock = clock
+        self._receives_max = receives_max
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        check_send(group, bodies)
+        self._file.write(partial(_send, group, bodies))
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        check_receive(limit, visibility_seconds)
+        now = self._clock.wall_ms()
+        if not self._file.read("SELECT 1 FROM messages WHERE hidden_until_ms <= ? LIMIT 1", (now,)):
+            return []
+        return self._file.write(partial(self._receive, limit, now, now + int(visibility_seconds * 1000)))
+
+    def acknowledge(self, message: Message) -> bool:
+        return self._settle("DELETE FROM messages WHERE id = ?1 AND receipt = ?2 AND hidden_until_ms > ?3", message)
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        return self._settle(
+            "UPDATE messages SET hidden_until_ms = ?3 + ?4 WHERE id = ?1 AND receipt = ?2 AND hidden_until_ms > ?3",
+            message,
+            int(after_seconds * 1000),
+        )
+
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+        statement = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > ? ORDER BY id LIMIT 10"
+        last = int(after or 0)
+        while rows := self._file.read(statement, (last,)):
+            yield from (DeadLetter(f"{number:016d}", *rest) for number, *rest in rows)
+            last = rows[-1][0]
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _settle(self, statement: str, message: Message, *more: int) -> bool:
+        parameters = (int(message.id), message.receipt, self._clock.wall_ms(), *more)
+        return self._file.write(partial(_changes, statement, parameters)) == 1
+
+    def _receive(self, limit: int, now: int, hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
+        expired = "FROM messages WHERE hidden_until_ms BETWEEN 1 AND ? AND receives >= ?"
+        connection.execute(
+            f"INSERT INTO dead_letters SELECT id, name, receives, ?, body {expired}", (now, now, self._receives_max)
+        )
+        connection.execute(f"DELETE {expired}", (now, self._receives_max))
+        rows: list[Any] = connection.execute(
+            "SELECT id, name, body, receives FROM messages"
+            " WHERE name NOT IN (SELECT name FROM messages WHERE hidden_until_ms > ?) ORDER BY id LIMIT ?",
+            (now, limit),
+        ).fetchall()
+        given = [
+            Message(f"{number:016d}", name, body, receives + 1, new_id(self._clock))
+            for number, name, body, receives in rows
+        ]
+        for message in given:
+            connection.execute(
+                "UPDATE messages SET receives = ?, receipt = ?, hidden_until_ms = ? WHERE id = ?",
+                (message.receives, message.receipt, hidden_until_ms, int(message.id)),
+            )
+        return given
+
+
+def _insert(row: Row, connection: apsw.Connection) -> None:
+    """Put an item if absent. The primary key is the condition, so the usual case reads nothing."""
+    try:
+        connection.execute(INSERT, row)
+    except apsw.ConstraintError:
+        raise ConditionFailed({0: _get(connection, *row[:2])}) from None
+
+
+def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:
+    """All conditions first: a commit whose condition fails has written nothing and needs no savepoint to undo."""
+    failed = {}
+    for place, write in enumerate(writes):
+        if write.condition is not None:
+            item = _get(connection, *_key(write))
+            if not holds(write.condition, item):
+                failed[place] = item
+    if failed:
+        raise ConditionFailed(failed)
+    for write, body in zip(writes, bodies, strict=True):
+        if isinstance(write, Put):
+            connection.execute(REPLACE, (*_key(write), body))
+        elif isinstance(write, Delete):
+            connection.execute(DELETE, _key(write))
+
+
+def _get(connection: apsw.Connection, partition: str, sort: str) -> Item | None:
+    rows: list[Any] = connection.execute(GET, (partition, sort)).fetchall()
+    return Item(partition, sort, decode(rows[0][0])) if rows else None
+
+
+def _key(write: Write) -> tuple[str, str]:
+    return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+
+
+def _body(item: Item) -> bytes:
+    attributes = item.attributes
+    try:
+        return encode(attributes if type(attributes) is dict else dict(attributes))
+    except (TypeError, OverflowError) as exc:
+        raise Invalid("an attribute is no text, bytes or integer of 64 bits", reason=str(exc)) from exc
+
+
+def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:
+    """Rows for the next page: twice as many while items are small, so that a page of large items stays in memory."""
+    row_bytes = sum(len(body) for _, body in rows) // len(rows) + 1
+    return max(1, min(2 * len(rows), QUERY_ROWS_MAX, QUERY_BYTES_MAX // row_bytes))
+
+
+def _send(group: str, bodies: Sequence[bytes], connection: apsw.Connection) -> None:
+    connection.executemany("INSERT INTO messages(name, body) VALUES (?, ?)", [(group, body) for body in bodies])
+
+
+def _changes(statement: str, parameters: tuple[Any, ...], connection: apsw.Connection) -> int:
+    connection.execute(statement, parameters)
+    return connection.changes()

@@ -1,0 +1,358 @@
+"""A SQLite file that many threads and processes write: group commit, a lock between processes, readers of their own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+from stratalog.errors import (
+    Closed,
+    ConditionFailed,
+    Corrupt,
+    Invalid,
+    OutcomeUnknown,
+    StorageFull,
+    StratalogError,
+    Unavailable,
+    Unsupported,
+)
+
+__all__ = ["Job", "Row", "SqliteFile"]
+
+FORMAT = 1
+APPLICATION_ID = 0x53544C47
+PAGE_BYTES = 4096
+BUSY_MS = 2000
+INSERT_ROWS_MAX = 32
+
+SCHEMA = """
+CREATE TABLE items(
+    partition TEXT NOT NULL, sort TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY(partition, sort)
+) WITHOUT ROWID;
+CREATE TABLE messages(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, receives INTEGER NOT NULL DEFAULT 0,
+    hidden_until_ms INTEGER NOT NULL DEFAULT 0, receipt TEXT NOT NULL DEFAULT '', body BLOB NOT NULL
+);
+CREATE INDEX messages_hidden ON messages(hidden_until_ms, name);
+CREATE TABLE dead_letters(
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, receives INTEGER NOT NULL, dead_ms INTEGER NOT NULL, body BLOB NOT NULL
+);
+"""
+
+Result = TypeVar("Result")
+Job = Callable[[apsw.Connection], Result]
+Row = tuple[str, str, bytes]
+
+
+class SqliteFile:
+    """Writes run as jobs inside transactions on the one writing connection; reads have connections of their own.
+
+    Jobs that wait at the same moment share a transaction and its fsync. Processes that share the file take turns on a
+    lock beside it, since SQLite's own busy handler starves some of them.
+    """
+
+    def __init__(self, path: str, synchronous: str, file_bytes_max: int | None) -> None:
+        self._path = path
+        self._readers: list[apsw.Connection] = []
+        self._closed = False
+        self._lock_file = _open_lock_file(path + ".lock")
+        try:
+            with _opening(self._lock_file):
+                writer = _open_writer(path, synchronous, file_bytes_max)
+        except BaseException:
+            os.close(self._lock_file)
+            raise
+        self._writer = _GroupWriter(writer, self._lock_file)
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+
+    def write(self, job: Job[Result], row: Row | None = None) -> Result:
+        """What ``job`` returns or raises, once the transaction it ran in is durable.
+
+        The job reads before it writes, and raises only ConditionFailed and only before it writes. ``row`` says that
+        the job does no more than insert this item if absent, so that it may be inserted together with others.
+        Raises StorageFull, Unavailable, Corrupt, Closed: nothing written. OutcomeUnknown: all or nothing was.
+        """
+        self.check_open()
+        return self._writer.run(_Ticket(job, row))
+
+    def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
+        """All rows of ``statement``, read at one moment. Raises Unavailable, Corrupt, Closed."""
+        self.check_open()
+        try:
+            reader = self._take_reader()
+            try:
+                return reader.execute(statement, parameters).fetchall()
+            finally:
+                self._give_back(reader)
+        except apsw.Error as exc:
+            raise _error(exc) from exc
+
+    def check_open(self) -> None:
+        """Raise Closed after :meth:`close` and in a forked child."""
+        if self._closed:
+            raise Closed("the database is closed, or was opened before a fork")
+
+    def close(self) -> None:
+        """Wait for writes under way, then let go of all files. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._close_readers()
+        self._writer.close()
+        os.close(self._lock_file)
+
+    def leave_to_parent(self) -> None:
+        """For a forked child: let go of the lock file without unlocking it."""
+        if not self._closed:
+            self._closed = True
+            os.close(self._lock_file)
+
+    def _open_reader(self) -> apsw.Connection:
+        reader = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
+        reader.set_busy_timeout(BUSY_MS)
+        reader.pragma("query_only", 1)
+        return reader
+
+    def _take_reader(self) -> apsw.Connection:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return self._open_reader()
+
+    def _give_back(self, reader: apsw.Connection) -> None:
+        self._readers.append(reader)
+        if self._closed:
+            self._close_readers()
+
+    def _close_readers(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._readers.pop().close()
+
+
+class _Ticket(Generic[Result]):
+    """A job that waits for its turn, and later what came of it."""
+
+    __slots__ = ("error", "gate", "job", "leads", "result", "row")
+
+    def __init__(self, job: Job[Result], row: Row | None) -> None:
+        self.job = job
+        self.row = row
+        self.result: Result | None = None
+        self.error: StratalogError | None = None
+        self.leads: bool | None = None
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+    def answer(self) -> Result:
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]
+
+
+class _GroupWriter:
+    """The one writing connection of this process. Whoever has the turn runs all jobs that wait, in one transaction.
+
+    A ticket is queued before its thread tries for the turn again, and the turn is freed before the queue is looked at
+    once more: so whichever comes second sees the other, and no ticket is left behind.
+    """
+
+    def __init__(self, connection: apsw.Connection, lock_file: int) -> None:
+        self._connection = connection
+        self._lock_file = lock_file
+        self._turn = threading.Lock()
+        self._waiting: deque[_Ticket[Any]] = deque()
+        self._closed = False
+
+    def run(self, ticket: _Ticket[Result]) -> Result:
+        if self._turn.acquire(blocking=False) or self._wait(ticket):
+            try:
+                self._run_group(ticket)
+            finally:
+                self._pass_turn()
+        return ticket.answer()
+
+    def close(self) -> None:
+        self._turn.acquire()
+        try:
+            self._closed = True
+            self._connection.close()
+        finally:
+            self._pass_turn()
+
+    def _wait(self, ticket: _Ticket[Any]) -> bool:
+        """Whether this thread got the turn; else another thread has run the ticket."""
+        self._waiting.append(ticket)
+        if self._turn.acquire(blocking=False):
+            self._pass_turn()
+        try:
+            ticket.gate.acquire()
+        except BaseException:
+            self._abandon(ticket)
+            raise
+        return ticket.leads is True
+
+    def _abandon(self, ticket: _Ticket[Any]) -> None:
+        """The waiting thread was interrupted: it must neither be run unseen later nor keep a turn passed to it."""
+        with suppress(ValueError):
+            self._waiting.remove(ticket)
+            return
+        if ticket.leads is None:
+            ticket.gate.acquire()
+        if ticket.leads:
+            self._pass_turn()
+
+    def _pass_turn(self) -> None:
+        while True:
+            with suppress(IndexError):
+                successor = self._waiting.popleft()
+                successor.leads = True
+                successor.gate.release()
+                return
+            self._turn.release()
+            if not self._waiting or not self._turn.acquire(blocking=False):
+                return
+
+    def _run_group(self, first: _Ticket[Any]) -> None:
+        group = [first, *(self._waiting.popleft() for _ in range(len(self._waiting)))]
+        try:
+            if self._closed:
+                raise Closed("the database is closed")
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+            try:
+                self._transact(group)
+            finally:
+                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        except StratalogError as exc:
+            _fail(group, exc)
+        except BaseException:
+            self._roll_back()
+            _fail(group, OutcomeUnknown("the thread that committed for others was interrupted"))
+            raise
+        finally:
+            for ticket in group[1:]:
+                ticket.leads = False
+                ticket.gate.release()
+
+    def _transact(self, group: Sequence[_Ticket[Any]]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if len(group) == 1 or not self._insert_together(group):
+                self._run_each(group)
+        except apsw.Error as exc:
+            self._roll_back()
+            raise _error(exc) from exc
+        try:
+            self._connection.execute("COMMIT")
+        except apsw.Error as exc:
+            self._roll_back()
+            raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+
+    def _run_each(self, group: Sequence[_Ticket[Any]]) -> None:
+        for ticket in group:
+            try:
+                ticket.result = ticket.job(self._connection)
+            except ConditionFailed as exc:
+                ticket.error = exc
+
+    def _insert_together(self, group: Sequence[_Ticket[Any]]) -> bool:
+        """Insert the rows of all tickets by one statement, or none and say False.
+
+        Each call into SQLite lets go of the interpreter's lock and must win it back from the other threads, so one
+        call for many rows is what makes many writing threads fast.
+        """
+        rows = [ticket.row for ticket in group if ticket.row is not None]
+        if not len(group) == len(rows) <= INSERT_ROWS_MAX:
+            return False
+        try:
+            self._connection.execute(
+                f"INSERT INTO items VALUES {', '.join(['(?, ?, ?)'] * len(rows))}", list(chain.from_iterable(rows))
+            )
+        except apsw.ConstraintError:
+            return False
+        return True
+
+    def _roll_back(self) -> None:
+        """After an error. One that SQLite cannot undo now fails the next BEGIN, so nothing is built on it."""
+        with suppress(apsw.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
+def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
+    """Give each ticket an exception of its own, since each is raised in another thread."""
+    for ticket in group:
+        ticket.error = type(error)(error.message, **error.details)
+        ticket.error.__cause__ = error.__cause__
+
+
+def _open_writer(path: str, synchronous: str, file_bytes_max: int | None) -> apsw.Connection:
+    connection = apsw.Connection(path)
+    connection.set_busy_timeout(BUSY_MS)
+    connection.pragma("synchronous", synchronous)
+    if file_bytes_max is not None:
+        connection.pragma("max_page_count", max(1, file_bytes_max // PAGE_BYTES))
+    application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
+    if version > FORMAT and application_id == APPLICATION_ID:
+        raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
+    if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+        _create(connection)
+    elif application_id != APPLICATION_ID:
+        raise Invalid("the file is another program's database", path=path)
+    connection.pragma("journal_mode", "wal")
+    return connection
+
+
+def _create(connection: apsw.Connection) -> None:
+    """Make the tables in one transaction, so that a file cut off here is opened as an empty one."""
+    connection.pragma("page_size", PAGE_BYTES)
+    connection.pragma("journal_mode", "wal")
+    with connection:
+        connection.execute(SCHEMA)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", FORMAT)
+
+
+def _open_lock_file(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as exc:
+        raise Unavailable("the database's folder cannot be written", path=path, reason=str(exc)) from exc
+
+
+def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
+    """In a forked child: let go of the lock file, which would else stay locked if the parent dies holding it."""
+    file = reference()
+    if file is not None:
+        file.leave_to_parent()
+
+
+def _error(exc: apsw.Error) -> StratalogError:
+    """Ours for an error of SQLite's that certainly wrote nothing."""
+    if isinstance(exc, apsw.FullError):
+        return StorageFull("no room for the transaction", reason=str(exc))
+    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
+        return Corrupt("the file is no whole database", reason=str(exc))
+    return Unavailable("the database could not take the request", reason=str(exc))
+
+
+@contextmanager
+def _opening(lock_file: int) -> Iterator[None]:
+    """One process at a time opens a file, which may be making it."""
+    try:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        yield
+    except apsw.Error as exc:
+        raise _error(exc) from exc
+    finally:
+        fcntl.flock(lock_file, fcntl.LOCK_UN)
