@@ -42,7 +42,7 @@ FORMAT = 1
 
 # A key ends a chunk when its hash starts with this many zero bits, so a chunk holds 64 rows on average.
 LEVEL_BITS = 6
-# Four times the average: one run in 55 is longer and is cut by counting.
+# Four times the average: one run in 56 is longer and is cut by counting.
 CHUNK_ROWS_MAX = 256
 # A blob costs as much as 8 KB written to an index; three roots share a snapshot record.
 TREE_INLINE_BYTES_MAX = 4096
