@@ -26,8 +26,8 @@ class BlobStat(msgspec.Struct, frozen=True):
 class Blobs(Protocol):
     """The contract. Safe to call from many threads and processes. A key is `/`-separated text ending in 64 hex digits.
 
-    *Atomicity*: a blob is there whole or not at all, also after a crash. *Bounds*: `BLOB_BYTES_MAX` of content; a larger
-    body is several blobs and a manifest. *Stored form*: one zstd frame, on every backend.
+    *Atomicity*: a blob is there whole or not at all, also after a crash. *Bounds*: `BLOB_BYTES_MAX` of content; a
+    larger body is several blobs and a manifest. *Stored form*: one zstd frame, on every backend.
     """
 
     def put(self, key: str, body: bytes) -> None:
