@@ -13,11 +13,11 @@ import os
 import signal
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from stratalog.clock import SystemClock
 from stratalog.testing.mutants import Catch, hunt
 from stratalog.testing.world_index import MUTANTS as INDEX_MUTANTS
 from stratalog.testing.world_index import CounterWorld
@@ -29,6 +29,7 @@ COLUMN_SEEDS_MIN = 1_000
 CALLS_MEDIAN_MIN = 200
 FAILURES_SHOWN_MAX = 10
 CHUNK_SEEDS = 10
+PROGRESS_MS = 1_000
 SEED_SECONDS_MAX = 120
 
 
@@ -83,7 +84,8 @@ def simulate(seeds: Sequence[int], *, world: str | None = None, processes: int =
 
 def summary(outcomes: Iterable[tuple[str, Outcome]], progress: Callable[[str], None] = lambda line: None) -> Summary:
     """Add up outcomes, with a line of progress every second. ``checks`` in the answer says what is wrong."""
-    started = told = time.monotonic()
+    clock = SystemClock()
+    started = told = clock.boot_ms()
     counts: dict[str, int] = {}
     calls: list[int] = []
     failures = []
@@ -95,12 +97,12 @@ def summary(outcomes: Iterable[tuple[str, Outcome]], progress: Callable[[str], N
             counts[column] = counts.get(column, 0) + count
         if outcome.checker:
             failures.append((name, outcome))
-        if time.monotonic() - told > 1:
-            told = time.monotonic()
-            progress(f"{len(calls)} seeds, {len(failures)} failed, {len(calls) / (told - started):.0f} seeds/s")
+        if clock.boot_ms() - told > PROGRESS_MS:
+            told = clock.boot_ms()
+            progress(f"{len(calls)} seeds, {len(failures)} failed, {len(calls) * 1000 / (told - started):.0f} seeds/s")
     zero = sorted({column for name in met for column in WORLDS[name].build.columns if not counts.get(column)})
     median = statistics.median(calls) if calls else 0
-    seconds = time.monotonic() - started
+    seconds = max(1, clock.boot_ms() - started) / 1000
     checks = _checks(len(calls), median, zero, len(failures))
     return Summary(len(calls), seconds, sum(calls), median, dict(sorted(counts.items())), zero, failures, checks)
 

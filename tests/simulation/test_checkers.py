@@ -1,0 +1,61 @@
+"""Checkers: each sees the fault it is for, and says nothing about a history that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.testing.checkers import (
+    Append,
+    Found,
+    HeadRead,
+    Told,
+    Violation,
+    check_acknowledged,
+    check_appends,
+    check_gapless,
+    check_once,
+    check_real_time,
+    check_refused,
+    check_writer_order,
+)
+
+FIRST = Append("a", "w1", 1, 2, Told.ACKNOWLEDGED, 1)
+SECOND = Append("b", "w2", 3, 4, Told.ACKNOWLEDGED, 2)
+REFUSED = Append("b", "w3", 5, 6, Told.REFUSED)
+UNKNOWN = Append("a", "w4", 5, 7, Told.UNKNOWN)
+LOG = [Found(1, "a", "w1", 1), Found(2, "b", "w2", 1), Found(3, "a", "w4", 2)]
+
+
+def test_a_right_history_passes() -> None:
+    check_appends([FIRST, SECOND, REFUSED, UNKNOWN], [HeadRead(5, 6, 2)], LOG)
+
+
+def test_a_history_above_a_floor_passes_without_what_was_forgotten() -> None:
+    check_appends([FIRST, SECOND], [], LOG[1:], floor=1)
+
+
+@pytest.mark.parametrize(
+    ("checker", "check"),
+    [
+        ("gapless", lambda: check_gapless([1, 3])),
+        ("gapless", lambda: check_gapless([1, 1])),
+        ("gapless", lambda: check_gapless([1], floor=1)),
+        ("once", lambda: check_once(["w1", "w2", "w1"])),
+        ("acknowledged", lambda: check_acknowledged([FIRST], [])),
+        ("acknowledged", lambda: check_acknowledged([FIRST], [Found(2, "a", "w1", 1)])),
+        ("refused", lambda: check_refused([REFUSED], [Found(1, "b", "w3", 1)])),
+        ("writer-order", lambda: check_writer_order([Found(1, "a", "x", 2), Found(2, "a", "y", 1)])),
+        ("real-time", lambda: check_real_time([SECOND], [HeadRead(5, 6, 1)])),
+        ("real-time", lambda: check_real_time([Append("a", "x", 5, 6, Told.ACKNOWLEDGED, 2)], [HeadRead(1, 2, 2)])),
+    ],
+)
+def test_a_wrong_history_is_seen_by_its_checker(checker: str, check: Callable[[], None]) -> None:
+    with pytest.raises(Violation) as caught:
+        check()
+    assert caught.value.checker == checker
+
+
+def test_answers_of_calls_that_overlap_may_come_in_any_order() -> None:
+    check_real_time([Append("a", "x", 1, 9, Told.ACKNOWLEDGED, 1), Append("b", "y", 2, 3, Told.ACKNOWLEDGED, 2)], [])

@@ -1,0 +1,209 @@
+"""Faults: each does to the backend and to the caller what the table in `faults` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stratalog.codec import sha256
+from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.ports.index import Item, Put
+from stratalog.testing.faults import Weather
+from stratalog.testing.places import Place, Process
+from stratalog.testing.scheduler import Scheduler
+
+ITEM = Item("p", "s", {"a": 1})
+
+
+class Seen:
+    """What one process saw of one commit, and how the index looked to it right after."""
+
+    def __init__(self, weather: Weather, act: Callable[[Process], Any], seed: int = 7) -> None:
+        self.scheduler = Scheduler(seed)
+        self.place = Place(self.scheduler, weather)
+        self.error: BaseException | None = None
+        self.answer: Any = None
+        self.answered_ms = -1
+        self.written_then = False
+        self.starts = 0
+        self._act = act
+        self.place.start("one", self._main)
+        self.scheduler.run()
+        self.written = self.place.index.get("p", "s") is not None
+
+    def _main(self, process: Process) -> None:
+        self.starts += 1
+        if self.starts > 1:
+            return
+        try:
+            self.answer = self._act(process)
+        except (Unavailable, OutcomeUnknown) as exc:
+            self.error = exc
+        self.answered_ms = self.scheduler.now_ms
+        self.written_then = self.place.index.get("p", "s") is not None
+
+
+def commit(process: Process) -> None:
+    process.index.commit([Put(ITEM)])
+
+
+def test_unavailable_writes_nothing() -> None:
+    seen = Seen(Weather(unavailable=1), commit)
+    assert (type(seen.error), seen.written) == (Unavailable, False)
+
+
+def test_a_lost_request_writes_nothing() -> None:
+    seen = Seen(Weather(lost_request=1), commit)
+    assert (type(seen.error), seen.written) == (OutcomeUnknown, False)
+
+
+def test_a_lost_answer_hides_a_write() -> None:
+    seen = Seen(Weather(lost_answer=1), commit)
+    assert (type(seen.error), seen.written_then) == (OutcomeUnknown, True)
+
+
+def test_a_late_effect_comes_after_its_caller_gave_up() -> None:
+    seen = Seen(Weather(late=1), commit)
+    assert (type(seen.error), seen.written_then, seen.written) == (OutcomeUnknown, False, True)
+
+
+@pytest.mark.parametrize(
+    ("weather", "written"),
+    [(Weather(crash_before=1), False), (Weather(crash_after=1), True), (Weather(crash_late=1), True)],
+)
+def test_a_crash_ends_the_process_and_starts_another(weather: Weather, written: bool) -> None:
+    seen = Seen(weather, commit)
+    assert (seen.answered_ms, seen.starts, seen.written) == (-1, 2, written)
+
+
+@pytest.mark.parametrize("weather", [Weather(freeze_before=1), Weather(freeze_after=1)])
+def test_a_freeze_may_last_longer_than_an_observation_may_be_relied_on(weather: Weather) -> None:
+    seen = [Seen(weather, commit, seed) for seed in range(30)]
+    assert all(one.error is None and one.written for one in seen)
+    assert max(one.answered_ms for one in seen) > OBSERVATION_SECONDS_MAX * 1000
+
+
+def test_a_frozen_read_answers_what_was_true_before_the_freeze() -> None:
+    scheduler = Scheduler(7)
+    place = Place(scheduler, Weather(freeze_after=1))
+    answers: list[Item | None] = []
+    place.start("reader", lambda process: answers.append(process.index.get("p", "s")))
+    scheduler.later(100, lambda: place.index.commit([Put(ITEM)]))
+    scheduler.run()
+    assert answers == [None]
+    assert place.index.get("p", "s") == ITEM
+
+
+def test_a_torn_send_sends_the_first_of_several_messages() -> None:
+    bodies = [b"1", b"2", b"3", b"4", b"5"]
+    seen = Seen(Weather(torn=1), lambda process: process.queue.send("group", bodies))
+    sent = [message.body for message in seen.place.queue.receive()]
+    assert isinstance(seen.error, OutcomeUnknown)
+    assert sent == bodies[: len(sent)]
+    assert len(sent) < len(bodies)
+
+
+def test_a_receive_whose_answer_is_lost_is_unavailable_and_hides_the_messages() -> None:
+    scheduler = Scheduler(7)
+    place = Place(scheduler, Weather(lost_answer=1))
+    place.queue.send("group", [b"1"])
+    caught: list[type[BaseException]] = []
+    place.start("worker", lambda process: caught.append(type(error_of(process.queue.receive))))
+    scheduler.run()
+    assert caught == [Unavailable]
+    assert place.queue.receive() == []
+
+
+def test_a_calm_scheduler_has_no_faults() -> None:
+    seen = Seen(Weather(unavailable=1, storm_calls=0), commit)
+    assert seen.error is None
+
+
+def test_a_query_shows_a_commit_that_came_between_its_pages() -> None:
+    scheduler = Scheduler(7)
+    place = Place(scheduler, Weather(page_items_max=1))
+    place.index.commit([Put(Item("p", sort, {})) for sort in "ac"])
+    found: list[str] = []
+
+    def read(process: Process) -> None:
+        for item in process.index.query("p"):
+            found.append(item.sort)
+            if item.sort == "a":
+                place.index.commit([Put(Item("p", "b", {})), Put(Item("p", "d", {}))])
+
+    place.start("reader", read)
+    scheduler.run()
+    assert found == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("limit", [None, 1, 4, 100])
+def test_pages_change_nothing_about_what_a_query_finds(reverse: bool, limit: int | None) -> None:
+    scheduler = Scheduler(3)
+    place = Place(scheduler, Weather(page_items_max=3))
+    place.index.commit([Put(Item("p", f"{number:02d}", {})) for number in range(20)])
+    found: list[Item] = []
+    place.start("reader", lambda process: found.extend(process.index.query("p", reverse=reverse, limit=limit)))
+    scheduler.run()
+    assert found == list(place.index.query("p", reverse=reverse, limit=limit))
+
+
+def test_a_read_that_is_not_consistent_may_be_old_but_not_too_old() -> None:
+    scheduler = Scheduler(5)
+    place = Place(scheduler, Weather(stale_ms_max=1_000))
+    for number in range(20):
+        place.index.commit([Put(Item("p", "s", {"a": number}))])
+    newest = place.index.get("p", "s")
+    assert place.index.get("p", "s", consistent=False) != newest
+    scheduler.now_ms += 1_001
+    assert [place.index.get("p", "s", consistent=False) for _ in range(4)] == [newest] * 4
+
+
+def test_blobs_at_the_end_of_a_line_are_listed_by_pages() -> None:
+    scheduler = Scheduler(3)
+    place = Place(scheduler, Weather(page_items_max=2))
+    bodies = [bytes([number]) for number in range(9)]
+    found: list[str] = []
+
+    def fill(process: Process) -> None:
+        for body in bodies:
+            process.blobs.put(f"owner/{sha256(body).hex()}", body)
+        found.extend(stat.key for stat in process.blobs.list("owner/"))
+
+    place.start("writer", fill)
+    scheduler.run()
+    assert found == sorted(f"owner/{sha256(body).hex()}" for body in bodies)
+
+
+def test_all_actors_of_a_process_crash_together() -> None:
+    scheduler = Scheduler(3)
+    place = Place(scheduler, Weather())
+    ended: list[str] = []
+
+    def main(process: Process) -> None:
+        process.spawn("second", lambda: work_until_dead(process, ended))
+        process.index.get("p", "s")
+        process.crash()
+
+    place.start("process", main, restart=False)
+    scheduler.run()
+    assert ended == ["dead"]
+
+
+def work_until_dead(process: Process, ended: list[str]) -> None:
+    try:
+        while True:
+            process.index.get("p", "s")
+    finally:
+        ended.append("dead")
+
+
+def error_of(function: Callable[[], Any]) -> Exception | None:
+    try:
+        function()
+    except (Unavailable, OutcomeUnknown) as exc:
+        return exc
+    return None

@@ -1,0 +1,97 @@
+"""The command: its verdict, its replay, and the planted bugs it must catch."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+
+import pytest
+
+from stratalog.testing import simulate as command
+from stratalog.testing.mutants import Mutant, hunt
+from stratalog.testing.scheduler import Scheduler
+from stratalog.testing.world_index import CounterWorld
+from stratalog.testing.worlds import run_seed
+
+MUTANT_SEEDS = range(200)
+
+
+@pytest.mark.parametrize("name", command.WORLDS)
+def test_every_world_holds_over_many_seeds(name: str) -> None:
+    result = command.summary(command.simulate(range(150), world=name))
+    assert result.failures == []
+
+
+@pytest.mark.parametrize("mutant", command.MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_planted_bug_is_caught_by_its_checker(mutant: Mutant) -> None:
+    catch = hunt(mutant, MUTANT_SEEDS)
+    assert catch.good, catch
+
+
+def test_a_planted_bug_is_gone_after_the_hunt() -> None:
+    for mutant in command.MUTANTS:
+        hunt(mutant, range(1))
+    assert run_seed(CounterWorld, 14).checker == ""
+
+
+def test_a_hunt_for_no_bug_finds_none() -> None:
+    catch = hunt(Mutant("nothing", CounterWorld, nullcontext, ("once",)), range(5))
+    assert (catch.good, catch.checker, catch.seeds) == (False, "", 5)
+
+
+def test_a_crash_is_no_catch() -> None:
+    catch = hunt(Mutant("broken", BrokenWorld, nullcontext, ("once",)), range(5))
+    assert (catch.good, catch.checker, catch.seeds) == (False, "crash", 1)
+
+
+def test_processes_share_the_seeds_and_change_no_outcome() -> None:
+    alone = [outcome for _, outcome in command.simulate(range(40))]
+    assert [outcome for _, outcome in command.simulate(range(40), processes=2)] == alone
+
+
+def test_the_command_ends_with_0_and_says_what_it_met(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--seeds", "40", "--processes", "1", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["seeds"] == 40
+    assert printed["calls_median"] >= command.CALLS_MEDIAN_MIN
+    assert printed["counts"]["index.commit"] > 0
+
+
+def test_a_failing_seed_is_printed_with_its_replay(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "WORLDS", {"broken": command.Listed(BrokenWorld, 1)})
+    assert command.main(["--seeds", "1", "--seed", "5", "--processes", "1"]) == 1
+    assert "--seed 5 --world broken --trace" in capsys.readouterr().out
+
+
+def test_a_column_that_stays_zero_fails_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "COLUMN_SEEDS_MIN", 3)
+    monkeypatch.setattr(command, "WORLDS", {"idle": command.Listed(IdleWorld, 1)})
+    result = command.summary(command.simulate(range(3)))
+    assert result.zero_columns == ["index.commit"]
+    assert "never met: index.commit" in result.checks
+
+
+def test_a_trace_prints_every_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--seed", "1", "--world", "index", "--trace"]) == 0
+    assert capsys.readouterr().out.count("index.") == run_seed(CounterWorld, 1).calls
+
+
+class IdleWorld:
+    """Does nothing, and so meets nothing."""
+
+    columns = ("index.commit",)
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        scheduler.spawn("idle", scheduler.switch)
+
+    def check(self) -> None:
+        return
+
+
+class BrokenWorld(IdleWorld):
+    """Its actor raises what nobody expects."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        scheduler.spawn("broken", lambda: [].pop())
