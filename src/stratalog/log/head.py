@@ -9,6 +9,7 @@ import msgspec
 from stratalog.clock import Clock, Observation
 from stratalog.errors import NotFound
 from stratalog.keys import entries_partition, parse_number
+from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import END, SEAL
 from stratalog.log.names import NameRecord, require_name
 from stratalog.ports.index import Index, Item
@@ -32,18 +33,24 @@ class Head(msgspec.Struct, frozen=True):
 
 def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
     """The head of the incarnation ``name`` speaks of, from its name record: two reads. Raises NotFound."""
-    seen = Observation(clock)
-    name = require_name(index, name.organisation, name.name, name.incarnation)
-    head = _walk(index, name, name.segment, seen)
-    return head or Head(name.segment - 1, name.segment, name.created_ms, seen)
+    while True:
+        seen = Observation(clock)
+        name = require_name(index, name.organisation, name.name, name.incarnation)
+        head = _walk(index, name, name.segment, seen)
+        if seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
+            return head or Head(name.segment - 1, name.segment, name.created_ms, seen)
 
 
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
-    """The head, from where it was last seen: one read, as long as that segment stands. Raises NotFound."""
-    if head is None:
-        return find_head(index, clock, name)
-    seen = Observation(clock)
-    return _walk(index, name, head.segment, seen) or find_head(index, clock, name)
+    """The head, from where it was last seen: one read, as long as that segment stands. Raises NotFound.
+
+    A segment seen longer ago than the observation rule allows may be freed, and a late write may have fallen into it.
+    """
+    if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
+        found = _walk(index, name, head.segment, Observation(clock))
+        if found is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
+            return found
+    return find_head(index, clock, name)
 
 
 def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> Head | None:
