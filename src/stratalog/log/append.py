@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -27,15 +28,7 @@ from stratalog.errors import (
 from stratalog.keys import entries_partition, number
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.bodies import write_body
-from stratalog.log.entries import (
-    SEAL,
-    Entry,
-    Event,
-    check_author,
-    check_write_id,
-    encode_events,
-    inline_body,
-)
+from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
 from stratalog.log.head import Head, follow_head
 from stratalog.log.names import NameRecord, name_put, require_name
 from stratalog.log.place import Place
@@ -357,23 +350,28 @@ class _Attempts:
                 pending.doubts.append((plan.partition, version))
 
     def _resolve_doubts(self) -> None:
-        """Look where each doubtful entry may stand. The head was read after the doubt arose, so absence is known."""
+        """Look where each doubtful entry may stand. A doubt lasts while its place is free: the write may still come."""
         for pending in list(self._batch):
-            for partition, version in pending.doubts:
-                if self._landed(pending, partition, version):
+            for doubt in list(pending.doubts):
+                if self._landed(pending, *doubt):
                     self._batch.remove(pending)
                     break
-            pending.doubts.clear()
 
     def _landed(self, pending: Pending, partition: str, version: int) -> bool:
         item = self._place.index.get(partition, number(version))
-        if item is None or item.attributes.get("w") != pending.write_id:
+        if item is None:
             return False
-        if self._stands_at(pending, version):
-            return True
-        # It fell into a place that was freed in the meantime: no reader goes there, and nobody may find it later.
-        self._place.index.commit([Delete(partition, number(version), Equals("w", pending.write_id))])
+        if item.attributes.get("w") == pending.write_id:
+            if self._stands_at(pending, version):
+                return True
+            self._remove_stray(item, pending)
+        pending.doubts.remove((partition, version))
         return False
+
+    def _remove_stray(self, item: Item, pending: Pending) -> None:
+        """It fell into a place that was freed in the meantime: no reader goes there, and nobody may find it later."""
+        with suppress(ConditionFailed):
+            self._place.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
 
     def _wait(self, cause: StratalogError) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
