@@ -221,7 +221,7 @@ class _Attempts:
         while self._batch:
             try:
                 self._try()
-            except Unavailable as exc:
+            except (Unavailable, OutcomeUnknown) as exc:
                 self._wait(exc)
 
     def _try(self) -> None:
@@ -273,27 +273,25 @@ class _Attempts:
 
     def _refuse(self, pending: Pending, head: Head) -> None:
         """The version expected is not the head's — unless it is this very entry that followed it."""
+        expected, name = pending.expected or 0, self._appender._name.name
+        if expected >= head.version or not self._stands_at(pending, expected + 1):
+            pending.error = VersionConflict(
+                "the log is not at the expected version", log=name, expected=expected, actual=head.version
+            )
         self._batch.remove(pending)
-        expected = pending.expected or 0
-        if expected < head.version and self._stands_at(pending, expected + 1):
-            return
-        pending.error = VersionConflict(
-            "the log is not at the expected version",
-            log=self._appender._name.name,
-            expected=expected,
-            actual=head.version,
-        )
 
     def _stands_at(self, pending: Pending, version: int) -> bool:
+        """Whether the answer is found at ``version``: the entry itself, or that its place is forgotten by now."""
         try:
             entry = self._appender._stored_entry(version)
-        except VersionForgotten as exc:
-            raise OutcomeUnknown("an append's place was forgotten before it was answered", version=version) from exc
+        except VersionForgotten:
+            pending.error = OutcomeUnknown("an append's place was forgotten before it was answered", version=version)
+            return True
         except NotFound:
             return False
         if entry.write_id != pending.write_id:
             return False
-        pending.settle(version, entry.created_ms)
+        self._accept(pending, version, entry.created_ms)
         return True
 
     def _plan(self, head: Head, chosen: list[Pending]) -> Plan:
@@ -315,11 +313,12 @@ class _Attempts:
 
     def _land(self, plan: Plan, head: Head, sent: Observation) -> None:
         """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
+        self._doubt(plan)
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
-            self._doubt(plan)
             return
         for version, pending in plan.entries:
             self._accept(pending, version, plan.created_ms)
+            self._batch.remove(pending)
         last = plan.entries[-1][0]
         self._appender._head = Head(last, plan.segment, plan.created_ms, sent)
         self._fresh = True
@@ -334,7 +333,6 @@ class _Attempts:
         if pending.ref_seen and pending.ref_seen.age_seconds() > GRACE_SECONDS / 2:
             write_body(self._place.blobs, f"{self._appender._name.owner}/bodies", pending.body)
         pending.settle(version, created_ms)
-        self._batch.remove(pending)
 
     def _learn(self, plan: Plan, conflict: ConditionFailed) -> None:
         """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""
