@@ -134,6 +134,7 @@ class Appender:
         self._waiting: deque[Pending] = deque()
         self._turn = threading.Lock()
         self._head: Head | None = None
+        self._ask_again_at = 0
 
     def pending(
         self, events: Sequence[Event], *, expected: int | None = None, author: str = "", write_id: str | None = None
@@ -309,7 +310,10 @@ class _Attempts:
         if over >= target:
             self._place.counters["roll-over without snapshot"] += not self._appender._segment_ready(head)
             return True
-        return over % max(1, target // 8) == 0 and self._appender._segment_ready(head)
+        if head.version < self._appender._ask_again_at:
+            return False
+        self._appender._ask_again_at = head.version + max(1, target // 8)
+        return self._appender._segment_ready(head)
 
     def _land(self, plan: Plan, head: Head, sent: Observation) -> None:
         """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
