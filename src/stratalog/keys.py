@@ -17,6 +17,7 @@ __all__ = [
     "NAME_SORT",
     "ORGANISATIONS_PARTITION",
     "checkpoints_partition",
+    "dead_letters_partition",
     "deleted_partition",
     "directory_partition",
     "entries_partition",
@@ -116,6 +117,11 @@ def record_partition(organisation: str, record: str) -> str:
 def record_owner(organisation: str, record: str) -> str:
     """The owner of a record's blobs."""
     return f"{escape(organisation, 'organisation')}/records/{escape(record)}"
+
+
+def dead_letters_partition(organisation: str) -> str:
+    """Records that failed too often, each under its id."""
+    return f"{escape(organisation, 'organisation')}/!dead-letters"
 
 
 def directory_partition(organisation: str, kind: str, shard: int) -> str:
