@@ -1,1 +1,67 @@
-"""Stratalog: a versioned, fully ordered store for documents that people and programs change together."""
+"""Stratalog: a versioned, fully ordered store for documents that people and programs change together.
+
+General layout
+--------------
+Read from the top down; a layer imports only from those below it.
+
+operations              work on whole stores: retention, verification, collection, export
+assembly                a URL becomes backends: `open`
+documents · records     mutations and state · the versioned hybrid store
+log · tree · protocol   the gapless sequence · the content-addressed map · what clients must agree on
+backends                the ports on memory, SQLite and files
+ports                   index, blobs, queue: the three contracts
+errors limits clock codec keys      the ground floor
+"""
+
+from stratalog.assembly import Store
+from stratalog.assembly import open_store as open  # noqa: A004 - `stratalog.open` is how a store is opened
+from stratalog.documents import Document, Projection, Rules, View, merge, replay, verify
+from stratalog.errors import (
+    Closed,
+    Conflict,
+    ContentionError,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+)
+from stratalog.log import Entry, Event, Log, Settings
+from stratalog.protocol import STOCK, Draft, Mutation, Outcome, Rejected
+from stratalog.records import Records
+
+__all__ = [
+    "STOCK",
+    "Closed",
+    "Conflict",
+    "ContentionError",
+    "Corrupt",
+    "Document",
+    "Draft",
+    "Entry",
+    "Event",
+    "Invalid",
+    "LimitExceeded",
+    "Log",
+    "Mutation",
+    "NotFound",
+    "Outcome",
+    "OutcomeUnknown",
+    "Projection",
+    "Records",
+    "Rejected",
+    "Rules",
+    "Settings",
+    "Store",
+    "StratalogError",
+    "Unavailable",
+    "VersionConflict",
+    "View",
+    "merge",
+    "open",
+    "replay",
+    "verify",
+]

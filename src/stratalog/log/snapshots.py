@@ -20,6 +20,7 @@ __all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot"]
 class Snapshot(msgspec.Struct, frozen=True):
     """A state at a version, as its model wrote it: the roots of a document's trees, another model's body reference."""
 
+    prefix: str
     version: int
     created_ms: int
     id: str
@@ -37,7 +38,7 @@ def put_snapshot(place: Place, prefix: str, version: int, body: bytes, base: Sna
     partition = snapshots_partition(prefix)
     writes: list[Write] = [Put(Item(partition, number(version), attributes), Absent())]
     if base is not None:
-        writes.append(Check(partition, number(base.version), Equals("w", base.id)))
+        writes.append(Check(snapshots_partition(base.prefix), number(base.version), Equals("w", base.id)))
 
     def landed() -> bool:
         item = place.index.get(partition, number(version))
@@ -56,18 +57,18 @@ def put_snapshot(place: Place, prefix: str, version: int, body: bytes, base: Sna
 def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
     """The newest snapshot of version ``at`` or below."""
     items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
-    return next((_from_item(item) for item in items), None)
+    return next((_from_item(prefix, item) for item in items), None)
 
 
 def list_snapshots(index: Index, prefix: str) -> Iterator[Snapshot]:
     """All snapshots in order of version, by pages."""
     for item in index.query(snapshots_partition(prefix)):
-        yield _from_item(item)
+        yield _from_item(prefix, item)
 
 
-def _from_item(item: Item) -> Snapshot:
+def _from_item(prefix: str, item: Item) -> Snapshot:
     attributes: Any = item.attributes
     try:
-        return Snapshot(parse_number(item.sort), attributes["c"], attributes["w"], attributes["b"])
+        return Snapshot(prefix, parse_number(item.sort), attributes["c"], attributes["w"], attributes["b"])
     except KeyError as exc:
         raise Corrupt("an item is no snapshot", partition=item.partition, sort=item.sort) from exc

@@ -1,0 +1,87 @@
+"""What an entry of a document says: the mutations, their outcomes, and the patch they made together.
+
+``formats/documents.md`` describes the bytes. The shapes are read as plain lists where speed matters: in the fold.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stratalog.errors import Unsupported
+from stratalog.log import Entry, Event
+from stratalog.protocol.messages import payload_hash
+
+__all__ = ["COLLECT", "COMMIT", "FLOOR", "Change", "Commit", "Recorded", "check_schema", "read_commit"]
+
+COMMIT = "commit"
+COLLECT = "collect"
+FLOOR = "floor"
+
+
+class Recorded(msgspec.Struct, frozen=True, array_like=True):
+    """One mutation as committed. ``args`` are canonical bytes; a large argument in them is a reference."""
+
+    client: str
+    id: int
+    name: str
+    args: bytes
+    reason: str | None = None
+    """Why it was rejected; None where it was applied."""
+
+    payload: bytes | None = None
+    """The payload hash, where it cannot be had from ``args`` because they hold references."""
+
+    origin: tuple[str, int] | None = None
+    """The client and id it had where it was first applied, when it is a replay."""
+
+    @property
+    def hash(self) -> bytes:
+        """What tells two payloads of one number apart."""
+        return self.payload or payload_hash(self.name, self.args)
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One key an entry changed."""
+
+    key: str
+    value: bytes | None
+    """As stored in the slot; None where the key was deleted."""
+
+    before: int
+    """The version that changed the key before; 0 for none; negative where that version deleted it."""
+
+    by: tuple[int, ...]
+    """Which of the entry's mutations touched the key."""
+
+
+class Commit(msgspec.Struct, frozen=True, array_like=True):
+    """The data of a ``commit`` event."""
+
+    mutations: tuple[Recorded, ...] = ()
+    patch: tuple[Change, ...] = ()
+    bindings: tuple[tuple[str, str, str], ...] = ()
+    """(client, group, owner) of clients seen for the first time."""
+
+    fields_bytes: int | None = None
+    """The size of all fields after this entry, where one changed."""
+
+    def event(self) -> Event:
+        """The event that says it."""
+        return Event(COMMIT, msgspec.to_builtins(self, builtin_types=(bytes,)))
+
+
+def read_commit(entry: Entry) -> Commit:
+    """The commit an entry holds; an empty one for an entry of another type, which changes no key."""
+    event = entry.events[0]
+    if event.type != COMMIT:
+        return Commit()
+    check_schema(event)
+    return msgspec.convert(event.data, Commit)
+
+
+def check_schema(event: Event) -> None:
+    """Raise Unsupported for an event that a newer Stratalog wrote."""
+    if event.schema != 1 or event.type not in (COMMIT, COLLECT, FLOOR):
+        raise Unsupported(
+            "a document's entry is of a type or schema unknown here", type=event.type, schema=event.schema
+        )

@@ -1,0 +1,273 @@
+"""Document: the handle through which people and programs change one document and look at any of its versions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Observation
+from stratalog.documents import history as past
+from stratalog.documents.commits import COLLECT, FLOOR, Commit
+from stratalog.documents.committing import commit_of
+from stratalog.documents.run import run_batch
+from stratalog.documents.snapshots import load_state, roots_of, take_snapshot
+from stratalog.documents.state import State
+from stratalog.documents.values import Values
+from stratalog.documents.view import View
+from stratalog.errors import (
+    ContentionError,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+    VersionConflict,
+)
+from stratalog.limits import MUTATIONS_PER_BATCH_MAX
+from stratalog.log import Entry, Event, Log
+from stratalog.log.lifecycle import delete_log, fork_log
+from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.log.snapshots import newest_snapshot
+from stratalog.protocol.messages import Mutation, Outcome, check_mutation
+from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.tree.chunks import Chunks
+
+__all__ = ["DEFAULT_CLIENT", "Document", "Rules"]
+
+DEFAULT_CLIENT = "local"
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What an application brings: its mutators, and the item fields that are kept inline as metadata."""
+
+    mutators: Mutators = STOCK
+    metadata_fields: tuple[str, ...] = ("id", "name")
+
+
+class Document:
+    """A log of mutations, and the state that follows from it.
+
+    Safe to share between threads. A handle speaks of one incarnation; once that is deleted, calls raise NotFound.
+    """
+
+    def __init__(self, log: Log, rules: Rules | None = None) -> None:
+        self.log = log
+        self.rules = rules or Rules()
+        self.values = Values(log.place.blobs, log.record.owner, self.rules.metadata_fields)
+        self.chunks = Chunks(log.place.blobs, log.record.owner)
+        self._turn = threading.Lock()
+        self._state: State | None = None
+
+    @property
+    def organisation(self) -> str:
+        """Who it belongs to."""
+        return self.log.record.organisation
+
+    @property
+    def name(self) -> str:
+        """Its id, unique in the store."""
+        return self.log.record.name
+
+    @property
+    def version(self) -> int:
+        """The newest version, read now."""
+        return self.log.head().version
+
+    # Changing
+
+    def mutate(
+        self, name: str, args: Any = None, *, client: str = DEFAULT_CLIENT, id: int = 0, author: str = ""
+    ) -> Outcome:
+        """Apply one mutation, numbered after the client's last unless ``id`` is given. See `apply`."""
+        return self.apply([Mutation(client=client, name=name, args=args, id=id)], author=author or client)[0]
+
+    def apply(
+        self, mutations: Sequence[Mutation], *, group: str = "", owner: str = "", author: str = ""
+    ) -> list[Outcome]:
+        """Apply a batch as one entry, in order; answer what became of each.
+
+        A mutation seen before is skipped, a gap stops its client only, a rejection is committed with its reason. Final
+        answers come from a fresh head. ``group`` and ``owner`` are bound to a client at first sight.
+
+        Raises Invalid or LimitExceeded for what may not be committed: nothing is written. Raises NotFound,
+        ContentionError, Unavailable — nothing written — and OutcomeUnknown: apply the same batch again, with its ids.
+        """
+        if len(mutations) > MUTATIONS_PER_BATCH_MAX:
+            raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
+        batch = [check_mutation(mutation) for mutation in mutations]
+        with self._turn:
+            outcomes = self._commit_batch(batch, group, owner, author)
+            self._keep_snapshots()
+        return outcomes
+
+    def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
+        """Forget clients, as an entry; each group leaves a tombstone, so that its late mutations have no effect."""
+        return self._append_event(Event(COLLECT, [sorted(clients), sorted(groups)]))
+
+    def delete(self) -> None:
+        """Delete the document. Its name may be used again; that is another incarnation."""
+        delete_log(self.log)
+
+    # Looking
+
+    def at(self, version: int | None = None) -> View:
+        """The whole state at a version (the newest, if None), to be read as far as it is looked at.
+
+        Raises NotFound, VersionForgotten.
+        """
+        return View(self.state(version), self.values)
+
+    def get(self, key: str, default: Any = None, *, at: int | None = None) -> Any:
+        """One value at a version, or ``default``."""
+        return self.at(at).get(key, default)
+
+    def scan(self, prefix: str = "", *, at: int | None = None) -> Iterator[tuple[str, Any]]:
+        """Keys and values at a version, in order."""
+        return self.at(at).scan(prefix)
+
+    def state(self, version: int | None = None) -> State:
+        """The state behind `at`: immutable, shared."""
+        if version is None:
+            with self._turn:
+                return self._fresh_state()
+        if type(version) is not int or version < 0:
+            raise Invalid("a version must be a whole number", value=version)
+        return self._state_at(version)
+
+    def versions(self, after: int = 0, upto: int | None = None) -> Iterator[past.Version]:
+        """Every version with its mutations and patch, in order. `at` gives the full state of any of them."""
+        return past.versions(self, after, upto)
+
+    def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
+        """The changes of one key, newest first; reads those entries only."""
+        return past.key_changes(self, key, at)
+
+    def diff(self, source: int, target: int) -> Iterator[past.Difference]:
+        """The keys that differ between two versions, in order; costs what changed."""
+        return past.diff(self, source, target)
+
+    def applied_in(self, client: str, id: int) -> int | None:
+        """The version that committed a mutation; None if none has. Raises VersionForgotten: applied, but not kept."""
+        return past.applied_in(self, client, id)
+
+    def last_mutation(self, client: str) -> int:
+        """The number of the client's newest committed mutation; 0 for a client nobody has seen."""
+        found = self.state().client(client)
+        return found.id if found else 0
+
+    # Copies, snapshots, retention
+
+    def fork(self, name: str, *, at: int | None = None, organisation: str | None = None) -> Document:
+        """A new document whose history up to ``at`` is this one's. One commit; clients start empty."""
+        version = self.version if at is None else at
+        return Document(fork_log(self.log, organisation or self.organisation, name, version), self.rules)
+
+    def snapshot(self, version: int | None = None) -> int:
+        """Make the snapshot of a version if there is none; answer the version."""
+        state = self.state(version)
+        with self._turn:
+            taken = take_snapshot(self.log, state)
+            if self._state is not None and self._state.version == taken.version:
+                self._state = taken
+        return state.version
+
+    def archive(self, upto: int | None = None) -> int:
+        """Move sealed segments that end at or below ``upto`` to blobs; they stay readable. Answer how many."""
+        return archive_segments(self.log, upto)
+
+    def forget_below(self, version: int, verify: Callable[[int], None]) -> int:
+        """Raise the floor: versions below it are forgotten. ``verify`` must prove the base by rebuilding it."""
+
+        def make_base(floor: int) -> None:
+            self.snapshot(floor)
+            if newest_snapshot(self.log.place.index, self.log.record.prefix, floor) is None:
+                raise Unavailable("the base snapshot could not be made", version=floor)
+            verify(floor)
+
+        floor = raise_floor(self.log, version, make_base)
+        self._append_event(Event(FLOOR, floor))
+        return floor
+
+    # The state of this process
+
+    def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
+        """Steps 1 to 4 of DESIGN §7, until it stands or time runs out."""
+        settings = self.log.place.settings
+        started = Observation(self.log.place.clock)
+        fresh = self._state is None
+        while True:
+            state = self._fresh_state() if fresh else self._known_state()
+            try:
+                run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
+                if run.ran:
+                    entry = self._append(commit_of(state, run, self.values), state.version, author)
+                    self._state = state.after([entry])
+                    return [_versioned(outcome, entry.version) for outcome in run.outcomes]
+                if fresh:
+                    return run.outcomes
+            except VersionConflict as exc:
+                if started.age_seconds() > settings.append_seconds_max:
+                    raise ContentionError("others kept changing the document first", document=self.name) from exc
+            except (Unavailable, OutcomeUnknown):
+                self._state = None
+                raise
+            fresh = True
+
+    def _append(self, commit: Commit, expected: int, author: str) -> Entry:
+        return self.log.append(commit.event(), expected=expected, author=author)
+
+    def _append_event(self, event: Event) -> Entry:
+        with self._turn:
+            entry = self.log.append(event)
+            self._state = None
+        return entry
+
+    def _known_state(self) -> State:
+        return self._state or self._fresh_state()
+
+    def _fresh_state(self) -> State:
+        """The state at the head, read now."""
+        head = self.log.head()
+        state = self._state
+        if state is None or head.version - state.version > self.log.place.settings.snapshot_entries_interval:
+            state = load_state(self.log, self.chunks, head.version)
+        elif state.version < head.version:
+            state = state.after(self.log.read(state.version, head.version, head=head))
+        self._state = state
+        return state
+
+    def _state_at(self, version: int) -> State:
+        state = self._state
+        if state is not None and state.version == version:
+            return state
+        known = self.log.known_head()
+        head = known if known and known.version >= version else self.log.head()
+        if version > head.version:
+            raise NotFound("no such version", document=self.name, version=version, head=head.version)
+        return load_state(self.log, self.chunks, version)
+
+    def _keep_snapshots(self) -> None:
+        """The writer that crosses the interval makes the snapshot, after its commit. One that fails is made up later:
+        the lag stays, so that the next commit sees it.
+        """
+        state = self._state
+        interval = self.log.place.settings.snapshot_entries_interval
+        if state is None or state.version - max(state.snapshot_version, self.log.first) < interval:
+            return
+        try:
+            newest = newest_snapshot(self.log.place.index, self.log.record.prefix, state.version)
+            if newest and newest.version > state.snapshot_version:
+                self._state = state = state.onto(newest.version, roots_of(newest))
+            if state.version - state.snapshot_version >= interval:
+                self._state = take_snapshot(self.log, state)
+        except (Unavailable, OutcomeUnknown):
+            self.log.place.counters["snapshot failed"] += 1
+
+
+def _versioned(outcome: Outcome, version: int) -> Outcome:
+    if outcome.status in ("applied", "rejected"):
+        return msgspec.structs.replace(outcome, version=version)
+    return outcome

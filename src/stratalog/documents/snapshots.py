@@ -1,0 +1,101 @@
+"""Snapshots of documents: the trees of a version as chunk blobs, and their roots in the log's snapshot record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from stratalog.clock import Observation
+from stratalog.codec import encode
+from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
+from stratalog.errors import ConditionFailed, Corrupt
+from stratalog.limits import GRACE_SECONDS
+from stratalog.log import Log
+from stratalog.log.snapshots import Snapshot, put_snapshot
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.lookup import scan
+from stratalog.tree.nodes import EMPTY, Slot
+from stratalog.tree.update import update
+
+__all__ = ["load_state", "roots_of", "take_snapshot", "tree_roots"]
+
+
+def load_state(log: Log, chunks: Chunks, at: int) -> State:
+    """The state at ``at``: the newest snapshot at or before it and the entries after. Raises VersionForgotten."""
+    snapshot = log.snapshot_at(at)
+    state = State.at_snapshot(chunks, snapshot.version if snapshot else 0, _roots_in(log, snapshot))
+    head = log.known_head() or log.head()
+    if state.version < min(at, log.first):
+        state = state.after(log.read(state.version, min(at, log.first), head=head), clients=False)
+    return state.after(log.read(state.version, at, head=head)) if state.version < at else state
+
+
+def take_snapshot(log: Log, state: State) -> State:
+    """Make the snapshot of ``state`` if none stands, and the same state on top of it.
+
+    The chunks stand before the record does, and the record only while that of the snapshot whose chunks it shares does.
+    Where that one is gone none is made: the next state is loaded from what stands now.
+    """
+    base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
+    if (base.version if base else 0) != state.snapshot_version:
+        log.place.counters["snapshot whose base was gone"] += 1
+        return state
+    if base is not None and (base.version, base.prefix) == (state.version, log.record.prefix):
+        return state
+    looked = Observation(log.place.clock)
+    roots = tree_roots(state)
+    try:
+        put_snapshot(log.place, log.record.prefix, state.version, encode(roots), base)
+    except ConditionFailed:
+        log.place.counters["snapshot whose base was gone"] += 1
+        return state
+    if looked.age_seconds() > GRACE_SECONDS / 2:
+        tree_roots(state)
+    return state.onto(state.version, roots)
+
+
+def tree_roots(state: State) -> Roots:
+    """The roots of a state's trees, their chunks written."""
+    roots = state.roots
+    return Roots(
+        update(state.chunks, roots.content, _patch(state.content)),
+        update(state.chunks, roots.clients, _patch(state.clients)),
+        update(state.chunks, roots.graves, {**_expired(state), **_patch(state.graves, above=state.floor)}),
+        state.fields_bytes,
+        state.floor,
+    )
+
+
+def roots_of(snapshot: Snapshot) -> Roots:
+    """The roots a snapshot record holds. Raises Corrupt."""
+    try:
+        return _decode_roots(snapshot.body)
+    except msgspec.DecodeError as exc:
+        raise Corrupt("a snapshot's roots do not decode", version=snapshot.version, reason=str(exc)) from exc
+
+
+_decode_roots = msgspec.msgpack.Decoder(Roots).decode
+
+
+def _roots_in(log: Log, snapshot: Snapshot | None) -> Roots:
+    """The roots as this log sees them: up to where it was forked, the clients are its ancestor's and not its own."""
+    if snapshot is None:
+        return EMPTY_ROOTS
+    roots = roots_of(snapshot)
+    return msgspec.structs.replace(roots, clients=EMPTY) if snapshot.version <= log.first else roots
+
+
+def _patch(layer: Layer, above: int = 0) -> Mapping[str, Slot | None]:
+    return {
+        key: slot if slot.value and (slot.version > above or key.startswith("\0")) else None
+        for key, slot in layer.changes().items()
+    }
+
+
+def _expired(state: State) -> dict[str, Slot | None]:
+    """The graves that a floor raised since the last snapshot lets go."""
+    if state.floor == state.roots.floor:
+        return {}
+    graves = scan(state.chunks, state.roots.graves)
+    return {key: None for key, slot in graves if slot.version <= state.floor and not key.startswith("\0")}

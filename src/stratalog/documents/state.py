@@ -1,0 +1,280 @@
+"""State: a document at one version. Immutable and shared between threads; a commit makes the next one.
+
+It is the three trees of a snapshot, and over each the changes of the entries since: a *view* of the log.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.documents.commits import COLLECT, COMMIT, FLOOR, check_schema
+from stratalog.errors import NotFound, Unavailable
+from stratalog.log import Entry
+from stratalog.protocol.keys import collection_of
+from stratalog.protocol.messages import payload_hash
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.lookup import get, scan
+from stratalog.tree.nodes import EMPTY, Root, Slot
+
+__all__ = ["EMPTY_ROOTS", "Client", "Layer", "Roots", "State"]
+
+BINDING = "\0b/"
+GROUP = "\0g/"
+COLLECTION = "\0c/"
+GONE = b""
+NOTHING = encode(None)
+RECENT_MAX = 64
+
+
+class Roots(msgspec.Struct, frozen=True, array_like=True):
+    """What a snapshot holds: three trees, and two numbers that would need a walk to find."""
+
+    content: Root
+    clients: Root
+    graves: Root
+    fields_bytes: int = 0
+    floor: int = 0
+
+
+EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
+
+
+class Client(msgspec.Struct, frozen=True, array_like=True):
+    """The newest mutation of a client, applied or rejected."""
+
+    id: int
+    payload: bytes
+
+
+class Layer:
+    """One tree with changes over it. Adding changes makes another layer and leaves this one as it is."""
+
+    __slots__ = ("_old", "_recent", "_root")
+
+    def __init__(self, root: Root, old: dict[str, Slot] | None = None, recent: dict[str, Slot] | None = None) -> None:
+        self._root = root
+        self._old = old or {}
+        self._recent = recent or {}
+
+    def changed(self, changes: Mapping[str, Slot]) -> Layer:
+        """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
+        recent = {**self._recent, **changes}
+        if len(recent) <= RECENT_MAX:
+            return Layer(self._root, self._old, recent)
+        return Layer(self._root, {**self._old, **recent})
+
+    def changes(self, after: int = 0) -> dict[str, Slot]:
+        """The changes over the tree by versions above ``after``; a deleted key has the value `GONE`."""
+        return {key: slot for key, slot in {**self._old, **self._recent}.items() if slot.version > after}
+
+    def get(self, chunks: Chunks, key: str) -> Slot | None:
+        """The slot of ``key``."""
+        slot = self._recent.get(key) or self._old.get(key)
+        if slot is not None:
+            return slot if slot.value else None
+        return get(chunks, self._root, key)
+
+    def scan(self, chunks: Chunks, prefix: str, after: str | None = None) -> Iterator[tuple[str, Slot]]:
+        """Keys that start with ``prefix`` and come after ``after``, in order, with their slots."""
+        over = {
+            key: slot
+            for part in (self._old, self._recent)
+            for key, slot in part.items()
+            if key.startswith(prefix) and (after is None or key > after)
+        }
+        below = (pair for pair in scan(chunks, self._root, prefix=prefix, after=after) if pair[0] not in over)
+        for key, slot in heapq.merge(sorted(over.items(), key=_key), below, key=_key):
+            if slot.value:
+                yield key, slot
+
+
+class State:
+    """A document at ``version``: content, clients and graves."""
+
+    __slots__ = (
+        "chunks",
+        "clients",
+        "content",
+        "fields_bytes",
+        "floor",
+        "graves",
+        "roots",
+        "snapshot_version",
+        "version",
+    )
+
+    def __init__(
+        self, chunks: Chunks, version: int, snapshot_version: int, roots: Roots, layers: tuple[Layer, Layer, Layer]
+    ) -> None:
+        self.chunks = chunks
+        self.version = version
+        self.snapshot_version = snapshot_version
+        self.roots = roots
+        self.content, self.clients, self.graves = layers
+        self.fields_bytes = roots.fields_bytes
+        self.floor = roots.floor
+
+    @classmethod
+    def at_snapshot(cls, chunks: Chunks, version: int, roots: Roots) -> State:
+        """The state that a snapshot holds."""
+        return cls(chunks, version, version, roots, (Layer(roots.content), Layer(roots.clients), Layer(roots.graves)))
+
+    def slot(self, key: str) -> Slot | None:
+        """What stands under a key of the content."""
+        return self._reading(self.content, key)
+
+    def scan(self, prefix: str = "", after: str | None = None) -> Iterator[tuple[str, Slot]]:
+        """The content's keys that start with ``prefix``, in order."""
+        try:
+            yield from self.content.scan(self.chunks, prefix, after)
+        except NotFound as exc:
+            raise _stale() from exc
+
+    def changed_in(self, key: str) -> int:
+        """The version that changed ``key`` last; negative where it deleted it; 0 where none is known."""
+        slot = self.slot(key)
+        if slot is not None:
+            return slot.version
+        grave = self._reading(self.graves, key)
+        return -grave.version if grave and grave.version > self.floor else 0
+
+    def collection_version(self, collection: str) -> int:
+        """The newest version that changed a collection, deletions included; 0 for one never used."""
+        slot = self._reading(self.graves, COLLECTION + collection)
+        return slot.version if slot else 0
+
+    def client(self, client: str) -> Client | None:
+        """The newest mutation of a client."""
+        slot = self._reading(self.clients, client)
+        return _decode_client(slot.value) if slot else None
+
+    def binding(self, client: str) -> tuple[str, str] | None:
+        """The group and owner that a client was bound to at first sight."""
+        slot = self._reading(self.clients, BINDING + client)
+        return _decode_binding(slot.value) if slot else None
+
+    def group_collected(self, group: str) -> bool:
+        """Whether the clients of a group were collected."""
+        return self._reading(self.clients, GROUP + group) is not None
+
+    def client_ids(self) -> Iterator[tuple[str, int]]:
+        """Every client with the number of its newest mutation."""
+        for key, slot in self.clients.scan(self.chunks, ""):
+            if not key.startswith("\0"):
+                yield key, _decode_client(slot.value).id
+
+    def after(self, entries: Iterable[Entry], *, clients: bool = True) -> State:
+        """The state after ``entries``, which follow this version; ``clients=False`` leaves theirs out, as in a fork."""
+        fold = _Fold(self.version, self.fields_bytes, self.floor)
+        for entry in entries:
+            fold.add(entry)
+        layers = (
+            self.content.changed(fold.content),
+            self.clients.changed(fold.client_slots()) if clients else self.clients,
+            self.graves.changed(fold.graves),
+        )
+        after = State(self.chunks, fold.version, self.snapshot_version, self.roots, layers)
+        after.fields_bytes, after.floor = fold.fields_bytes, fold.floor
+        return after
+
+    def onto(self, snapshot_version: int, roots: Roots) -> State:
+        """The same state over a newer snapshot: only changes after it are kept over its trees."""
+        layers = tuple(
+            Layer(root, layer.changes(snapshot_version))
+            for root, layer in zip((roots.content, roots.clients, roots.graves), self._layers(), strict=True)
+        )
+        moved = State(self.chunks, self.version, snapshot_version, roots, (layers[0], layers[1], layers[2]))
+        moved.fields_bytes, moved.floor = self.fields_bytes, self.floor
+        return moved
+
+    def _layers(self) -> tuple[Layer, Layer, Layer]:
+        return self.content, self.clients, self.graves
+
+    def _reading(self, layer: Layer, key: str) -> Slot | None:
+        try:
+            return layer.get(self.chunks, key)
+        except NotFound as exc:
+            raise _stale() from exc
+
+
+class _Fold:
+    """Gathers what entries change. Plain lists and dictionaries: it runs once for every entry loaded."""
+
+    def __init__(self, version: int, fields_bytes: int, floor: int) -> None:
+        self.version = version
+        self.fields_bytes = fields_bytes
+        self.floor = floor
+        self.content: dict[str, Slot] = {}
+        self.graves: dict[str, Slot] = {}
+        self._bookkeeping: dict[str, Slot] = {}
+        self._newest: dict[str, tuple[list[Any], int]] = {}
+
+    def add(self, entry: Entry) -> None:
+        self.version = entry.version
+        for event in entry.events:
+            check_schema(event)
+            _FOLDS[event.type](self, event.data, entry.version)
+
+    def client_slots(self) -> dict[str, Slot]:
+        """The changes of the clients tree."""
+        for client, (recorded, version) in self._newest.items():
+            self._bookkeeping[client] = Slot(encode([recorded[1], _payload(recorded)]), version)
+        return self._bookkeeping
+
+    def _commit(self, data: list[Any], version: int) -> None:
+        mutations, patch, bindings, fields_bytes = data
+        for recorded in mutations:
+            self._newest[recorded[0]] = (recorded, version)
+        for key, value, before, _ in patch:
+            if value is None:
+                self.content[key] = Slot(GONE, version)
+                self.graves[key] = Slot(NOTHING, version)
+            else:
+                self.content[key] = Slot(value, version)
+                if before < 0 or key in self.graves:
+                    self.graves[key] = Slot(GONE, version)
+            self.graves[COLLECTION + collection_of(key)] = Slot(NOTHING, version)
+        for client, group, owner in bindings:
+            self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
+        if fields_bytes is not None:
+            self.fields_bytes = fields_bytes
+
+    def _collect(self, data: list[Any], version: int) -> None:
+        """Clients collected: theirs go, and a tombstone for each group stays."""
+        clients, groups = data
+        for client in clients:
+            self._newest.pop(client, None)
+            self._bookkeeping[client] = self._bookkeeping[BINDING + client] = Slot(GONE, version)
+        for group in groups:
+            self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
+
+    def _raise_floor(self, data: int, version: int) -> None:
+        """Graves at or below the floor are no longer walked to; the next snapshot drops them."""
+        self.floor = max(self.floor, data)
+
+
+_FOLDS: Mapping[str, Callable[[_Fold, Any, int], None]] = {
+    COMMIT: _Fold._commit,
+    COLLECT: _Fold._collect,
+    FLOOR: _Fold._raise_floor,
+}
+_decode_client = msgspec.msgpack.Decoder(Client).decode
+_decode_binding = msgspec.msgpack.Decoder(tuple[str, str]).decode
+
+
+def _payload(recorded: list[Any]) -> bytes:
+    stored = recorded[5]
+    return bytes(stored) if stored is not None else payload_hash(recorded[2], recorded[3])
+
+
+def _key(pair: tuple[str, Slot]) -> str:
+    return pair[0]
+
+
+def _stale() -> Unavailable:
+    return Unavailable("a chunk of the snapshot in use was collected; read the document again")

@@ -1,0 +1,107 @@
+"""Values as a document stores them: small ones as their canonical bytes, large ones as a reference to a blob.
+
+A reference is a MessagePack extension, which no canonical value is, so the first byte tells the two apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import Value, decode, encode, sha256
+from stratalog.keys import escape
+from stratalog.limits import METADATA_BYTES_MAX, VALUE_INLINE_BYTES_MAX
+from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.ports.blobs import Blobs
+from stratalog.protocol.keys import collection_of
+
+__all__ = ["Reference", "Values", "as_reference", "same_value", "value_size"]
+
+ARGUMENTS = "arguments"
+EXTENSION = 1
+EXTENSION_HEADS = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
+
+
+class Reference(msgspec.Struct, frozen=True, array_like=True):
+    """A large value: where its canonical bytes lie, under which place of the owner, and its metadata inline."""
+
+    body: BodyRef
+    place: str
+    metadata: dict[str, Any]
+
+    @property
+    def content_hash(self) -> bytes:
+        """The hash of the canonical bytes."""
+        return self.body.digest or self.body.address
+
+
+class Values:
+    """Stores and loads the values of one owner. ``metadata_fields`` are kept inline, so listing opens no body."""
+
+    def __init__(self, blobs: Blobs, owner: str, metadata_fields: tuple[str, ...] = ("id", "name")) -> None:
+        self._blobs = blobs
+        self._owner = owner
+        self._fields = metadata_fields
+
+    def store(self, key: str, encoded: bytes) -> bytes:
+        """What a slot holds for ``key``; a large value is a blob on return."""
+        if len(encoded) <= VALUE_INLINE_BYTES_MAX:
+            return encoded
+        collection = collection_of(key)
+        return self._store(f"items/{escape(collection)}" if collection else "fields", encoded)
+
+    def store_argument(self, encoded: bytes) -> bytes:
+        """What a mutation holds for a large argument that is no item's value; a blob on return."""
+        return self._store(ARGUMENTS, encoded)
+
+    def load(self, stored: bytes) -> bytes:
+        """The canonical bytes behind ``stored``. Raises Corrupt, Unavailable."""
+        reference = as_reference(stored)
+        if reference is None:
+            return stored
+        return read_body(self._blobs, f"{self._owner}/{reference.place}", reference.body)
+
+    def metadata(self, stored: bytes) -> dict[str, Value]:
+        """The metadata fields of a value, without opening a body."""
+        reference = as_reference(stored)
+        return reference.metadata if reference else self._metadata(stored)
+
+    def _store(self, place: str, encoded: bytes) -> bytes:
+        body = write_body(self._blobs, f"{self._owner}/{place}", encoded)
+        reference = Reference(body, place, self._metadata(encoded))
+        return encode(msgspec.msgpack.Ext(EXTENSION, encode(reference)))
+
+    def _metadata(self, encoded: bytes) -> dict[str, Value]:
+        """The declared fields, in order, as long as they fit."""
+        value = decode(encoded)
+        found: dict[str, Value] = {}
+        if isinstance(value, dict):
+            for field in self._fields:
+                if field in value and len(encode({**found, field: value[field]})) <= METADATA_BYTES_MAX:
+                    found[field] = value[field]
+        return found
+
+
+def as_reference(stored: bytes) -> Reference | None:
+    """The reference that ``stored`` is; None where it is a value itself."""
+    if stored[0] not in EXTENSION_HEADS:
+        return None
+    return _decode_reference(decode(stored).data)
+
+
+def same_value(stored: bytes, encoded: bytes) -> bool:
+    """Whether ``stored`` stands for the value with the canonical bytes ``encoded``; opens no body."""
+    reference = as_reference(stored)
+    if reference is None:
+        return stored == encoded
+    return reference.body.size == len(encoded) and reference.content_hash == sha256(encoded)
+
+
+def value_size(stored: bytes) -> int:
+    """The size of the canonical bytes."""
+    reference = as_reference(stored)
+    return reference.body.size if reference else len(stored)
+
+
+_decode_reference = msgspec.msgpack.Decoder(Reference).decode

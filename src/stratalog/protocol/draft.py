@@ -1,0 +1,69 @@
+"""Draft: what a mutator reads and writes. Its changes become the patch, or vanish when it is rejected."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+from stratalog.codec import Value, canonical, decode, encode
+from stratalog.errors import LimitExceeded
+from stratalog.limits import VALUE_BYTES_MAX
+from stratalog.protocol.keys import check_key
+
+__all__ = ["Draft"]
+
+
+class Draft:
+    """A state with changes on top. Values given out are copies: changing one changes nothing until it is put.
+
+    ``load(key)`` gives the encoded value below the changes or None; ``keys(prefix)`` the keys below them, in order.
+    """
+
+    def __init__(self, load: Callable[[str], bytes | None], keys: Callable[[str], Iterator[str]]) -> None:
+        self._load = load
+        self._keys = keys
+        self.changes: dict[str, bytes | None] = {}
+        """The encoded value of each changed key; None where it was deleted."""
+
+    def get(self, key: str, default: Value = None) -> Value:
+        """The value of ``key``, or ``default``."""
+        stored = self.encoded(check_key(key))
+        return default if stored is None else decode(stored)
+
+    def put(self, key: str, value: Value) -> None:
+        """Set ``key``. Raises Invalid or LimitExceeded for what may not be stored."""
+        encoded = encode(canonical(value))
+        if len(encoded) > VALUE_BYTES_MAX:
+            raise LimitExceeded("a value is too large", value=len(encoded), limit=VALUE_BYTES_MAX)
+        self.changes[check_key(key)] = encoded
+
+    def delete(self, key: str) -> bool:
+        """Remove ``key``; whether there was one."""
+        if self.encoded(check_key(key)) is None:
+            return False
+        self.changes[key] = None
+        return True
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
+        """Keys that start with ``prefix`` and their values, in order, as they stand when the scan starts."""
+        for key in list(self._present(prefix)):
+            stored = self.encoded(key)
+            if stored is not None:
+                yield key, decode(stored)
+
+    def child(self) -> Draft:
+        """A draft on top of this one: what it changes is not seen here until it is merged."""
+        return Draft(self.encoded, self._present)
+
+    def merge(self, child: Draft) -> None:
+        """Take over what a child changed."""
+        self.changes.update(child.changes)
+
+    def encoded(self, key: str) -> bytes | None:
+        """The encoded value of ``key``, or None."""
+        return self.changes[key] if key in self.changes else self._load(key)
+
+    def _present(self, prefix: str) -> Iterator[str]:
+        changed = sorted(key for key, value in self.changes.items() if value is not None and key.startswith(prefix))
+        below = (key for key in self._keys(prefix) if key not in self.changes)
+        return heapq.merge(changed, below)

@@ -1,0 +1,33 @@
+"""Keys of a document: ``collection/item``, or a field. A key that starts with a zero character is reserved."""
+
+from __future__ import annotations
+
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.keys import escape
+from stratalog.limits import ID_ESCAPED_BYTES_MAX, KEY_BYTES_MAX
+
+__all__ = ["check_key", "collection_of"]
+
+# A collection is a component of blob keys; up to this size it cannot be too long, whatever its escaping.
+COLLECTION_UNCHECKED_BYTES = ID_ESCAPED_BYTES_MAX // 3
+
+
+def check_key(key: str) -> str:
+    """``key``. Raises Invalid for an empty, reserved or unsayable one, LimitExceeded for a long one."""
+    if type(key) is not str or not key or key[0] in "\0/":
+        raise Invalid("a key must be text that starts with neither a slash nor a zero character", value=key)
+    try:
+        size = len(key) if key.isascii() else len(key.encode())
+    except UnicodeEncodeError as exc:
+        raise Invalid("a key holds a lone surrogate", value=key.encode(errors="backslashreplace")) from exc
+    if size > KEY_BYTES_MAX:
+        raise LimitExceeded("a key is too long", value=size, limit=KEY_BYTES_MAX)
+    if size > COLLECTION_UNCHECKED_BYTES and (collection := collection_of(key)):
+        escape(collection, "collection")
+    return key
+
+
+def collection_of(key: str) -> str:
+    """The text before the first slash; empty for a field."""
+    collection, slash, _ = key.partition("/")
+    return collection if slash else ""

@@ -1,0 +1,70 @@
+"""Mutations and what became of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from stratalog.codec import canonical, encode, sha256
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATOR_NAME_BYTES_MAX, VALUE_BYTES_MAX
+
+__all__ = ["Mutation", "Outcome", "Status", "check_mutation", "payload_hash"]
+
+Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
+
+
+class Mutation(msgspec.Struct, frozen=True, kw_only=True):
+    """Intent, as data: client ``client``'s mutation number ``id``, to be run by the mutator ``name``."""
+
+    client: str
+    name: str
+    args: Any = None
+    id: int = 0
+    """1, 2, 3 … within a client. 0 asks for the client's next number when it is applied."""
+
+    origin: tuple[str, int] | None = None
+    """The client and id that it had where it was first applied, when it is a replay."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one mutation.
+
+    applied, rejected — it is committed as part of ``version``; a rejection has its ``reason``.
+    seen — it was committed before. mismatch — another payload was committed under its number.
+    gap — the client's next number is ``expected``; nothing of this client was committed from here on.
+    unknown-client — a client nobody has seen starts above 1. wrong-group — the client is another group's.
+    collected — the client was collected; its mutations are acknowledged without effect.
+    """
+
+    client: str
+    id: int
+    status: Status
+    version: int | None = None
+    reason: str | None = None
+    expected: int | None = None
+
+
+def check_mutation(mutation: Mutation) -> Mutation:
+    """``mutation`` with canonical arguments. Raises Invalid or LimitExceeded for what may not be committed."""
+    _check_text(mutation.client, "client", CLIENT_ID_BYTES_MAX)
+    _check_text(mutation.name, "mutator name", MUTATOR_NAME_BYTES_MAX)
+    if type(mutation.id) is not int or not 0 <= mutation.id <= INTEGER_MAX:
+        raise Invalid("a mutation id lies outside its range", value=mutation.id, limit=INTEGER_MAX)
+    return msgspec.structs.replace(mutation, args=canonical(mutation.args, "argument"))
+
+
+def payload_hash(name: str, args: bytes) -> bytes:
+    """What tells two payloads of one number apart: 16 bytes of the hash of name and canonical arguments."""
+    if len(args) > VALUE_BYTES_MAX:
+        raise LimitExceeded("a mutation's arguments are too large", value=len(args), limit=VALUE_BYTES_MAX)
+    return sha256(encode(name) + args)[:16]
+
+
+def _check_text(text: str, what: str, limit: int) -> None:
+    if type(text) is not str or not text or text.startswith("\0"):
+        raise Invalid(f"a {what} must be a text that does not start with a zero character", value=text)
+    size = len(canonical(text, what).encode())
+    if size > limit:
+        raise LimitExceeded(f"a {what} is too long", value=size, limit=limit)
