@@ -45,14 +45,15 @@ def fork_log(log: Log, organisation: str, name: str, at: int, *, upcasters: Upca
     Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives).
     """
     place = log.place
-    if at > log.head().version or at < 0:
+    head = log.head()
+    if at > head.version or at < 0:
         raise NotFound("no such version to fork from", log=log.record.name, version=at)
     for _ in range(ATTEMPTS_MAX):
         source = _holder(place, log.record, at)
         if at < source.floor:
             raise VersionForgotten("the version is not kept", log=source.name, version=at, floor=source.floor)
         try:
-            record = _create(place, organisation, name, source.kind, source, _lineage(source, at))
+            record = _create(place, organisation, name, source.kind, source, _lineage(source, at), head.created_ms)
         except _SourceChanged:
             continue
         return Log(place, record, upcasters)
@@ -94,6 +95,7 @@ def _create(
     kind: str,
     source: NameRecord | None = None,
     lineage: tuple[Parent, ...] = (),
+    created_ms_min: int = 0,
 ) -> NameRecord:
     former = read_name(place.index, organisation, name)
     if former is not None and not former.deleted_ms:
@@ -104,7 +106,7 @@ def _create(
         name=name,
         kind=kind,
         incarnation=incarnation,
-        created_ms=place.clock.wall_ms(),
+        created_ms=max(place.clock.wall_ms(), created_ms_min),
         revision=former.revision + 1 if former else 1,
         segment=lineage[-1].version + 1 if lineage else 1,
         floor=source.floor if source else 0,
