@@ -22,16 +22,21 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
     started = Observation(place.clock)
     in_doubt = False
     attempt = 0
+    refused: ConditionFailed | None = None
     cause: StratalogError
     while True:
         try:
-            if not (in_doubt and landed()):
-                place.index.commit(writes)
-            return
-        except ConditionFailed:
             if in_doubt and landed():
                 return
-            raise
+            if refused is not None:
+                raise refused
+            place.index.commit(writes)
+            return
+        except ConditionFailed as exc:
+            if not in_doubt or refused is not None:
+                raise
+            refused = exc
+            continue
         except OutcomeUnknown as exc:
             in_doubt, cause = True, exc
         except Unavailable as exc:
