@@ -69,14 +69,18 @@ def delete_log(log: Log) -> None:
     for _ in range(ATTEMPTS_MAX):
         head = log.head()
         record = require_name(place.index, record.organisation, record.name, record.incarnation)
-        now_ms = place.clock.wall_ms()
+        seal = Item(
+            entries_partition(record.prefix, head.segment),
+            number(head.version + 1),
+            {"c": max(place.clock.wall_ms(), head.created_ms), "k": END, "w": new_id(place.clock)},
+        )
 
-        def landed(deleting: NameRecord = record, now_ms: int = now_ms) -> bool:
-            found = read_name(place.index, deleting.organisation, deleting.name)
-            return found is not None and (found.incarnation, found.deleted_ms) == (deleting.incarnation, now_ms)
+        def landed(seal: Item = seal) -> bool:
+            found = place.index.get(seal.partition, seal.sort)
+            return found is not None and found.attributes.get("w") == seal.attributes["w"]
 
         try:
-            commit_once(place, _deletion(record, head.segment, head.version, now_ms), landed)
+            commit_once(place, _deletion(record, seal, place.clock.wall_ms()), landed)
         except ConditionFailed:
             continue
         place.counters["deletion"] += 1
@@ -174,8 +178,7 @@ def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]
 
 
-def _deletion(record: NameRecord, segment: int, version: int, now_ms: int) -> list[Write]:
-    seal = Item(entries_partition(record.prefix, segment), number(version + 1), {"c": now_ms, "k": END})
+def _deletion(record: NameRecord, seal: Item, now_ms: int) -> list[Write]:
     ancestors = " ".join(parent.prefix for parent in record.lineage)
     gone = Item(deleted_partition(record.organisation), record.prefix, {"m": now_ms, "o": record.owner, "l": ancestors})
     return [
