@@ -21,8 +21,8 @@ from stratalog.log.commit import commit_once
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
 from stratalog.log.place import Place
-from stratalog.log.segments import Segment, list_segments, segment_put
-from stratalog.ports.index import Delete, Equals, Index, Write
+from stratalog.log.segments import Segment, list_segments, segment_change, segment_unchanged
+from stratalog.ports.index import Delete, Index, Write
 
 __all__ = ["archive_segments", "delete_items", "free_segments", "free_time_reached", "raise_floor"]
 
@@ -127,9 +127,7 @@ def _commit_floor(place: Place, record: NameRecord, floor: int) -> bool:
     )
     writes: list[Write] = [name_put(raised)]
     if kept is not None:
-        writes.append(
-            segment_put(record.prefix, msgspec.structs.replace(kept, base=floor), Equals("m", kept.marked_ms))
-        )
+        writes.append(segment_change(record.prefix, msgspec.structs.replace(kept, base=floor)))
     if own:
         writes += [Delete(forks_partition(parent.prefix), record.prefix) for parent in record.lineage]
 
@@ -164,7 +162,7 @@ def _mark(place: Place, prefix: str, segment: Segment) -> bool:
     """Flip the record of a segment, unless somebody has."""
     marked = msgspec.structs.replace(segment, marked_ms=max(place.clock.wall_ms(), segment.marked_ms + 1), freed=False)
     try:
-        place.index.commit([segment_put(prefix, marked, Equals("m", segment.marked_ms))])
+        place.index.commit([segment_change(prefix, marked)])
     except ConditionFailed:
         return False
     return True
@@ -172,11 +170,10 @@ def _mark(place: Place, prefix: str, segment: Segment) -> bool:
 
 def _settle_freed(place: Place, prefix: str, segment: Segment) -> None:
     """An archived segment's record stays and says so; a forgotten one's goes."""
-    condition = Equals("m", segment.marked_ms)
     write: Write = (
-        segment_put(prefix, msgspec.structs.replace(segment, freed=True), condition)
+        segment_change(prefix, msgspec.structs.replace(segment, freed=True))
         if segment.archive
-        else Delete(segments_partition(prefix), fixed(segment.first), condition)
+        else Delete(segments_partition(prefix), fixed(segment.first), segment_unchanged(segment))
     )
     try:
         place.index.commit([write])

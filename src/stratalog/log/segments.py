@@ -11,9 +11,9 @@ from stratalog.codec import encode
 from stratalog.errors import Corrupt
 from stratalog.keys import number, parse_number, segments_partition
 from stratalog.log.bodies import BodyRef
-from stratalog.ports.index import Attribute, Condition, Index, Item, Put
+from stratalog.ports.index import Attribute, Condition, Equals, Index, Item, Put
 
-__all__ = ["Segment", "list_segments", "segment_holding", "segment_put"]
+__all__ = ["Segment", "list_segments", "segment_change", "segment_holding", "segment_put", "segment_unchanged"]
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +21,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
     first: int
     created_ms: int
+    revision: int = 1
+    """Counts the changes of this record; each one is conditional on the last."""
+
     last: int = 0
     """The last version, once the segment is marked; 0 before."""
 
@@ -39,13 +42,24 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
     """The write that stores the record."""
-    attributes: dict[str, Attribute] = {"c": segment.created_ms, "m": segment.marked_ms}
+    attributes: dict[str, Attribute] = {"c": segment.created_ms, "r": segment.revision, "m": segment.marked_ms}
     if segment.archive:
         attributes["a"] = encode(segment.archive)
     for name, value in (("l", segment.last), ("d", int(segment.freed)), ("b", segment.base)):
         if value:
             attributes[name] = value
     return Put(Item(segments_partition(prefix), number(segment.first), attributes), condition)
+
+
+def segment_change(prefix: str, segment: Segment) -> Put:
+    """The write that stores a changed record in place of the revision it was made from."""
+    changed = msgspec.structs.replace(segment, revision=segment.revision + 1)
+    return segment_put(prefix, changed, segment_unchanged(segment))
+
+
+def segment_unchanged(segment: Segment) -> Condition:
+    """Holds while the record is the one that was read."""
+    return Equals("r", segment.revision)
 
 
 def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
@@ -70,6 +84,7 @@ def _from_item(item: Item) -> Segment:
         return Segment(
             first=parse_number(item.sort),
             created_ms=attributes["c"],
+            revision=attributes["r"],
             last=attributes.get("l", 0),
             archive=_decode_ref(attributes["a"]) if "a" in attributes else None,
             marked_ms=attributes["m"],
