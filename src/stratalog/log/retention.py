@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from stratalog.clock import Clock
-from stratalog.errors import ConditionFailed, ContentionError, NotFound
+from stratalog.errors import ConditionFailed, ContentionError, Corrupt, NotFound
 from stratalog.keys import entries_partition, forks_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
@@ -21,10 +21,10 @@ from stratalog.log.commit import commit_once
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
 from stratalog.log.place import Place
-from stratalog.log.segments import Segment, list_segments, segment_change, segment_unchanged
+from stratalog.log.segments import Segment, list_segments, segment_change, segment_holding, segment_unchanged
 from stratalog.ports.index import Delete, Index, Write
 
-__all__ = ["archive_segments", "delete_items", "free_segments", "free_time_reached", "raise_floor"]
+__all__ = ["archive_segments", "delete_items", "forget_segment", "free_segments", "free_time_reached", "raise_floor"]
 
 ATTEMPTS_MAX = 20
 
@@ -39,7 +39,12 @@ def archive_segments(log: Log, upto: int | None = None) -> int:
     for segment, last in _sealed(place.index, prefix):
         if segment.marked_ms or (upto is not None and last > upto):
             continue
-        ref = write_archive(place, prefix, log.record.owner, segment, last)
+        try:
+            ref = write_archive(place, prefix, log.record.owner, segment, last)
+        except Corrupt:
+            if _changed(place.index, prefix, segment):
+                continue
+            raise
         archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
     place.counters["archive"] += archived
     return archived
@@ -59,6 +64,7 @@ def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None 
         record = require_name(place.index, log.record.organisation, log.record.name, log.record.incarnation)
         floor = min([version, *_pinned(place.index, record.prefix)])
         if floor <= max(record.floor, log.first - 1):
+            _forget_below(place, record.prefix, record.floor)
             return record.floor
         if make_base is not None:
             make_base(floor)
@@ -111,8 +117,17 @@ def _sealed(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
         former = segment
 
 
+def _changed(index: Index, prefix: str, segment: Segment) -> bool:
+    """Whether somebody else archived, forgot or swept the segment since it was read."""
+    return segment_holding(index, prefix, segment.first) != segment
+
+
 def _pinned(index: Index, prefix: str) -> list[int]:
-    return [int(item.attributes["v"]) for item in index.query(forks_partition(prefix))]
+    """The versions that forks pin. Read until two looks agree: a fork's fork may come, and the fork go, amid one."""
+    seen = list(index.query(forks_partition(prefix)))
+    while (again := list(index.query(forks_partition(prefix)))) != seen:
+        seen = again
+    return [int(item.attributes["v"]) for item in seen]
 
 
 def _commit_floor(place: Place, record: NameRecord, floor: int) -> bool:
@@ -153,9 +168,14 @@ def _forget_below(place: Place, prefix: str, floor: int) -> None:
     """Mark the segments that end at or below the floor, and drop the snapshots below the base."""
     for segment, last in _sealed(place.index, prefix):
         if last <= floor and (not segment.marked_ms or segment.archive):
-            _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=None))
+            forget_segment(place, prefix, msgspec.structs.replace(segment, last=last))
     for item in place.index.query(snapshots_partition(prefix), before=fixed(floor)):
         place.index.commit([Delete(item.partition, item.sort)])
+
+
+def forget_segment(place: Place, prefix: str, segment: Segment) -> bool:
+    """Mark a segment so that readers are told its versions are not kept. False where its record changed."""
+    return _mark(place, prefix, msgspec.structs.replace(segment, archive=None))
 
 
 def _mark(place: Place, prefix: str, segment: Segment) -> bool:

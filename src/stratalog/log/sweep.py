@@ -15,7 +15,7 @@ from stratalog.keys import (
 )
 from stratalog.log.entries import END
 from stratalog.log.place import Place
-from stratalog.log.retention import delete_items, free_time_reached
+from stratalog.log.retention import delete_items, forget_segment, free_time_reached
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item
 
@@ -46,6 +46,8 @@ def _pinned(place: Place, prefix: str) -> bool:
 def _sweep(place: Place, gone: Item) -> None:
     prefix, owner = gone.sort, str(gone.attributes["o"])
     for segment in list_segments(place.index, prefix):
+        # Readers who come amid the sweep are told that the versions are gone, not that an entry is missing.
+        forget_segment(place, prefix, segment)
         delete_items(place.index, entries_partition(prefix, segment.first), keep=END)
     for partition in (segments_partition(prefix), snapshots_partition(prefix), checkpoints_partition(prefix)):
         delete_items(place.index, partition)
