@@ -312,8 +312,10 @@ class _Attempts:
             return True
         if head.version < self._appender._ask_again_at:
             return False
-        self._appender._ask_again_at = head.version + max(1, target // 8)
-        return self._appender._segment_ready(head)
+        ready = self._appender._segment_ready(head)
+        if not ready:
+            self._appender._ask_again_at = head.version + max(1, target // 8)
+        return ready
 
     def _land(self, plan: Plan, head: Head, sent: Observation) -> None:
         """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
@@ -335,7 +337,10 @@ class _Attempts:
     def _accept(self, pending: Pending, version: int, created_ms: int) -> None:
         """Entry ``version`` is ours. A body put long ago is put again, lest a collector looked at it in between."""
         if pending.ref_seen and pending.ref_seen.age_seconds() > GRACE_SECONDS / 2:
-            write_body(self._place.blobs, f"{self._appender._name.owner}/bodies", pending.body)
+            try:
+                write_body(self._place.blobs, f"{self._appender._name.owner}/bodies", pending.body)
+            except Unavailable as exc:
+                raise OutcomeUnknown("the body of an entry that stands could not be put again") from exc
         pending.settle(version, created_ms)
 
     def _learn(self, plan: Plan, conflict: ConditionFailed) -> None:
@@ -386,7 +391,7 @@ class _Attempts:
 
     def _give_up(self, cause: StratalogError) -> None:
         name = self._appender._name.name
-        if any(pending.doubts for pending in self._batch):
+        if isinstance(cause, OutcomeUnknown) or any(pending.doubts for pending in self._batch):
             raise OutcomeUnknown("an append was not answered in time", log=name) from cause
         if isinstance(cause, Unavailable):
             raise cause
