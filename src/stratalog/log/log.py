@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stratalog.errors import Invalid, NotFound
+from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.log.append import Appender
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.head import Head
@@ -73,8 +73,7 @@ class Log:
         """One entry. Raises NotFound, VersionForgotten."""
         self._check_version(version, least=1)
         reader, _ = self._reader_of(version)
-        head = self._appender.known_head()
-        return reader.entry(version, head.segment if head and reader is self._reader else None)
+        return reader.entry(version, self._appender.known_head() if reader is self._reader else None)
 
     def read(self, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Iterator[Entry]:
         """Entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.
@@ -98,14 +97,23 @@ class Log:
             self.place.clock.sleep(self.place.settings.follow_poll_seconds)
 
     def version_at(self, time_ms: int) -> int:
-        """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads."""
-        low, high = 0, self.head().version
+        """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.
+
+        Raises VersionForgotten where that version is no longer kept.
+        """
+        low, high, gone = 0, self.head().version, None
         while low < high:
             middle = (low + high + 1) // 2
-            if self.entry(middle).created_ms <= time_ms:
-                low = middle
-            else:
+            try:
+                later, gone_here = self.entry(middle).created_ms > time_ms, None
+            except VersionForgotten as exc:
+                later, gone_here = False, exc
+            if later:
                 high = middle - 1
+            else:
+                low, gone = middle, gone_here
+        if gone is not None:
+            raise gone
         return low
 
     def snapshot_at(self, version: int) -> Snapshot | None:
@@ -121,7 +129,7 @@ class Log:
                 yield from reader.read(after, min(upto, parent.version))
                 after = min(upto, parent.version)
         if after < upto:
-            yield from self._reader.read(after, upto, head.segment)
+            yield from self._reader.read(after, upto, head)
 
     def _reader_of(self, version: int) -> tuple[Reader, str]:
         for parent, reader in self._ancestors:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
-from stratalog.keys import entries_partition, number
+from stratalog.keys import entries_partition, number, parse_number
+from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import read_archive
 from stratalog.log.entries import Entry, Upcasters, entry_from_item
+from stratalog.log.head import Head
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.ports.index import Item
 
 __all__ = ["Reader"]
+
+LOOKS_MAX = 3
 
 
 class Reader:
@@ -26,44 +31,46 @@ class Reader:
         self._upcasters = upcasters
         self._archived = _Archived()
 
-    def entry(self, version: int, current: int | None = None) -> Entry:
-        """Entry ``version``. ``current`` is the first version of the current segment, if the caller knows it.
+    def entry(self, version: int, head: Head | None = None) -> Entry:
+        """Entry ``version``. ``head`` is a head the caller has seen, which spares looking for the segment.
 
         Raises NotFound, VersionForgotten, Corrupt.
         """
-        item = self._item(version, current) if current is not None and version >= current else None
-        return self._entry(item or self._found(version))
+        item = self._item(version, head.segment) if head is not None and version >= head.segment else None
+        if item is None or head is None or _outdated(head.seen):
+            item = self._found(version)
+        return self._entry(item)
 
-    def read(self, after: int, upto: int, current: int | None = None) -> Iterator[Entry]:
+    def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
         """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
         version = after
         while version < upto:
-            for entry in self._run(version + 1, upto, current):
+            for entry in self._run(version + 1, upto, head):
                 version += 1
                 yield entry
 
-    def _run(self, first: int, upto: int, current: int | None) -> Iterator[Entry]:
+    def _run(self, first: int, upto: int, head: Head | None) -> Iterator[Entry]:
         """Entries from ``first`` on, as far as one segment holds them; at least one."""
-        if current is not None and first >= current:
-            return self._from_index(current, first, upto)
+        if head is not None and first >= head.segment and not _outdated(head.seen):
+            return self._from_index(head.segment, first, upto, head.seen)
+        seen = Observation(self._place.clock)
         segment = self._segment(first)
         following = next(list_segments(self._place.index, self._prefix, first=first + 1), None)
         last = min(upto, following.first - 1) if following else upto
         if segment.marked_ms:
-            return map(self._entry, self._from_archive(segment, first, last))
-        return self._from_index(segment.first, first, last)
+            return map(self._entry, self._from_archive(segment, first, min(last, segment.last)))
+        return self._from_index(segment.first, first, last, seen)
 
-    def _from_index(self, segment: int, first: int, last: int) -> Iterator[Entry]:
-        place, owner, upcasters = self._place, self._owner, self._upcasters
-        items = place.index.query(
+    def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Iterator[Entry]:
+        """Entries of a segment that stood when ``seen`` was taken: what comes later may be a stray in a freed place."""
+        items = self._place.index.query(
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
         )
         expected = first
         for item in items:
-            entry = entry_from_item(item, place.blobs, owner, upcasters) if "k" not in item.attributes else None
-            if entry is None or entry.version != expected:
+            if "k" in item.attributes or parse_number(item.sort) != expected or _outdated(seen):
                 break
-            yield entry
+            yield self._entry(item)
             expected += 1
         if expected <= last:
             yield self._again(expected)
@@ -78,19 +85,20 @@ class Reader:
             raise Corrupt("an entry below the head is missing", prefix=self._prefix, version=version) from exc
 
     def _found(self, version: int) -> Item:
-        """The item of an entry, wherever it lies now. Looks twice, since a segment may be freed between two reads."""
-        for _ in range(2):
+        """The item of an entry, wherever it lies now. Looks again, since a segment may be freed between two reads."""
+        for _ in range(LOOKS_MAX):
+            seen = Observation(self._place.clock)
             segment = self._segment(version)
             if segment.marked_ms:
                 return next(self._from_archive(segment, version, version))
             item = self._item(version, segment.first)
-            if item is not None:
+            if item is not None and not _outdated(seen):
                 return item
         raise NotFound("no such version", prefix=self._prefix, version=version)
 
     def _segment(self, version: int) -> Segment:
         segment = segment_holding(self._place.index, self._prefix, version) if version > 0 else None
-        if segment is None or (segment.marked_ms and segment.archive is None):
+        if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
             raise VersionForgotten("the version is not kept", prefix=self._prefix, version=version)
         return segment
 
@@ -101,14 +109,31 @@ class Reader:
     def _from_archive(self, segment: Segment, first: int, last: int) -> Iterator[Item]:
         items = self._archived.get(segment.first)
         if items is None:
-            items = read_archive(self._place, self._prefix, self._owner, segment)
+            items = self._opened(segment)
             self._archived.keep(segment.first, items)
         if not segment.first <= first <= last <= segment.last:
             raise NotFound("no such version", prefix=self._prefix, version=last)
         yield from items[first - segment.first : last - segment.first + 1]
 
+    def _opened(self, segment: Segment) -> list[Item]:
+        try:
+            return read_archive(self._place, self._prefix, self._owner, segment)
+        except Corrupt:
+            self._segment(segment.first)
+            raise
+
     def _entry(self, item: Item) -> Entry:
-        return entry_from_item(item, self._place.blobs, self._owner, self._upcasters)
+        try:
+            return entry_from_item(item, self._place.blobs, self._owner, self._upcasters)
+        except Corrupt:
+            # What is forgotten or swept while it is read is not corrupt, but gone.
+            self._segment(parse_number(item.sort))
+            raise
+
+
+def _outdated(seen: Observation) -> bool:
+    """Whether a segment that stood when ``seen`` was taken may be freed by now."""
+    return seen.age_seconds() > OBSERVATION_SECONDS_MAX
 
 
 class _Archived:
