@@ -1,0 +1,237 @@
+"""Blobs as files of a folder: one file a blob, named by its key, written beside and renamed into place."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from stratalog.clock import Clock, new_id
+from stratalog.codec import compress, decompress
+from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StorageFull, StratalogError, Unavailable
+from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
+
+__all__ = ["FileBlobs"]
+
+# No key component starts with a dot, so these two never meet a key.
+NEW = ".new"
+ASIDE = ".aside"
+GAP_SECONDS = 0.002
+FOLDERS_REMEMBERED_MAX = 10_000
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class FileBlobs:
+    """Blobs under ``folder``, which several processes may share. Needs POSIX renames and hard links.
+
+    A file's modification time is the blob's age by ``clock``, with random digits below the millisecond, so that inode
+    and time together name one generation. A file left in ``.new`` by a crash is harmless; one left in ``.aside`` is
+    put back when the folder is next opened, since it may have been refreshed just before.
+    """
+
+    def __init__(self, folder: str | Path, clock: Clock) -> None:
+        self._folder = os.fspath(folder)
+        self._clock = clock
+        self._closed = False
+        self._durable_folders: set[str] = set()
+        with _errors():
+            os.makedirs(os.path.join(self._folder, NEW), exist_ok=True)
+            os.makedirs(os.path.join(self._folder, ASIDE), exist_ok=True)
+            self._put_back_all()
+
+    def put(self, key: str, body: bytes) -> None:
+        path = self._path(key)
+        check_put(key, body)
+        if not self._refresh(path):
+            self._write(path, compress(body))
+
+    def get(self, key: str) -> bytes:
+        path = self._path(key)
+        for last in (False, True):
+            with _errors(), suppress(FileNotFoundError):
+                return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+            self._wait_for_gap(last)
+        raise NotFound("no such blob", key=key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        path = self._path(key)
+        for last in (False, True):
+            with _errors(), suppress(FileNotFoundError):
+                return _stat(key, os.stat(path))
+            self._wait_for_gap(last)
+        return None
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        self._check_open()
+        for key, path in _walk(self._folder, "", prefix, after):
+            self._check_open()
+            with _errors(), suppress(FileNotFoundError):
+                yield _stat(key, os.stat(path))
+
+    def delete(self, key: str, stamp: str) -> bool:
+        """Rename aside, look, unlink: what is looked at can no longer be refreshed, so the look decides."""
+        stat = self.stat(key)
+        if stat is None or stat.stamp != stamp:
+            return stat is None
+        path = self._path(key)
+        aside = self._aside(key)
+        with _errors():
+            try:
+                os.makedirs(os.path.dirname(aside), exist_ok=True)
+                os.rename(path, aside)
+            except FileNotFoundError:
+                return self.stat(key) is None
+            if _stat(key, os.stat(aside)).stamp != stamp:
+                self._put_back(aside, path)
+                return False
+            os.unlink(aside)
+            _sync(os.path.dirname(path))
+        return True
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _refresh(self, path: str) -> bool:
+        """Start the age of a standing blob anew, durably. By path, so that one renamed aside meanwhile is missed."""
+        with _errors(), suppress(FileNotFoundError):
+            os.utime(path, ns=self._times())
+            _sync(path)
+            self._sync_folders(os.path.dirname(path))
+            return True
+        return False
+
+    def _write(self, path: str, data: bytes) -> None:
+        temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
+        try:
+            with _errors():
+                self._write_durably(temporary, data)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        try:
+            self._sync_folders(os.path.dirname(path))
+        except OSError as exc:
+            raise OutcomeUnknown("a blob's folder cannot be made durable", reason=str(exc)) from exc
+
+    def _write_durably(self, path: str, data: bytes) -> None:
+        with open(path, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.utime(file.fileno(), ns=self._times())
+            _sync_descriptor(file.fileno())
+
+    def _times(self) -> tuple[int, int]:
+        now_ns = self._clock.wall_ms() * 1_000_000 + int.from_bytes(self._clock.random_bytes(4), "big") % 1_000_000
+        return now_ns, now_ns
+
+    def _sync_folders(self, folder: str) -> None:
+        """Make the names in ``folder`` durable, and once a process the names of it and of the folders above it."""
+        _sync(folder)
+        if folder in self._durable_folders:
+            return
+        above = folder
+        while above != self._folder:
+            above = os.path.dirname(above)
+            _sync(above)
+        if len(self._durable_folders) == FOLDERS_REMEMBERED_MAX:
+            self._durable_folders.clear()
+        self._durable_folders.add(folder)
+
+    def _put_back(self, aside: str, path: str) -> None:
+        """By a link, which keeps the generation and gives way to a blob that was put meanwhile."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with suppress(FileExistsError):
+            os.link(aside, path)
+        _sync(os.path.dirname(path))
+        os.unlink(aside)
+
+    def _put_back_all(self) -> None:
+        root = os.path.join(self._folder, ASIDE)
+        for folder, _, names in os.walk(root):
+            for name in names:
+                target = os.path.join(self._folder, os.path.relpath(folder, root), name.partition(".")[0])
+                with suppress(FileNotFoundError):
+                    self._put_back(os.path.join(folder, name), os.path.normpath(target))
+
+    def _path(self, key: str) -> str:
+        self._check_open()
+        key_hash(key)
+        components = key.split("/")
+        if any(not component or component.startswith(".") or "\0" in component for component in components):
+            raise Invalid("a blob key has a component that is no file name", value=key)
+        return os.path.join(self._folder, *components)
+
+    def _aside(self, key: str) -> str:
+        return os.path.join(self._folder, ASIDE, f"{key}.{new_id(self._clock)}")
+
+    def _wait_for_gap(self, last: bool) -> None:
+        """A delete that finds another generation has it aside for a moment: who misses a blob looks once more."""
+        if not last:
+            self._clock.sleep(GAP_SECONDS)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the blobs are closed")
+
+
+def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
+    """Keys and paths in order of key: a folder sorts as its name with a slash, as it does within keys."""
+    with _errors():
+        try:
+            entries = [(entry.name + "/" * entry.is_dir(), entry.path) for entry in os.scandir(folder)]
+        except FileNotFoundError:
+            return
+    for name, path in sorted(entries):
+        key = base + name
+        if name.startswith(".") or not (key.startswith(prefix) or prefix.startswith(key)):
+            continue
+        if name.endswith("/"):
+            if key > after or after.startswith(key):
+                yield from _walk(path, key, prefix, after)
+        elif len(name) == 64 and key > after and key.startswith(prefix):
+            yield key, path
+
+
+def _stat(key: str, status: os.stat_result) -> BlobStat:
+    stamp = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
+    return BlobStat(key, status.st_size, status.st_mtime_ns // 1_000_000, stamp)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _sync_descriptor(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_descriptor(descriptor: int) -> None:
+    """On macOS fsync leaves bytes in the drive's cache; F_FULLFSYNC does not."""
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is None:
+        os.fsync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, full_sync)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        _raise_ours(exc)
+
+
+def _raise_ours(exc: OSError) -> NoReturn:
+    kind: type[StratalogError] = StorageFull if exc.errno in NO_ROOM else Unavailable
+    raise kind("the file system refused", reason=exc.strerror, path=exc.filename) from exc
