@@ -10,9 +10,9 @@ import msgspec
 
 from stratalog.clock import Observation
 from stratalog.documents import history as past
-from stratalog.documents.commits import COLLECT, FLOOR, Commit
+from stratalog.documents.commits import COLLECT, FLOOR
 from stratalog.documents.committing import commit_of
-from stratalog.documents.run import run_batch
+from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshots import load_state, roots_of, take_snapshot
 from stratalog.documents.state import State
 from stratalog.documents.values import Values
@@ -26,7 +26,7 @@ from stratalog.errors import (
     Unavailable,
     VersionConflict,
 )
-from stratalog.limits import MUTATIONS_PER_BATCH_MAX
+from stratalog.limits import GRACE_SECONDS, MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
@@ -203,7 +203,7 @@ class Document:
             try:
                 run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
                 if run.ran:
-                    entry = self._append(commit_of(state, run, self.values), state.version, author)
+                    entry = self._append(state, run, author)
                     self._state = state.after([entry])
                     return [_versioned(outcome, entry.version) for outcome in run.outcomes]
                 if fresh:
@@ -216,8 +216,14 @@ class Document:
                 raise
             fresh = True
 
-    def _append(self, commit: Commit, expected: int, author: str) -> Entry:
-        return self.log.append(commit.event(), expected=expected, author=author)
+    def _append(self, state: State, run: Run, author: str) -> Entry:
+        """Blobs first, then the entry; a commit answered long after its blobs were put puts them again."""
+        looked = Observation(self.log.place.clock)
+        commit = commit_of(state, run, self.values)
+        entry = self.log.append(commit.event(), expected=state.version, author=author)
+        if looked.age_seconds() > GRACE_SECONDS / 2:
+            commit_of(state, run, self.values)
+        return entry
 
     def _append_event(self, event: Event) -> Entry:
         with self._turn:

@@ -1,1 +1,5 @@
-"""Work on whole stores: archive, retention, verification, collection of blobs."""
+"""Work on whole stores and documents, by those who run them.
+
+collect     deletes blobs that nothing refers to
+exchange    a document as a file, and back
+"""
