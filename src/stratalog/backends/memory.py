@@ -88,7 +88,9 @@ class MemoryIndex:
 
     def _do(self, write: Write) -> None:
         if isinstance(write, Put):
-            self._partitions.setdefault(write.item.partition, _Partition()).put(write.item)
+            item = write.item
+            kept = Item(item.partition, item.sort, dict(item.attributes))
+            self._partitions.setdefault(item.partition, _Partition()).put(kept)
         elif isinstance(write, Delete) and (found := self._partitions.get(write.partition)):
             found.delete(write.sort)
 
@@ -228,7 +230,7 @@ class MemoryQueue:
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
         self._check_open()
-        yield from [letter for letter in self._dead if letter.id > after]
+        yield from sorted((letter for letter in self._dead if letter.id > after), key=lambda letter: letter.id)
 
     def close(self) -> None:
         self._closed = True
@@ -238,7 +240,9 @@ class MemoryQueue:
         if limit < 1 or any(held.hidden_until_ms > now for held in waiting):
             return []
         given = []
-        for held in list(waiting[:limit]):
+        for held in list(waiting):
+            if len(given) == limit:
+                break
             if held.receives == self._receives_max:
                 self._dead.append(DeadLetter(held.id, group, held.body, held.receives, self._clock.wall_ms()))
                 self._remove(held)

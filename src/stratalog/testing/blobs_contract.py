@@ -1,0 +1,198 @@
+"""What every blob store must do, sentence by sentence of the port's contract. Use as the index's suite."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from stratalog.clock import Clock
+from stratalog.codec import sha256
+from stratalog.errors import Closed, Invalid, LimitExceeded, NotFound, StratalogError
+from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.testing.clock import ManualClock
+
+__all__ = ["BlobsContract"]
+
+HOUR_SECONDS = 3600
+SOME_BYTES = b"\x00some bytes\xff" * 100
+
+
+class BlobsContract:
+    """Give ``make``; every test takes blobs of its own from it. Ages are told by the clock it is given."""
+
+    def make(self, clock: Clock) -> Blobs:
+        """An empty blob store."""
+        raise NotImplementedError
+
+    def test_a_blob_reads_back_as_it_was_put(self) -> None:
+        blobs = self.make(ManualClock())
+        for body in (SOME_BYTES, b"", bytes(range(256)) * 4096):
+            blobs.put(_key(body), body)
+            assert blobs.get(_key(body)) == body
+
+    def test_the_largest_blob_fits_and_one_byte_more_does_not(self) -> None:
+        blobs = self.make(ManualClock())
+        largest = bytes(BLOB_BYTES_MAX)
+        blobs.put(_key(largest), largest)
+        assert blobs.get(_key(largest)) == largest
+        larger = bytes(BLOB_BYTES_MAX + 1)
+        assert isinstance(_raised(lambda: blobs.put(_key(larger), larger)), LimitExceeded)
+        assert [stat.key for stat in blobs.list("")] == [_key(largest)]
+
+    def test_a_blob_that_is_not_there_is_not_found(self) -> None:
+        blobs = self.make(ManualClock())
+        assert isinstance(_raised(lambda: blobs.get(_key(b"none"))), NotFound)
+        assert blobs.stat(_key(b"none")) is None
+
+    def test_a_key_must_end_in_the_hash_of_the_bytes(self) -> None:
+        blobs = self.make(ManualClock())
+        keys = [_key(b"other"), "owner/blob", f"/{_key(b'body')}", f"owner//{sha256(b'body').hex()}", ""]
+        for key in keys:
+            assert isinstance(_raised(partial(blobs.put, key, b"body")), Invalid), key
+        assert list(blobs.list("")) == []
+
+    def test_a_key_that_is_too_long_is_refused(self) -> None:
+        blobs = self.make(ManualClock())
+        key = "/".join(["folder"] * 200) + "/" + sha256(b"body").hex()
+        assert isinstance(_raised(lambda: blobs.put(key, b"body")), LimitExceeded)
+
+    def test_a_stat_tells_key_size_and_age(self) -> None:
+        clock = ManualClock()
+        blobs = self.make(clock)
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        stat = _stat(blobs, SOME_BYTES)
+        assert (stat.key, stat.modified_ms) == (_key(SOME_BYTES), clock.wall_ms())
+        assert stat.stored_bytes > 0
+        assert blobs.stat(_key(SOME_BYTES)) == stat
+
+    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+        clock = ManualClock()
+        blobs = self.make(clock)
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        before = _stat(blobs, SOME_BYTES)
+        clock.sleep(HOUR_SECONDS)
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        after = _stat(blobs, SOME_BYTES)
+        assert after.modified_ms - before.modified_ms == HOUR_SECONDS * 1000
+        assert after.stamp != before.stamp
+        assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
+
+    def test_putting_again_in_the_same_millisecond_is_another_generation(self) -> None:
+        blobs = self.make(ManualClock())
+        stamps = set()
+        for _ in range(20):
+            blobs.put(_key(SOME_BYTES), SOME_BYTES)
+            stamps.add(_stat(blobs, SOME_BYTES).stamp)
+        assert len(stamps) == 20
+
+    def test_a_delete_removes_the_generation_it_names(self) -> None:
+        blobs = self.make(ManualClock())
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        assert blobs.delete(_key(SOME_BYTES), _stat(blobs, SOME_BYTES).stamp)
+        assert blobs.stat(_key(SOME_BYTES)) is None
+        assert isinstance(_raised(lambda: blobs.get(_key(SOME_BYTES))), NotFound)
+        assert list(blobs.list("")) == []
+
+    def test_a_delete_leaves_another_generation_alone(self) -> None:
+        blobs = self.make(ManualClock())
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        seen = _stat(blobs, SOME_BYTES)
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        refreshed = _stat(blobs, SOME_BYTES)
+        assert not blobs.delete(_key(SOME_BYTES), seen.stamp)
+        assert _stat(blobs, SOME_BYTES) == refreshed
+        assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
+
+    def test_a_stamp_of_a_removed_generation_does_not_fit_its_successor(self) -> None:
+        blobs = self.make(ManualClock())
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        seen = _stat(blobs, SOME_BYTES)
+        blobs.delete(_key(SOME_BYTES), seen.stamp)
+        blobs.put(_key(SOME_BYTES), SOME_BYTES)
+        assert not blobs.delete(_key(SOME_BYTES), seen.stamp)
+        assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
+
+    def test_deleting_none_is_true(self) -> None:
+        blobs = self.make(ManualClock())
+        assert blobs.delete(_key(b"none"), "any")
+
+    def test_a_list_is_in_order_of_key(self) -> None:
+        blobs = self.make(ManualClock())
+        keys = _put_in_folders(blobs, ["a", "a-b", "a/b", "a.b", "a/b/c", "b", "a0", "%C3%A9"])
+        assert [stat.key for stat in blobs.list("")] == sorted(keys)
+        assert all(blobs.stat(stat.key) == stat for stat in blobs.list(""))
+
+    def test_a_list_takes_any_prefix(self) -> None:
+        blobs = self.make(ManualClock())
+        keys = sorted(_put_in_folders(blobs, ["a", "a-b", "a/b", "a/bc", "b"]))
+        for prefix in ("a", "a/", "a/b", "a/b/", "a/bc/", "b", "c", keys[0], keys[1][:-3]):
+            assert [stat.key for stat in blobs.list(prefix)] == [key for key in keys if key.startswith(prefix)]
+
+    def test_a_list_goes_on_after_a_key(self) -> None:
+        blobs = self.make(ManualClock())
+        keys = sorted(_put_in_folders(blobs, ["a", "a-b", "a/b", "b"]))
+        for after in ["", *keys, "a", "a/", "a0", "z"]:
+            assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
+
+    def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
+        blobs = self.make(ManualClock())
+        for _ in range(50):
+            blobs.put(_key(SOME_BYTES), SOME_BYTES)
+            seen = _stat(blobs, SOME_BYTES)
+            deleter = threading.Thread(target=blobs.delete, args=(_key(SOME_BYTES), seen.stamp))
+            deleter.start()
+            blobs.put(_key(SOME_BYTES), SOME_BYTES)
+            deleter.join()
+            assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
+
+    def test_threads_may_put_one_blob_at_once(self) -> None:
+        blobs = self.make(ManualClock())
+        threads = [threading.Thread(target=blobs.put, args=(_key(SOME_BYTES), SOME_BYTES)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
+        assert [stat.key for stat in blobs.list("")] == [_key(SOME_BYTES)]
+
+    def test_calls_after_closing_raise_closed(self) -> None:
+        blobs = self.make(ManualClock())
+        key = _key(SOME_BYTES)
+        blobs.close()
+        blobs.close()
+        calls: list[Callable[[], object]] = [
+            lambda: blobs.put(key, SOME_BYTES),
+            lambda: blobs.get(key),
+            lambda: blobs.stat(key),
+            lambda: list(blobs.list("")),
+            lambda: blobs.delete(key, "any"),
+        ]
+        for call in calls:
+            assert isinstance(_raised(call), Closed)
+
+
+def _key(body: bytes, folder: str = "organisation/document") -> str:
+    return f"{folder}/{sha256(body).hex()}"
+
+
+def _put_in_folders(blobs: Blobs, folders: list[str]) -> list[str]:
+    keys = [_key(folder.encode(), folder) for folder in folders]
+    for key, folder in zip(keys, folders, strict=True):
+        blobs.put(key, folder.encode())
+    return keys
+
+
+def _stat(blobs: Blobs, body: bytes) -> BlobStat:
+    stat = blobs.stat(_key(body))
+    assert stat is not None
+    return stat
+
+
+def _raised(call: Callable[[], object]) -> StratalogError | None:
+    try:
+        call()
+    except StratalogError as exc:
+        return exc
+    return None

@@ -1,0 +1,45 @@
+"""A clock moved by hand, for tests that must not wait."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+__all__ = ["ManualClock"]
+
+
+class ManualClock:
+    """A :class:`stratalog.clock.Clock` that stands still until it is moved; its randomness comes from a seed.
+
+    Safe for threads. ``sleep`` moves it and returns at once.
+    """
+
+    def __init__(self, wall_ms: int = 1_700_000_000_000, boot_ms: int = 1_000, seed: int = 0) -> None:
+        self._lock = threading.Lock()
+        self._wall_ms = wall_ms
+        self._boot_ms = boot_ms
+        self._random = random.Random(seed)
+
+    def wall_ms(self) -> int:
+        return self._wall_ms
+
+    def boot_ms(self) -> int:
+        return self._boot_ms
+
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            self._wall_ms += round(seconds * 1000)
+            self._boot_ms += round(seconds * 1000)
+
+    def set_wall(self, wall_ms: int) -> None:
+        """Step the wall clock alone, as an administrator or a time server does."""
+        with self._lock:
+            self._wall_ms = wall_ms
+
+    def random(self) -> float:
+        with self._lock:
+            return self._random.random()
+
+    def random_bytes(self, count: int) -> bytes:
+        with self._lock:
+            return self._random.randbytes(count)

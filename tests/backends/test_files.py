@@ -1,0 +1,168 @@
+"""Files keep the contract of blobs, and answer for the file system."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stratalog.backends.files import FileBlobs
+from stratalog.clock import Clock
+from stratalog.codec import sha256
+from stratalog.errors import Corrupt, Invalid, StorageFull, Unavailable
+from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.clock import ManualClock
+
+BODY = os.urandom(100_000)
+KEY = f"organisation/document/{sha256(BODY).hex()}"
+
+
+class TestFileBlobs(BlobsContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def make(self, clock: Clock) -> FileBlobs:
+        return FileBlobs(self.folder, clock)
+
+
+class ClockThatLetsAnotherIn(ManualClock):
+    """Calls ``meanwhile`` once, when the code under test sleeps."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] | None = meanwhile
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+
+
+def test_blobs_outlive_the_object(tmp_path: Path) -> None:
+    FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
+    assert FileBlobs(tmp_path, ManualClock()).get(KEY) == BODY
+
+
+@pytest.mark.parametrize("folder", ["..", "a/../b", ".", ".new", "a/.hidden", "a\0b"])
+def test_a_key_that_would_leave_the_folder_is_invalid(tmp_path: Path, folder: str) -> None:
+    blobs = FileBlobs(tmp_path / "blobs", ManualClock())
+    key = f"{folder}/{sha256(b'x').hex()}"
+    calls: list[Callable[[], object]] = [
+        lambda: blobs.put(key, b"x"),
+        lambda: blobs.get(key),
+        lambda: blobs.stat(key),
+        lambda: blobs.delete(key, "any"),
+    ]
+    for call in calls:
+        with pytest.raises(Invalid):
+            call()
+    assert [path.name for path in tmp_path.iterdir()] == ["blobs"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_a_damaged_file_is_corrupt(tmp_path: Path, damage: bytes | None) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    blobs.put(KEY, BODY)
+    path = tmp_path / KEY
+    path.write_bytes(path.read_bytes()[:-10] if damage is None else damage)
+    with pytest.raises(Corrupt):
+        blobs.get(KEY)
+
+
+def test_another_blob_s_bytes_are_corrupt(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    other = f"organisation/{sha256(b'other').hex()}"
+    blobs.put(KEY, BODY)
+    blobs.put(other, b"other")
+    (tmp_path / KEY).write_bytes((tmp_path / other).read_bytes())
+    with pytest.raises(Corrupt):
+        blobs.get(KEY)
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    with _no_room(), pytest.raises(StorageFull):
+        blobs.put(KEY, BODY)
+    assert blobs.stat(KEY) is None
+    assert list((tmp_path / ".new").iterdir()) == []
+    blobs.put(KEY, BODY)
+    assert blobs.get(KEY) == BODY
+
+
+def test_a_full_disk_still_refreshes_what_stands(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    blobs.put(KEY, BODY)
+    before = blobs.stat(KEY)
+    with _no_room():
+        blobs.put(KEY, BODY)
+    assert blobs.stat(KEY) != before
+
+
+def test_a_folder_in_the_way_is_unavailable(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    (tmp_path / KEY).mkdir(parents=True)
+    with pytest.raises(Unavailable):
+        blobs.get(KEY)
+
+
+def test_left_over_files_are_invisible(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    blobs.put(KEY, BODY)
+    (tmp_path / ".new" / "left").write_bytes(b"half")
+    (tmp_path / "organisation" / ".DS_Store").write_bytes(b"theirs")
+    (tmp_path / "organisation" / "notes.txt").write_bytes(b"theirs")
+    assert [stat.key for stat in blobs.list("")] == [KEY]
+
+
+def test_a_reader_that_meets_the_gap_of_a_delete_looks_once_more(tmp_path: Path) -> None:
+    FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
+    for look in (lambda blobs: blobs.get(KEY) == BODY, lambda blobs: blobs.stat(KEY) is not None):
+        os.rename(tmp_path / KEY, tmp_path / "aside")
+        clock = ClockThatLetsAnotherIn(lambda: os.rename(tmp_path / "aside", tmp_path / KEY))
+        assert look(FileBlobs(tmp_path, clock))
+
+
+def test_a_blob_refreshed_after_the_look_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    blobs.put(KEY, BODY)
+    seen = blobs.stat(KEY)
+    assert seen is not None
+    rename = os.rename
+
+    def refresh_then_rename(source: str, target: str) -> None:
+        os.utime(source, ns=(1, 1))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refresh_then_rename)
+    assert not blobs.delete(KEY, seen.stamp)
+    assert blobs.get(KEY) == BODY
+    stat = blobs.stat(KEY)
+    assert stat is not None
+    assert stat.modified_ms == 0
+
+
+def test_a_blob_left_aside_by_a_crash_is_put_back(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    blobs.put(KEY, BODY)
+    aside = tmp_path / ".aside" / f"{KEY}.id"
+    aside.parent.mkdir(parents=True)
+    os.rename(tmp_path / KEY, aside)
+    assert FileBlobs(tmp_path, ManualClock()).get(KEY) == BODY
+    assert not aside.exists()
+
+
+@contextmanager
+def _no_room() -> Iterator[None]:
+    """Writes past a thousand bytes fail, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
