@@ -59,7 +59,8 @@ class SqliteDatabase:
         receives_max: int = 10,
         file_bytes_max: int | None = None,
     ) -> None:
-        self._file = SqliteFile(os.fspath(path), synchronous, file_bytes_max)
+        self.path = os.fspath(path)
+        self._file = SqliteFile(self.path, synchronous, file_bytes_max)
         self.index = SqliteIndex(self._file)
         self.queue = SqliteQueue(self._file, clock, receives_max)
 

@@ -1,0 +1,102 @@
+"""Run by `test_kill.py` as a process of its own: `kills.py FOLDER SEED ROUNDS` kills that many writers.
+
+Each round forks a writer, so that no interpreter has to start; the writer's acknowledgements go through a pipe to this
+process, which outlives it. Prints one line of JSON: kills, acknowledged writes, and what was wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import apsw
+
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import SystemClock
+from stratalog.ports.index import Absent, Item, Put
+
+ROUNDS_PER_FILE = 20
+SECONDS_MAX = 0.025
+SINGLES = ("single0", "single1")
+PAIRS = ("pair0", "pair1")
+
+
+def main(folder: str, seed: int, rounds: int) -> None:
+    chance = random.Random(seed)
+    acknowledged: dict[str, int] = {}
+    total = 0
+    for turn in range(rounds):
+        path = Path(folder, f"{turn // ROUNDS_PER_FILE}.db")
+        if turn % ROUNDS_PER_FILE == 0:
+            acknowledged = dict.fromkeys((*SINGLES, *PAIRS), 0)
+        for name, count in _killed_writer(path, dict(acknowledged), chance.uniform(0, SECONDS_MAX)):
+            acknowledged[name] = count
+            total += 1
+        acknowledged = _checked(path, acknowledged, turn)
+    print(json.dumps({"kills": rounds, "acknowledged": total}))
+
+
+def _killed_writer(path: Path, start: dict[str, int], seconds: float) -> list[tuple[str, int]]:
+    source, target = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _write_until_killed(path, start, target)
+    os.close(target)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "a writer ended by itself"
+    with open(source, encoding="ascii") as pipe:
+        lines = [line.split() for line in pipe.read().splitlines()]
+    return [(name, int(count)) for name, count in lines]
+
+
+def _write_until_killed(path: Path, start: dict[str, int], target: int) -> None:
+    try:
+        database = SqliteDatabase(path, SystemClock())
+        threads = [threading.Thread(target=_write, args=(database, *at, target)) for at in start.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        os._exit(1)
+
+
+def _write(database: SqliteDatabase, name: str, count: int, target: int) -> None:
+    while True:
+        database.index.commit(_writes(name, count))
+        count += 1
+        os.write(target, f"{name} {count}\n".encode())
+
+
+def _writes(name: str, count: int) -> list[Put]:
+    sorts = [f"{count:06d}"] if name in SINGLES else [f"{count:06d}a", f"{count:06d}b"]
+    return [Put(Item(name, sort, {"b": bytes(300), "n": count}), Absent()) for sort in sorts]
+
+
+def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, int]:
+    """How far each writer really came: all it was told of, and never half a pair."""
+    database = SqliteDatabase(path, SystemClock())
+    found = {}
+    for name, count in acknowledged.items():
+        items = list(database.index.query(name))
+        found[name] = len(items) if name in SINGLES else len(items) // 2
+        assert found[name] >= count, f"round {turn}: {name} lost a write: {found[name]} of {count}"
+        wanted = [write.item for n in range(found[name]) for write in _writes(name, n)]
+        assert items == wanted, f"round {turn}: {name} is torn"
+    database.close()
+    check = apsw.Connection(str(path))
+    assert check.pragma("integrity_check") == "ok", f"round {turn}: the file is not sound"
+    check.close()
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

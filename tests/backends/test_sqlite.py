@@ -1,0 +1,256 @@
+"""SQLite keeps the contracts of index and queue, and answers for its file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+from stratalog.backends.sqlite import SqliteDatabase, SqliteIndex, SqliteQueue
+from stratalog.clock import Clock
+from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid, StorageFull, Unavailable, Unsupported
+from stratalog.ports.index import Absent, Item, Put
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.index_contract import IndexContract
+from stratalog.testing.queue_contract import QueueContract
+
+COUNT_TO_200 = """
+import sys
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import SystemClock
+from stratalog.ports.index import Absent, Item, Put
+database = SqliteDatabase(sys.argv[1], SystemClock())
+for n in range(200):
+    database.index.commit([Put(Item(sys.argv[2], f"{n:03d}", {}), Absent())])
+"""
+
+
+class TestSqliteIndex(IndexContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def make(self) -> SqliteIndex:
+        return _open(self.folder / "store.db").index
+
+
+class TestSqliteQueue(QueueContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def make(self, clock: Clock, receives_max: int) -> SqliteQueue:
+        return SqliteDatabase(self.folder / "store.db", clock, receives_max=receives_max).queue
+
+
+def test_items_messages_and_dead_letters_outlive_the_process(tmp_path: Path) -> None:
+    database = _open(tmp_path / "store.db")
+    database.index.commit([Put(_item("s"))])
+    database.queue.send("g", [b"body"])
+    database.close()
+    again = _open(tmp_path / "store.db")
+    assert again.index.get("p", "s") == _item("s")
+    assert [message.body for message in again.queue.receive()] == [b"body"]
+
+
+def test_a_message_in_flight_stays_hidden_from_another_opener(tmp_path: Path) -> None:
+    first, second = _open(tmp_path / "store.db"), _open(tmp_path / "store.db")
+    first.queue.send("g", [b"body"])
+    assert len(first.queue.receive()) == 1
+    assert second.queue.receive() == []
+
+
+def test_two_openers_see_each_other_s_commits_at_once(tmp_path: Path) -> None:
+    first, second = _open(tmp_path / "store.db"), _open(tmp_path / "store.db")
+    for n in range(20):
+        first.index.commit([Put(_item(f"{n}"), Absent())])
+        assert second.index.get("p", f"{n}") is not None
+        with pytest.raises(ConditionFailed):
+            second.index.commit([Put(_item(f"{n}"), Absent())])
+
+
+def test_two_processes_commit_at_once_and_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    commands = [[sys.executable, "-c", COUNT_TO_200, str(path), name] for name in ("a", "b")]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
+    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0), ("", 0)]
+    index = _open(path).index
+    assert [len(list(index.query(name))) for name in ("a", "b")] == [200, 200]
+
+
+def test_a_group_answers_each_commit_for_itself(tmp_path: Path) -> None:
+    database = _open(tmp_path / "store.db")
+    answers = _together(database, [[Put(_item("same", n), Absent())] for n in range(8)])
+    winners = [n for n, answer in enumerate(answers) if answer is None]
+    assert len(winners) == 1
+    failures = [answer for answer in answers if answer is not None]
+    assert all(isinstance(failure, ConditionFailed) for failure in failures)
+    assert [failure.items for failure in failures] == [{0: _item("same", winners[0])}] * 7
+
+
+def test_a_group_with_one_failure_commits_the_others(tmp_path: Path) -> None:
+    database = _open(tmp_path / "store.db")
+    database.index.commit([Put(_item("3"))])
+    answers = _together(database, [[Put(_item(f"{n}"), Absent())] for n in range(8)])
+    assert [n for n, answer in enumerate(answers) if answer is not None] == [3]
+    assert len(list(database.index.query("p"))) == 8
+
+
+def test_a_full_file_refuses_the_write_whole_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    database = SqliteDatabase(path, ManualClock(), file_bytes_max=200_000)
+    database.index.commit([Put(_item("small"))])
+    large = [Put(Item("p", f"large{n}", {"b": bytes(100_000)})) for n in range(3)]
+    with pytest.raises(StorageFull):
+        database.index.commit([Put(_item("before")), *large])
+    with pytest.raises(StorageFull):
+        database.queue.send("g", [bytes(400_000)])
+    database.index.commit([Put(_item("after"))])
+    database.close()
+    again = _open(path)
+    assert [item.sort for item in again.index.query("p")] == ["after", "small"]
+    assert again.queue.receive() == []
+
+
+def test_a_writer_that_ignores_the_lock_file_makes_commits_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.backends.sqlite_file.BUSY_MS", 1)
+    database = _open(tmp_path / "store.db")
+    intruder = apsw.Connection(str(tmp_path / "store.db"))
+    intruder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable):
+        database.index.commit([Put(_item("s"))])
+    intruder.execute("ROLLBACK")
+    assert database.index.get("p", "s") is None
+    database.index.commit([Put(_item("s"))])
+
+
+def test_a_file_cut_short_is_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    _filled(path)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(Corrupt):
+        _open(path)
+
+
+def test_a_page_overwritten_is_corrupt_when_read(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    _filled(path)
+    size = path.stat().st_size
+    with open(path, "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+    with pytest.raises(Corrupt):
+        list(_open(path).index.query("p"))
+
+
+def test_garbage_is_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(b"this is no database at all. " * 1000)
+    with pytest.raises(Corrupt):
+        _open(path)
+
+
+def test_a_newer_format_is_unsupported_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    _filled(path)
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", 99)
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(Unsupported):
+        _open(path)
+    assert path.read_bytes() == before
+
+
+def test_another_program_s_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE theirs(x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(Invalid):
+        _open(path)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch()
+    database = _open(path)
+    database.index.commit([Put(_item("s"))])
+    assert database.index.get("p", "s") == _item("s")
+
+
+def test_a_folder_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        _open(tmp_path / "none" / "store.db")
+
+
+def test_a_forked_child_is_told_to_open_for_itself(tmp_path: Path) -> None:
+    database = _open(tmp_path / "store.db")
+    database.index.commit([Put(_item("s"))])
+    child = os.fork()
+    if child == 0:
+        os._exit(_closed_in_child(database))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    database.index.commit([Put(_item("t"))])
+    assert [item.sort for item in database.index.query("p")] == ["s", "t"]
+
+
+def test_an_attribute_of_another_type_is_invalid(tmp_path: Path) -> None:
+    index = _open(tmp_path / "store.db").index
+    with pytest.raises(Invalid):
+        index.commit([Put(Item("p", "s", {"n": 2**70}))])
+    assert index.get("p", "s") is None
+
+
+def _closed_in_child(database: SqliteDatabase) -> int:
+    try:
+        database.index.commit([Put(_item("child"))])
+    except Closed:
+        database.close()
+        return 7
+    return 1
+
+
+def _together(database: SqliteDatabase, commits: list[list[Put]]) -> list[ConditionFailed | None]:
+    """The answers to commits that wait in one group, since another process holds the turn until all have queued."""
+    blocker = apsw.Connection(database.path)
+    blocker.execute("BEGIN IMMEDIATE")
+    answers: list[ConditionFailed | None] = [None] * len(commits)
+
+    def commit(n: int) -> None:
+        try:
+            database.index.commit(commits[n])
+        except ConditionFailed as exc:
+            answers[n] = exc
+
+    threads = [threading.Thread(target=commit, args=(n,)) for n in range(len(commits))]
+    for thread in threads:
+        thread.start()
+    blocker.execute("ROLLBACK")
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def _filled(path: Path) -> None:
+    database = _open(path)
+    for n in range(100):
+        database.index.commit([Put(Item("p", f"{n:03d}", {"b": bytes(2000)}))])
+    database.close()
+
+
+def _open(path: Path) -> SqliteDatabase:
+    return SqliteDatabase(path, ManualClock())
+
+
+def _item(sort: str, n: int = 0) -> Item:
+    return Item("p", sort, {"n": n})
