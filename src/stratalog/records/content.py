@@ -1,0 +1,221 @@
+"""The body of a put on its way, and the same body on its way back.
+
+A small one is kept in the item. A larger one is uploaded once, before the item that points to it, however often the
+put is tried. What keeps the collector off until the item stands:
+
+- a body of one blob is held in memory, and put again when its age comes near the grace (DESIGN, “Collecting blobs”);
+- a body of several blobs may take hours and is not held, so a *pin* beside the versions says that an upload is going
+  on. The commit that stores the pointer takes the pin away, on condition that it still stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+
+from stratalog.clock import Observation, backoff_seconds, new_id
+from stratalog.codec import encode, sha256
+from stratalog.errors import (
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionForgotten,
+)
+from stratalog.keys import number, record_owner
+from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, RECORD_BYTES_MAX, RECORD_UPLOAD_SECONDS_MAX
+from stratalog.log.bodies import BodyRef, stream_body, write_body
+from stratalog.log.commit import commit_once
+from stratalog.log.entries import inline_body
+from stratalog.log.place import Place
+from stratalog.ports.index import Attribute, Delete, Equals, Item, Put, Write
+from stratalog.records.floor import read_floor
+from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref, inline_content
+
+__all__ = ["PIN_PREFIX", "Content", "body_prefix", "stream_item"]
+
+PIN_PREFIX = "!upload/"
+INLINE_RATIO_MAX = 16
+"""A body larger than this many times what may stand inline is not worth compressing to see whether it fits."""
+
+
+class Content:
+    """A body and where it went. ``size``, if said, is checked both ways."""
+
+    def __init__(self, place: Place, name: Name, body: bytes | Iterable[bytes], size: int | None = None) -> None:
+        self._place = place
+        self._name = name
+        self._size = size
+        self._seen = Observation(place.clock)
+        self._pin = ""
+        self._attributes: dict[str, Attribute] = {}
+        self.bytes: bytes | None = None
+        """The whole body, where it is held in memory."""
+
+        if isinstance(body, bytes):
+            self._hold(body)
+        else:
+            self._take(iter(body))
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of the whole body."""
+        return bytes(self._attributes["h"])  # type: ignore[arg-type]
+
+    def attributes(self) -> dict[str, Attribute]:
+        """What the item keeps of the body, which is uploaded by now, and not too long ago. Raises Unavailable."""
+        if "x" not in self._attributes and self.bytes is not None:
+            self._place_bytes(self.bytes)
+        elif self._ages():
+            self._upload(self.bytes)
+        return self._attributes
+
+    def guards(self) -> list[Write]:
+        """What the commit of the item must do besides."""
+        return [Delete(self._name.partition, self._pin, Equals("w", self._pin))] if self._pin else []
+
+    def lost_pin(self) -> StratalogError:
+        """Why a commit whose guard failed cannot succeed: somebody no longer believed in the upload."""
+        return LimitExceeded(
+            "an upload took too long and was given up", record=self._name.id, limit=RECORD_UPLOAD_SECONDS_MAX
+        )
+
+    def settle(self) -> None:
+        """The item stands: put the blob again if a collector may have looked at it before. Raises OutcomeUnknown."""
+        if self._pin:
+            self._pin = ""
+        elif self._ages():
+            try:
+                self._upload(self.bytes)
+            except Unavailable as exc:
+                raise OutcomeUnknown("committed, but the body could not be made sure of", record=self._name.id) from exc
+
+    def release(self) -> None:
+        """No item will point here: take the pin away, so that the collector need not wait for it to run out."""
+        if self._pin:
+            with suppress(StratalogError):
+                self._place.index.commit(self.guards())
+
+    def _hold(self, body: bytes) -> None:
+        _check_size(self._size, len(body), True)
+        self.bytes = body
+        self._attributes = {"n": len(body), "h": sha256(body)}
+
+    def _take(self, pieces: Iterator[bytes]) -> None:
+        """Hold a stream that ends within one part; upload any other as it comes."""
+        start = bytearray()
+        for piece in pieces:
+            start += piece
+            if len(start) > BODY_PART_BYTES:
+                self._stream(chain((bytes(start),), pieces))
+                return
+        self._hold(bytes(start))
+
+    def _stream(self, pieces: Iterator[bytes]) -> None:
+        self._set_pin()
+        try:
+            ref = write_body(_Patient(self._place), body_prefix(self._name), _counted(pieces, self._size))
+        except BaseException:
+            self.release()
+            raise
+        self._point_to(ref)
+
+    def _place_bytes(self, body: bytes) -> None:
+        most = self._place.settings.body_inline_bytes_max
+        if len(body) <= most * INLINE_RATIO_MAX:
+            attribute, stored = inline_body(body)
+            if len(stored) <= most:
+                self._attributes[attribute] = stored
+                return
+        if len(body) > BODY_PART_BYTES:
+            self._set_pin()
+        self._upload(body)
+
+    def _upload(self, body: bytes | None) -> None:
+        if body is not None:
+            self._seen = Observation(self._place.clock)
+            self._point_to(write_body(_Patient(self._place), body_prefix(self._name), body))
+
+    def _point_to(self, ref: BodyRef) -> None:
+        self._attributes = {"n": ref.size, "h": ref.digest or ref.address, "x": encode(ref)}
+
+    def _ages(self) -> bool:
+        late = self._seen.age_seconds() > GRACE_SECONDS / 2
+        return late and "x" in self._attributes and self.bytes is not None and not self._pin
+
+    def _set_pin(self) -> None:
+        pin = f"{PIN_PREFIX}{new_id(self._place.clock)}"
+        item = Item(self._name.partition, pin, {"w": pin, "c": self._place.clock.wall_ms()})
+        commit_once(self._place, [Put(item)], lambda: False)
+        self._pin = pin
+
+
+def body_prefix(name: Name) -> str:
+    """What the keys of a record's blobs start with."""
+    return f"{record_owner(name.organisation, name.id)}/bodies"
+
+
+def stream_item(place: Place, name: Name, item: Item) -> Iterator[bytes]:
+    """The body that an item holds or points to, part by part, verified.
+
+    Raises Corrupt, also for a missing blob; VersionForgotten where it is gone because its version was freed meanwhile.
+    """
+    if "x" not in item.attributes:
+        yield inline_content(item)
+        return
+    try:
+        yield from stream_body(place.blobs, body_prefix(name), decode_ref(item.attributes["x"]))
+    except Corrupt as exc:
+        floor = read_floor(place.index, name).version
+        if BEFORE_VERSIONS < item.sort < number(floor):
+            raise VersionForgotten("the version was forgotten while it was read", record=name.id, floor=floor) from exc
+        raise
+
+
+def _counted(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
+    """``pieces``, watched: no more bytes than were said or are allowed, and in the end no fewer."""
+    count = 0
+    for piece in pieces:
+        count += len(piece)
+        _check_size(size, count, False)
+        yield piece
+    _check_size(size, count, True)
+
+
+def _check_size(size: int | None, count: int, ended: bool) -> None:
+    if size is not None and (count > size or (ended and count < size)):
+        raise Invalid("a body does not have the size that was said", value=count, size=size)
+    if count > RECORD_BYTES_MAX:
+        raise LimitExceeded("a record's body is too large", value=count, limit=RECORD_BYTES_MAX)
+
+
+class _Patient:
+    """Blobs whose puts are tried again for a while, since putting again is always safe."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._blobs = place.blobs
+        self.get = place.blobs.get
+        self.stat = place.blobs.stat
+        self.list = place.blobs.list
+        self.delete = place.blobs.delete
+        self.close = place.blobs.close
+
+    def put(self, key: str, body: bytes) -> None:
+        started, attempt = Observation(self._place.clock), 0
+        settings = self._place.settings
+        while True:
+            try:
+                self._blobs.put(key, body)
+                return
+            except (Unavailable, OutcomeUnknown) as exc:
+                if started.age_seconds() > settings.append_seconds_max:
+                    if isinstance(exc, Unavailable):
+                        raise
+                    raise Unavailable("a body could not be stored", key=key) from exc
+            attempt += 1
+            first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
+            self._place.clock.sleep(backoff_seconds(self._place.clock, attempt, first, most))

@@ -1,0 +1,174 @@
+"""Dead letters: records that their source's adapter failed to take in too often, with the reason and what was at hand.
+
+Failures are counted beside the record's versions, so that its collector keeps the body of the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Observation, backoff_seconds
+from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, LimitExceeded, NotFound
+from stratalog.keys import dead_letters_partition, escape, unescape
+from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
+from stratalog.log.bodies import BodyRef
+from stratalog.log.commit import commit_once
+from stratalog.log.place import Place
+from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
+from stratalog.records.content import Content
+from stratalog.records.versions import Name, decode_ref
+
+__all__ = ["FAILURES_SORT", "DeadLetter", "count_failure", "failure_item", "list_dead_letters", "resolve_failures"]
+
+FAILURES_SORT = "!failures"
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A record's failures so far, and what the last one was about."""
+
+    id: str
+    failures: int
+    dead: bool
+    """Whether there were so many that it is on the list of dead letters."""
+
+    reason: str
+    first_ms: int
+    last_ms: int
+    pointer: str = ""
+    """Where the caller says the input can be found."""
+
+    size: int | None = None
+    """The size of the body that was kept; None where none was."""
+
+    ref: BodyRef | None = None
+    """Where that body lies; None where the item itself holds it."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One failure to count. ``write_id`` keeps it from being counted twice."""
+
+    write_id: str
+    reason: str
+    pointer: str
+    content: Content | None
+
+
+def count_failure(place: Place, name: Name, failure: Failure, failures_max: int) -> DeadLetter:
+    """Count one more failure; the ``failures_max``-th and each later one enters the record in the list.
+
+    Raises Invalid, LimitExceeded, ContentionError, Unavailable: nothing counted. OutcomeUnknown.
+    """
+    _check_texts(failure)
+    started, attempt = Observation(place.clock), 0
+    while True:
+        known = failure_item(place, name)
+        item = _next(place, name, known, failure, failures_max)
+        try:
+            commit_once(place, _writes(name, known, item, failure), lambda: _counted(place, name, failure))
+        except ConditionFailed as exc:
+            attempt += 1
+            if started.age_seconds() > place.settings.append_seconds_max:
+                raise ContentionError("others kept counting failures first", record=name.id) from exc
+            place.clock.sleep(backoff_seconds(place.clock, attempt, 0.002, 0.5))
+            continue
+        if failure.content is not None:
+            failure.content.settle()
+        return _letter(name.id, item)
+
+
+def resolve_failures(place: Place, name: Name) -> None:
+    """Forget a record's failures and take it off the list. Raises NotFound where it has none."""
+    while True:
+        known = failure_item(place, name)
+        if known is None:
+            raise NotFound("the record has no failures", record=name.id)
+        writes: list[Write] = [Delete(known.partition, known.sort, _unchanged(known))]
+        if known.attributes["d"]:
+            writes.append(Delete(dead_letters_partition(name.organisation), escape(name.id)))
+        try:
+            commit_once(place, writes, lambda: failure_item(place, name) is None)
+            return
+        except ConditionFailed:
+            place.counters["record failures conflict"] += 1
+
+
+def list_dead_letters(place: Place, organisation: str, *, after: str = "") -> Iterator[DeadLetter]:
+    """The dead letters in order of escaped id, those after the id ``after``, by pages."""
+    start = escape(after) if after else None
+    for item in place.index.query(dead_letters_partition(organisation), after=start):
+        yield _letter(unescape(item.sort), item)
+
+
+def failure_item(place: Place, name: Name) -> Item | None:
+    """What is counted of a record's failures, with the body of the last."""
+    return place.index.get(name.partition, FAILURES_SORT)
+
+
+def _next(place: Place, name: Name, known: Item | None, failure: Failure, failures_max: int) -> Item:
+    now_ms = place.clock.wall_ms()
+    before: Mapping[str, Any] = known.attributes if known else {"q": 0, "f": now_ms}
+    count = before["q"] + 1
+    attributes: dict[str, Attribute] = {
+        "q": count,
+        "d": int(count >= failures_max),
+        "y": failure.reason,
+        "f": before["f"],
+        "l": max(now_ms, before["f"]),
+        "w": failure.write_id,
+    }
+    if failure.pointer:
+        attributes["s"] = failure.pointer
+    if failure.content is not None:
+        attributes |= failure.content.attributes()
+    return Item(name.partition, FAILURES_SORT, attributes)
+
+
+def _writes(name: Name, known: Item | None, item: Item, failure: Failure) -> list[Write]:
+    writes: list[Write] = [Put(item, _unchanged(known))]
+    if failure.content is not None:
+        writes += failure.content.guards()
+    if item.attributes["d"]:
+        writes.append(Put(Item(dead_letters_partition(name.organisation), escape(name.id), item.attributes)))
+    return writes
+
+
+def _counted(place: Place, name: Name, failure: Failure) -> bool:
+    item = failure_item(place, name)
+    return item is not None and item.attributes["w"] == failure.write_id
+
+
+def _unchanged(known: Item | None) -> Condition:
+    return Equals("w", known.attributes["w"]) if known else Absent()
+
+
+def _letter(id: str, item: Item) -> DeadLetter:
+    attributes: Mapping[str, Any] = item.attributes
+    try:
+        return DeadLetter(
+            id=id,
+            failures=attributes["q"],
+            dead=bool(attributes["d"]),
+            reason=attributes["y"],
+            first_ms=attributes["f"],
+            last_ms=attributes["l"],
+            pointer=attributes.get("s", ""),
+            size=attributes.get("n"),
+            ref=decode_ref(attributes["x"]) if "x" in attributes else None,
+        )
+    except KeyError as exc:
+        raise Corrupt("an item counts no failures", partition=item.partition, sort=item.sort) from exc
+
+
+def _check_texts(failure: Failure) -> None:
+    if not failure.reason:
+        raise Invalid("a failure needs a reason", value=failure.reason)
+    for what, text, limit in (
+        ("reason", failure.reason, REASON_BYTES_MAX),
+        ("pointer", failure.pointer, POINTER_BYTES_MAX),
+    ):
+        size = len(text.encode(errors="surrogatepass"))
+        if size > limit:
+            raise LimitExceeded(f"a failure's {what} is too long", value=size, limit=limit)

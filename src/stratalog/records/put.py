@@ -1,0 +1,250 @@
+"""Putting: version n + 1 is written by one conditional put that succeeds only where no version n + 1 stands.
+
+:func:`plan_put` says what to write, purely; :class:`Attempts` writes it, learns from every answer and tries again. What
+the next version shall be is asked anew for every latest version met, from a caller's `Decide`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from stratalog.clock import Observation, backoff_seconds
+from stratalog.errors import (
+    ConditionFailed,
+    ContentionError,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+)
+from stratalog.keys import number, parse_number
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log.directory import RECORDS, directory_put, organisation_put
+from stratalog.log.place import Place
+from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
+from stratalog.records.floor import read_floor
+from stratalog.records.versions import Name, latest_item
+
+__all__ = ["Attempts", "Decide", "Draft", "Head", "Heads", "plan_put"]
+
+HEADS_MAX = 1024
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The latest version of a record as it was when ``seen`` was taken; None where there was none."""
+
+    item: Item | None
+    seen: Observation
+
+    @property
+    def version(self) -> int:
+        """Its number; 0 where there was none."""
+        return parse_number(self.item.sort) if self.item else 0
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """What the next version shall be, but for its number and its time."""
+
+    attributes: dict[str, Attribute]
+    guards: tuple[Write, ...] = ()
+    """Other writes of the same commit, each with a condition."""
+
+    refusal: Callable[[], StratalogError] | None = None
+    """What to raise where a guard does not hold; without it the draft is made anew."""
+
+
+Decide = Callable[[Item | None], Draft | Item]
+"""From the latest version to the next one, or to the one that is the answer, with nothing to write.
+
+What it raises, or answers for good, counts only when it was given a latest version read during the call.
+"""
+
+
+class Heads:
+    """The latest versions that a process has seen of the records it used last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._heads: OrderedDict[str, Head] = OrderedDict()
+
+    def get(self, id: str) -> Head | None:
+        """The head as last seen, which others may have left behind."""
+        return self._heads.get(id)
+
+    def keep(self, id: str, head: Head) -> None:
+        """Remember ``head``, unless a later version is known."""
+        with self._lock:
+            known = self._heads.get(id)
+            if known is None or known.version <= head.version:
+                self._heads[id] = head
+            self._heads.move_to_end(id)
+            if len(self._heads) > HEADS_MAX:
+                self._heads.popitem(last=False)
+
+
+def plan_put(name: Name, latest: Item | None, draft: Draft, now_ms: int) -> tuple[Put, tuple[Write, ...]]:
+    """The put of the version that follows ``latest``, and all writes of its commit: the first also enters the record.
+
+    The times of a record's versions never go back.
+    """
+    version = parse_number(latest.sort) + 1 if latest else 1
+    created_ms = max(now_ms, int(latest.attributes["c"])) if latest else now_ms
+    put = Put(Item(name.partition, number(version), {"c": created_ms, **draft.attributes}), Absent())
+    writes: list[Write] = [put, *draft.guards]
+    if latest is None:
+        writes.append(directory_put(name.organisation, RECORDS, name.id, "record", created_ms))
+        writes.append(organisation_put(name.organisation))
+    return put, tuple(writes)
+
+
+class Attempts:
+    """One put on its way, from the first try to the last. ``write_id`` proves a version to be this put's."""
+
+    def __init__(
+        self, place: Place, name: Name, heads: Heads, write_id: str, decide: Decide, *, fresh: bool = False
+    ) -> None:
+        self._place = place
+        self._name = name
+        self._heads = heads
+        self._write_id = write_id
+        self._decide = decide
+        self._head: Head | None = None
+        self._remembers = not fresh
+        self._fresh = False
+        self._started = Observation(place.clock)
+        self._attempt = 0
+        self._sends: Counter[int] = Counter()
+        self._doubts: set[int] = set()
+
+    def run(self) -> Item:
+        """The version that stands in the end, written by this call or there already.
+
+        Raises what ``decide`` raised from a fresh head, ContentionError, Unavailable: nothing written. OutcomeUnknown.
+        """
+        while True:
+            try:
+                found = self._try()
+            except Unavailable as exc:
+                self._wait(exc)
+            except StratalogError as exc:
+                if (verdict := self._verdict(exc)) is exc:
+                    raise
+                raise verdict from exc
+            else:
+                if found is not None:
+                    return found
+
+    def _try(self) -> Item | None:
+        head = self._look()
+        for version in sorted(self._doubts):
+            if (landed := self._landed(version)) is not None:
+                return landed
+        decided = self._decided(head)
+        return decided if isinstance(decided, Item) else self._commit(self._head or head, decided)
+
+    def _look(self) -> Head:
+        """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
+        known = self._heads.get(self._name.id)
+        if known is None or self._doubts or not (self._remembers or self._fresh):
+            return self._reread()
+        if known.seen.age_seconds() > OBSERVATION_SECONDS_MAX / 2:
+            return self._reread()
+        self._head = known
+        return known
+
+    def _reread(self) -> Head:
+        """Read the head consistently: from now on final answers may be given from it."""
+        seen = Observation(self._place.clock)
+        self._head = Head(latest_item(self._place.index, self._name.partition), seen)
+        self._heads.keep(self._name.id, self._head)
+        self._fresh = True
+        return self._head
+
+    def _decided(self, head: Head) -> Draft | Item:
+        try:
+            decided = self._decide(head.item)
+            if self._fresh or isinstance(decided, Draft):
+                return decided
+        except StratalogError:
+            if self._fresh:
+                raise
+        return self._decide(self._reread().item)
+
+    def _commit(self, head: Head, draft: Draft) -> Item | None:
+        put, writes = plan_put(self._name, head.item, draft, self._place.clock.wall_ms())
+        version = head.version + 1
+        sent = Observation(self._place.clock)
+        self._sends[version] += 1
+        try:
+            self._place.index.commit(writes)
+        except ConditionFailed as exc:
+            self._learn(version, draft, exc)
+        except OutcomeUnknown as exc:
+            self._doubts.add(version)
+            self._wait(exc)
+        else:
+            return self._land(head, put.item, sent)
+        return None
+
+    def _learn(self, version: int, draft: Draft, conflict: ConditionFailed) -> None:
+        """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""
+        self._place.counters["conflict"] += 1
+        standing = conflict.items.get(0)
+        if standing is not None and standing.attributes.get("w") == self._write_id:
+            self._doubts.add(version)
+        elif 0 not in conflict.items and draft.refusal is not None:
+            raise draft.refusal()
+        self._reread()
+        self._wait(conflict)
+
+    def _land(self, head: Head, item: Item, sent: Observation) -> Item | None:
+        """The commit was answered: done, unless the answer came too late to rely on the place having been free."""
+        if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
+            self._doubts.add(head.version + 1)
+            return None
+        self._heads.keep(self._name.id, Head(item, sent))
+        return item
+
+    def _landed(self, version: int) -> Item | None:
+        """Our version, if it stands as ``version``. A place once freed proves nothing: ours there goes again.
+
+        The head was read after the doubt arose. Where the place is empty a write may still be on its way to it; it
+        stays in doubt, and the next put meets it there. Raises OutcomeUnknown where it may have come and gone.
+        """
+        item = self._place.index.get(self._name.partition, number(version))
+        floor = read_floor(self._place.index, self._name)
+        ours = item is not None and item.attributes.get("w") == self._write_id
+        if version >= floor.freeing:
+            if item is not None and not ours:
+                self._doubts.discard(version)
+            return item if ours else None
+        if not ours or version >= floor.freed or self._sends[version] > 1:
+            raise OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
+        with suppress(ConditionFailed):
+            self._place.index.commit([Delete(self._name.partition, number(version), Equals("w", self._write_id))])
+        self._doubts.discard(version)
+        return None
+
+    def _wait(self, cause: StratalogError) -> None:
+        """Back off before the next try. Raises when the time budget is used up."""
+        self._attempt += 1
+        settings = self._place.settings
+        if self._started.age_seconds() > settings.append_seconds_max:
+            if isinstance(cause, ConditionFailed):
+                contention = ContentionError("others kept putting first", record=self._name.id, attempts=self._attempt)
+                raise self._verdict(contention) from cause
+            if (verdict := self._verdict(cause)) is cause:
+                raise cause
+            raise verdict from cause
+        first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
+        self._place.clock.sleep(backoff_seconds(self._place.clock, self._attempt, first, most))
+
+    def _verdict(self, cause: StratalogError) -> StratalogError:
+        """``cause``, or OutcomeUnknown where an earlier try may stand or may still come to stand."""
+        if not self._doubts or isinstance(cause, OutcomeUnknown):
+            return cause
+        return OutcomeUnknown("a put was not answered in time", record=self._name.id)

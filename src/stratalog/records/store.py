@@ -1,0 +1,241 @@
+"""Records: named values of any size with versions 1, 2, 3 …, their small part in the index, large bodies in blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from stratalog.clock import new_id
+from stratalog.codec import Value
+from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.keys import escape
+from stratalog.log.directory import RECORDS, Listing, list_directory
+from stratalog.log.entries import check_write_id
+from stratalog.log.place import Place
+from stratalog.records.content import Content, stream_item
+from stratalog.records.decide import (
+    Call,
+    Contents,
+    Wanted,
+    next_deletion,
+    next_newer,
+    next_put,
+    next_revival,
+    next_update,
+)
+from stratalog.records.failures import (
+    DeadLetter,
+    Failure,
+    count_failure,
+    failure_item,
+    list_dead_letters,
+    resolve_failures,
+)
+from stratalog.records.history import item_of, items_in_order
+from stratalog.records.prune import collect_blobs, free_versions, prune_versions
+from stratalog.records.put import Attempts, Decide, Heads
+from stratalog.records.versions import Name, Record, RecordVersion, check_metadata, check_source_time, version_from_item
+
+__all__ = ["Body", "Declined", "Records"]
+
+Body = bytes | Iterable[bytes]
+READ_ATTEMPTS_MAX = 10
+
+
+class Declined(Exception):
+    """What the function given to `Records.update` may raise to leave the record as it is; the caller gets it back."""
+
+
+class Records:
+    """The records of an organisation. Safe to use from many threads.
+
+    Errors all methods share: Invalid and LimitExceeded for a name or value that may not be; Unavailable where the
+    backend is out of reach for the time budget (nothing was written); OutcomeUnknown where a write may stand; Corrupt.
+    """
+
+    def __init__(self, place: Place, organisation: str, *, failures_max: int = 5) -> None:
+        escape(organisation, "organisation")
+        if failures_max < 1:
+            raise Invalid("a record is dead after at least one failure", value=failures_max)
+        self.place = place
+        self.organisation = organisation
+        self._failures_max = failures_max
+        self._heads = Heads()
+
+    def get(self, id: str, version: int | None = None) -> Record:
+        """A version with its body, the latest by default.
+
+        Raises NotFound (no such record or version, or the version is a deletion: its number is in the details),
+        VersionForgotten, Corrupt (a body that is missing or damaged).
+        """
+        for _ in range(READ_ATTEMPTS_MAX):
+            found, pieces = self._open(id, version)
+            try:
+                return Record(found, b"".join(pieces))
+            except VersionForgotten:
+                if version is not None:
+                    raise
+        raise Unavailable("the latest version kept being superseded while it was read", record=id)
+
+    def open(self, id: str, version: int | None = None) -> Iterator[bytes]:
+        """The body of a version in parts, each verified. Raises as `get` does, some of it later."""
+        return self._open(id, version)[1]
+
+    def stat(self, id: str, version: int | None = None) -> RecordVersion:
+        """A version without opening its body, the latest by default; also that of a deletion. Raises as `get` does."""
+        name = self._name(id)
+        return version_from_item(name, item_of(self.place, name, version))
+
+    def versions(self, id: str, *, reverse: bool = False) -> Iterator[RecordVersion]:
+        """All kept versions up to the present latest, in order. Opens no body. Raises NotFound."""
+        name = self._name(id)
+        for item in items_in_order(self.place, name, reverse=reverse):
+            yield version_from_item(name, item)
+
+    def put(
+        self,
+        id: str,
+        body: Body,
+        *,
+        expected: int | None = None,
+        source_time_ms: int | None = None,
+        metadata: Mapping[str, Value] | None = None,
+        write_id: str | None = None,
+        equal: Callable[[bytes, bytes], bool] | None = None,
+        size: int | None = None,
+    ) -> RecordVersion:
+        """Store ``body`` as the next version, or answer the one that holds it already.
+
+        ``expected`` is the version it must follow (0: the record must be new). Putting again what followed it, or
+        under the same ``write_id``, answers that version. Where the latest version holds the same bytes — or
+        ``equal(stored, body)`` says it is as good as the same — and neither metadata nor a source's time is given that
+        differs, no version is made. ``size``, if given, must be that of ``body``. An iterable is read once.
+
+        Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
+        """
+        call = self._call(id, write_id)
+        said = {**check_metadata(metadata), **check_source_time(source_time_ms)}
+        if equal is not None and not isinstance(body, bytes):
+            raise Invalid("only a body held in memory can be compared", record=id)
+        content = Content(self.place, call.name, body, size)
+        wanted = Wanted(said, metadata is not None, content, equal)
+        return self._run(call, next_put(call, wanted, expected), [content])
+
+    def put_if_newer(
+        self, id: str, body: Body, source_time_ms: int, *, metadata: Mapping[str, Value] | None = None
+    ) -> RecordVersion | None:
+        """Store ``body`` unless the latest version's source time is the same or later; None where it was discarded."""
+        call = self._call(id, None)
+        said = {**check_metadata(metadata), **check_source_time(source_time_ms)}
+        content = Content(self.place, call.name, body)
+        found = self._run(call, next_newer(call, said, content, source_time_ms), [content])
+        return found if found.write_id == call.write_id else None
+
+    def update(
+        self, id: str, function: Callable[[bytes], bytes], *, create: bytes | None = None, write_id: str | None = None
+    ) -> RecordVersion:
+        """Replace the latest body by ``function`` of it, in one version; metadata and source time stay.
+
+        ``function`` may be called again, with another body, when others are first; its answer is stored once. What it
+        raises comes back, with nothing written. Where there is no record, or a deleted one, ``create`` is stored as it
+        is; NotFound is raised without it. The same bytes make no version.
+        """
+        call = self._call(id, write_id)
+        made: Contents = []
+        return self._run(call, next_update(call, function, create, made), made, fresh=True)
+
+    def delete(
+        self, id: str, *, expected: int | None = None, source_time_ms: int | None = None, write_id: str | None = None
+    ) -> RecordVersion:
+        """Store a deletion as the next version; the versions before it stay readable. A deleted one is left as it is.
+
+        The source's time is the one given, or that of the version before. Raises NotFound, VersionConflict.
+        """
+        call = self._call(id, write_id)
+        return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])
+
+    def undelete(self, id: str) -> RecordVersion:
+        """Store what stood before the deletion as a new version; a record that is not deleted is left as it is.
+
+        Raises NotFound, and VersionForgotten where what stood there was pruned.
+        """
+        call = self._call(id, None)
+        return self._run(call, next_revival(call), [])
+
+    def prune(self, id: str, *, keep: int | None = None, before_ms: int | None = None) -> int:
+        """Forget all but the newest ``keep`` versions, or those superseded before ``before_ms``; answer the oldest kept.
+
+        They read as VersionForgotten at once; `free` deletes them when nobody can rely on them any more.
+        """
+        return prune_versions(self.place, self._name(id), keep=keep, before_ms=before_ms)
+
+    def free(self, id: str) -> int:
+        """Delete versions that were forgotten long enough ago, and blobs nothing refers to; answer how many versions."""
+        name = self._name(id)
+        freed = free_versions(self.place, name)
+        collect_blobs(self.place, name)
+        return freed
+
+    def list(self, after: str = "") -> Iterator[Listing]:
+        """Every record ever created here, deleted ones too, in order of escaped id, those after the id ``after``."""
+        return list_directory(self.place.index, self.organisation, RECORDS, after=after)
+
+    def fail(
+        self, id: str, reason: str, *, body: Body | None = None, pointer: str = "", write_id: str | None = None
+    ) -> DeadLetter:
+        """Count a failure to take this record in, and keep what the last one was about.
+
+        From the ``failures_max``-th on the record is among the dead letters until `resolve_dead_letter`.
+        """
+        call = self._call(id, write_id)
+        content = None if body is None else Content(self.place, call.name, body)
+        try:
+            failure = Failure(call.write_id, reason, pointer, content)
+            return count_failure(self.place, call.name, failure, self._failures_max)
+        finally:
+            if content is not None:
+                content.release()
+
+    def dead_letters(self, after: str = "") -> Iterator[DeadLetter]:
+        """The records that failed too often, in order of escaped id, those after the id ``after``."""
+        return list_dead_letters(self.place, self.organisation, after=after)
+
+    def open_dead_letter(self, id: str) -> Iterator[bytes]:
+        """The body kept with the last failure, in parts, verified. Raises NotFound where none was."""
+        name = self._name(id)
+        item = failure_item(self.place, name)
+        if item is None or "n" not in item.attributes:
+            raise NotFound("no body was kept with a failure of the record", record=id)
+        return stream_item(self.place, name, item)
+
+    def resolve_dead_letter(self, id: str) -> None:
+        """Forget the record's failures, whether they were many enough or not. Raises NotFound where it has none."""
+        resolve_failures(self.place, self._name(id))
+
+    def _name(self, id: str) -> Name:
+        escape(id, "record id")
+        return Name(self.organisation, id)
+
+    def _call(self, id: str, write_id: str | None) -> Call:
+        own = new_id(self.place.clock) if write_id is None else check_write_id(write_id)
+        return Call(self.place, self._name(id), own, write_id is not None)
+
+    def _open(self, id: str, version: int | None) -> tuple[RecordVersion, Iterator[bytes]]:
+        name = self._name(id)
+        item = item_of(self.place, name, version)
+        found = version_from_item(name, item)
+        if found.deleted:
+            raise NotFound("the record is deleted", record=id, version=found.version)
+        return found, stream_item(self.place, name, item)
+
+    def _run(self, call: Call, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
+        """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""
+        try:
+            item = Attempts(self.place, call.name, self._heads, call.write_id, decide, fresh=fresh).run()
+            if item.attributes["w"] == call.write_id:
+                for content in made:
+                    if content.digest == item.attributes["h"]:
+                        content.settle()
+            return version_from_item(call.name, item)
+        finally:
+            for content in made:
+                content.release()

@@ -1,0 +1,141 @@
+"""Versions of a record, and the index items they are stored as. `formats/records.md` describes the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import Value, canonical, decode, decompress, encode, sha256
+from stratalog.errors import Corrupt, Invalid, LimitExceeded
+from stratalog.keys import number, parse_number, record_partition
+from stratalog.limits import BODY_PART_BYTES, INTEGER_MAX, METADATA_BYTES_MAX
+from stratalog.log.bodies import BodyRef
+from stratalog.ports.index import Attribute, Index, Item
+
+__all__ = [
+    "BEFORE_VERSIONS",
+    "TOMBSTONE",
+    "Name",
+    "Record",
+    "RecordVersion",
+    "check_metadata",
+    "check_source_time",
+    "decode_ref",
+    "inline_content",
+    "latest_item",
+    "version_from_item",
+]
+
+TOMBSTONE = "t"
+BEFORE_VERSIONS = number(0)
+"""No version has this sort, and what else stands in a record's partition sorts before it."""
+
+
+class Name(msgspec.Struct, frozen=True):
+    """Which record: its organisation and its id there."""
+
+    organisation: str
+    id: str
+
+    @property
+    def partition(self) -> str:
+        """Where its versions stand. Raises Invalid or LimitExceeded for an id that cannot be a key."""
+        return record_partition(self.organisation, self.id)
+
+
+class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a record without its body. ``created_ms`` never goes back along a record."""
+
+    id: str
+    version: int
+    created_ms: int
+    write_id: str
+    size: int
+    digest: bytes
+    """The SHA-256 of the whole body; empty for a deletion."""
+
+    source_time_ms: int | None = None
+    """When the source says it last changed the value; not ours to judge."""
+
+    metadata: Mapping[str, Value] = {}
+    deleted: bool = False
+    ref: BodyRef | None = None
+    """Where the body lies; None where the item itself holds it."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A version with its body, whose hash was verified."""
+
+    version: RecordVersion
+    body: bytes
+
+
+def version_from_item(name: Name, item: Item) -> RecordVersion:
+    """The version an item holds. Raises Corrupt."""
+    attributes: Mapping[str, Any] = item.attributes
+    try:
+        return RecordVersion(
+            id=name.id,
+            version=parse_number(item.sort),
+            created_ms=attributes["c"],
+            write_id=attributes["w"],
+            size=attributes["n"],
+            digest=attributes["h"],
+            source_time_ms=attributes.get("t"),
+            metadata=decode(attributes["u"]) if "u" in attributes else {},
+            deleted=attributes.get("k") == TOMBSTONE,
+            ref=decode_ref(attributes["x"]) if "x" in attributes else None,
+        )
+    except (KeyError, ValueError) as exc:
+        raise Corrupt("an item is no version of a record", partition=item.partition, sort=item.sort) from exc
+
+
+def inline_content(item: Item) -> bytes:
+    """The body an item itself holds, verified. Raises Corrupt."""
+    attributes: Mapping[str, Any] = item.attributes
+    try:
+        body: bytes = attributes["b"] if "b" in attributes else decompress(attributes["z"], BODY_PART_BYTES)
+    except KeyError as exc:
+        raise Corrupt("an item holds neither a body nor a pointer", partition=item.partition, sort=item.sort) from exc
+    if sha256(body) != attributes.get("h"):
+        raise Corrupt("a body does not have the hash beside it", partition=item.partition, sort=item.sort)
+    return body
+
+
+def latest_item(index: Index, partition: str) -> Item | None:
+    """The last item of the partition, which is the latest version, read consistently; None where there is none."""
+    return next(index.query(partition, after=BEFORE_VERSIONS, reverse=True, limit=1), None)
+
+
+def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]:
+    """The attribute that keeps ``metadata``, if it has any. Raises Invalid or LimitExceeded."""
+    if not metadata:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise Invalid("metadata must be a mapping", value=type(metadata).__name__)
+    stored = encode(canonical(dict(metadata), "metadata"))
+    if len(stored) > METADATA_BYTES_MAX:
+        raise LimitExceeded("a record's metadata is too large", value=len(stored), limit=METADATA_BYTES_MAX)
+    return {"u": stored}
+
+
+def check_source_time(source_time_ms: int | None) -> dict[str, Attribute]:
+    """The attribute that keeps the source's time, if there is one. Raises Invalid."""
+    if source_time_ms is None:
+        return {}
+    if type(source_time_ms) is not int or abs(source_time_ms) > INTEGER_MAX:
+        raise Invalid("a source's time must be an integer of milliseconds", value=source_time_ms)
+    return {"t": source_time_ms}
+
+
+def decode_ref(stored: Attribute) -> BodyRef:
+    """The pointer that an item keeps. Raises Corrupt."""
+    try:
+        return _decode_ref(stored)  # type: ignore[arg-type]
+    except (TypeError, msgspec.DecodeError) as exc:
+        raise Corrupt("a pointer to a body does not decode", reason=str(exc)) from exc
+
+
+_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
