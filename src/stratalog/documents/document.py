@@ -188,7 +188,8 @@ class Document:
             verify(floor)
 
         floor = raise_floor(self.log, version, make_base)
-        self._append_event(Event(FLOOR, floor))
+        if self.state().floor < floor:
+            self._append_event(Event(FLOOR, floor))
         return floor
 
     # The state of this process

@@ -125,7 +125,7 @@ def applied_in(document: Document, client: str, id: int) -> int | None:
     found = newest.client(client)
     if found is None or found.id < id:
         return None
-    low, high = max(document.log.first, newest.floor), newest.version
+    low, high = max(document.log.first, document.log.floor()), newest.version
     if low and _reached(document, low, client, id):
         if low > document.log.first:
             raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)

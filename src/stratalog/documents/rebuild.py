@@ -50,8 +50,7 @@ def verify(document: Document, upto: int | None = None, *, progress: Callable[[i
 
 def _start(document: Document) -> State:
     """Where a rebuild begins: the base at the floor, the state forked from, or nothing at all."""
-    floor = document.state().floor
-    first = max(floor, document.log.first)
+    first = max(document.log.floor(), document.log.first)
     if first:
         return load_state(document.log, document.chunks, first)
     return State.at_snapshot(document.chunks, 0, EMPTY_ROOTS)

@@ -227,7 +227,7 @@ class _Attempts:
 
     def _try(self) -> None:
         head = self._usable_head()
-        self._resolve_doubts()
+        self._resolve_doubts(head)
         chosen = self._choose(head)
         if not chosen:
             return
@@ -356,21 +356,22 @@ class _Attempts:
             if (plan.partition, version) not in pending.doubts:
                 pending.doubts.append((plan.partition, version))
 
-    def _resolve_doubts(self) -> None:
+    def _resolve_doubts(self, head: Head) -> None:
         """Look where each doubtful entry may stand. A doubt lasts while its place is free: the write may still come."""
         for pending in list(self._batch):
             for doubt in list(pending.doubts):
-                if self._landed(pending, *doubt):
+                if self._landed(pending, *doubt, head):
                     self._batch.remove(pending)
                     break
 
-    def _landed(self, pending: Pending, partition: str, version: int) -> bool:
+    def _landed(self, pending: Pending, partition: str, version: int, head: Head) -> bool:
         item = self._place.index.get(partition, number(version))
-        if item is None:
+        if item is None and version > head.version:
             return False
-        if item.attributes.get("w") == pending.write_id:
-            if self._stands_at(pending, version):
-                return True
+        ours = item is not None and item.attributes.get("w") == pending.write_id
+        if (item is None or ours) and self._stands_at(pending, version):
+            return True
+        if item is not None and ours:
             self._remove_stray(item, pending)
         pending.doubts.remove((partition, version))
         return False

@@ -14,16 +14,13 @@ from stratalog.log.place import Place
 from stratalog.log.segments import Segment
 from stratalog.ports.index import Item
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["open_archive", "read_archive", "write_archive"]
 
 
 def write_archive(place: Place, prefix: str, owner: str, segment: Segment, last: int) -> BodyRef:
     """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie."""
-    items = place.index.query(entries_partition(prefix, segment.first), before=number(last + 1))
-    rows = [(parse_number(item.sort), dict(item.attributes)) for item in items]
-    if [version for version, _ in rows] != list(range(segment.first, last + 1)):
-        raise Corrupt("a segment to archive is not gapless", prefix=prefix, segment=segment.first, last=last)
-    body = encode(rows)
+    items = _indexed(place, prefix, segment, last)
+    body = encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
     ref = write_body(place.blobs, f"{owner}/archive", body)
     if read_body(place.blobs, f"{owner}/archive", ref) != body:
         raise Corrupt("an archive does not read back as written", prefix=prefix, segment=segment.first)
@@ -31,7 +28,21 @@ def write_archive(place: Place, prefix: str, owner: str, segment: Segment, last:
 
 
 def read_archive(place: Place, prefix: str, owner: str, segment: Segment) -> list[Item]:
-    """The items of an archived segment. Raises Corrupt."""
+    """The items of an archived segment. Raises Corrupt.
+
+    Until they are freed the index has them still, and makes up for an archive that does not read: a mark that landed
+    late may name one that was collected meanwhile.
+    """
+    try:
+        return open_archive(place, prefix, owner, segment)
+    except Corrupt:
+        if segment.freed:
+            raise
+        return _indexed(place, prefix, segment, segment.last)
+
+
+def open_archive(place: Place, prefix: str, owner: str, segment: Segment) -> list[Item]:
+    """The items of an archived segment, from the archive alone. Raises Corrupt."""
     if segment.archive is None:
         raise Corrupt("a segment has no archive", prefix=prefix, segment=segment.first)
     body = read_body(place.blobs, f"{owner}/archive", segment.archive)
@@ -41,6 +52,14 @@ def read_archive(place: Place, prefix: str, owner: str, segment: Segment) -> lis
         raise Corrupt("an archive does not decode", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
     partition = entries_partition(prefix, segment.first)
     return [Item(partition, number(version), attributes) for version, attributes in rows]
+
+
+def _indexed(place: Place, prefix: str, segment: Segment, last: int) -> list[Item]:
+    """The items of a segment that ends at ``last``, from the index. Raises Corrupt where one is missing."""
+    items = list(place.index.query(entries_partition(prefix, segment.first), before=number(last + 1)))
+    if [parse_number(item.sort) for item in items] != list(range(segment.first, last + 1)):
+        raise Corrupt("a segment's items are not gapless", prefix=prefix, segment=segment.first, last=last)
+    return items
 
 
 _decode_rows = msgspec.msgpack.Decoder(list[tuple[int, dict[str, Any]]]).decode

@@ -8,7 +8,7 @@ from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.log.append import Appender
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.head import Head
-from stratalog.log.names import NameRecord
+from stratalog.log.names import NameRecord, require_name
 from stratalog.log.place import Place
 from stratalog.log.read import Reader
 from stratalog.log.snapshots import Snapshot, newest_snapshot
@@ -68,6 +68,11 @@ class Log:
     def known_head(self) -> Head | None:
         """Where the log ended when this process last looked or wrote; None if it never did."""
         return self._appender.known_head()
+
+    def floor(self) -> int:
+        """The oldest version kept, read now; 0 while all are."""
+        record = self.record
+        return require_name(self.place.index, record.organisation, record.name, record.incarnation).floor
 
     def entry(self, version: int) -> Entry:
         """One entry. Raises NotFound, VersionForgotten."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stratalog.clock import Clock
+from stratalog.clock import Clock, Observation
 from stratalog.errors import ConditionFailed, ContentionError, Corrupt, NotFound
 from stratalog.keys import entries_partition, forks_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log.archive import write_archive
+from stratalog.log.archive import open_archive, write_archive
 from stratalog.log.commit import commit_once
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
@@ -39,6 +39,7 @@ def archive_segments(log: Log, upto: int | None = None) -> int:
     for segment, last in _sealed(place.index, prefix):
         if segment.marked_ms or (upto is not None and last > upto):
             continue
+        looked = Observation(place.clock)
         try:
             ref = write_archive(place, prefix, log.record.owner, segment, last)
         except Corrupt:
@@ -46,6 +47,8 @@ def archive_segments(log: Log, upto: int | None = None) -> int:
                 continue
             raise
         archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
+        if looked.age_seconds() > GRACE_SECONDS / 2:
+            write_archive(place, prefix, log.record.owner, segment, last)
     place.counters["archive"] += archived
     return archived
 
@@ -81,6 +84,7 @@ def free_segments(log: Log) -> int:
     freed = 0
     for segment in list_segments(place.index, prefix):
         if segment.marked_ms and not segment.freed and free_time_reached(place.clock, segment.marked_ms):
+            _prove_archive(log, segment)
             delete_items(place.index, entries_partition(prefix, segment.first))
             _settle_freed(place, prefix, segment)
             freed += 1
@@ -115,6 +119,17 @@ def _sealed(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
         if former is not None:
             yield former, segment.first - 1
         former = segment
+
+
+def _prove_archive(log: Log, segment: Segment) -> None:
+    """Read an archive once more before what it was made from goes; make it anew where it does not read back."""
+    if segment.archive is None:
+        return
+    try:
+        open_archive(log.place, log.record.prefix, log.record.owner, segment)
+    except Corrupt:
+        log.place.counters["archive made anew"] += 1
+        write_archive(log.place, log.record.prefix, log.record.owner, segment, segment.last)
 
 
 def _changed(index: Index, prefix: str, segment: Segment) -> bool:

@@ -9,6 +9,7 @@ deleted by its stamp, which a put in between has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from stratalog.codec import decode, encode
 from stratalog.documents.commits import COMMIT
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.values import as_reference
+from stratalog.errors import Corrupt
 from stratalog.keys import entries_partition, family_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import read_archive
@@ -110,7 +112,7 @@ class _Marking:
     def _items(self, prefix: str, segment: Segment) -> Iterable[Item]:
         """A segment's items. One that was marked while they were read is looked at again, since some may be gone."""
         if segment.archive:
-            self._mark_body("archive", segment.archive)
+            self._mark_archive(segment.archive)
             return read_archive(self._place, prefix, self._owner, segment)
         if segment.marked_ms:
             return ()
@@ -119,6 +121,10 @@ class _Marking:
         if again is None or again.first != segment.first:
             return ()
         return items if not again.marked_ms else self._items(prefix, again)
+
+    def _mark_archive(self, archive: BodyRef) -> None:
+        with suppress(Corrupt):  # it is made anew before its segment is freed
+            self._mark_body("archive", archive)
 
     def _mark_entry(self, item: Item) -> None:
         if "k" in item.attributes:
