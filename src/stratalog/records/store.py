@@ -162,14 +162,14 @@ class Records:
         return self._run(call, next_revival(call), [])
 
     def prune(self, id: str, *, keep: int | None = None, before_ms: int | None = None) -> int:
-        """Forget all but the newest ``keep`` versions, or those superseded before ``before_ms``; answer the oldest kept.
+        """Forget all but the newest ``keep`` versions, or those superseded before a time; answer the oldest kept.
 
         They read as VersionForgotten at once; `free` deletes them when nobody can rely on them any more.
         """
         return prune_versions(self.place, self._name(id), keep=keep, before_ms=before_ms)
 
     def free(self, id: str) -> int:
-        """Delete versions that were forgotten long enough ago, and blobs nothing refers to; answer how many versions."""
+        """Delete versions forgotten long enough ago, and blobs nothing refers to; answer how many versions."""
         name = self._name(id)
         freed = free_versions(self.place, name)
         collect_blobs(self.place, name)

@@ -1,0 +1,201 @@
+"""Bodies: inline or in blobs, streamed both ways, blob first and index second."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stratalog.codec import sha256
+from stratalog.errors import Invalid, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.limits import BODY_INLINE_BYTES_MAX, BODY_PART_BYTES, RECORD_UPLOAD_SECONDS_MAX
+from tests.records.helpers import World
+
+LARGE = random.Random(5).randbytes(50_000)
+HUGE = random.Random(6).randbytes(BODY_PART_BYTES + 1)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def pieces(body: bytes, size: int = 1_000_003) -> Iterator[bytes]:
+    return (body[start : start + size] for start in range(0, len(body), size))
+
+
+@pytest.mark.parametrize("body", [b"", b"x", LARGE, HUGE[:BODY_PART_BYTES], HUGE], ids=len)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_b48_b52_what_goes_in_comes_out(world: World, body: bytes, streamed: bool) -> None:
+    stored = world.records.put("b1", pieces(body) if streamed else body)
+    assert (stored.size, stored.digest) == (len(body), sha256(body))
+    assert b"".join(world.records.open("b1")) == body
+
+
+def test_b34_the_pointer_leads_to_the_body(world: World) -> None:
+    stored = world.records.put("b1", LARGE)
+    assert stored.ref is not None
+    assert world.blobs.get(f"acme/records/b1/bodies/{stored.ref.address.hex()}") == LARGE
+
+
+def test_b43_a_key_is_readable_and_ends_in_the_hash_of_the_body(world: World) -> None:
+    world.records.put("b1", LARGE)
+    assert world.blob_keys() == [f"acme/records/b1/bodies/{sha256(LARGE).hex()}"]
+
+
+def test_a_small_body_stands_in_the_item(world: World) -> None:
+    assert world.records.put("b1", LARGE[:BODY_INLINE_BYTES_MAX]).ref is None
+    assert world.records.put("b1", LARGE[: BODY_INLINE_BYTES_MAX + 1]).ref is not None
+    assert world.records.put("b1", b"easy to compress " * 2000).ref is None
+    assert world.records.get("b1").body == b"easy to compress " * 2000
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("body", [b"abc", HUGE], ids=len)
+@pytest.mark.parametrize("off", [-1, 1])
+def test_b49_a_body_must_have_the_size_that_was_said(world: World, body: bytes, off: int, streamed: bool) -> None:
+    with pytest.raises(Invalid):
+        world.records.put("b1", pieces(body) if streamed else body, size=len(body) + off)
+    assert list(world.records.list()) == []
+    assert world.records.put("b1", pieces(body) if streamed else body, size=len(body)).version == 1
+
+
+def test_b51_a_source_that_breaks_off_writes_no_version(world: World) -> None:
+    def broken() -> Iterator[bytes]:
+        yield HUGE
+        raise ConnectionError("the source is gone")
+
+    with pytest.raises(ConnectionError):
+        world.records.put("b1", broken())
+    assert list(world.backend.query("acme/!record/b1")) == []
+
+
+def test_b50_a_reader_may_stop_early(world: World) -> None:
+    world.records.put("b1", HUGE)
+    world.blobs.calls.clear()
+    reader = world.records.open("b1")
+    assert next(reader) == HUGE[:BODY_PART_BYTES]
+    reader.close()  # type: ignore[attr-defined]
+    assert world.blobs.calls["get"] == 2
+
+
+def test_b35_a_body_that_cannot_be_stored_leaves_no_pointer(world: World) -> None:
+    def fail() -> None:
+        raise Unavailable("the blobs are away")
+
+    world.blobs.before_put = fail
+    with pytest.raises(Unavailable):
+        world.records.put("b1", LARGE)
+    assert list(world.backend.query("acme/!record/b1")) == []
+
+
+def test_b53_b54_a_body_is_put_again_after_a_passing_failure(world: World) -> None:
+    errors: list[Exception] = [Unavailable("busy"), OutcomeUnknown("no answer")]
+
+    def fail_twice() -> None:
+        if errors:
+            raise errors.pop()
+
+    world.blobs.before_put = fail_twice
+    world.records.put("b1", LARGE)
+    assert world.blobs.calls["put"] == 3
+    assert world.records.get("b1").body == LARGE
+
+
+def test_b36_a_pointer_that_cannot_be_written_is_an_error_and_the_old_one_stays(world: World) -> None:
+    def fail(commit: object) -> None:
+        raise Unavailable("the index is away")
+
+    world.records.put("b1", LARGE)
+    world.index.script = [fail] * 200
+    with pytest.raises(Unavailable):
+        world.records.put("b1", LARGE + b"!")
+    world.index.script = []
+    assert world.records.get("b1").body == LARGE
+
+
+def test_a_conflict_uploads_nothing_twice(world: World) -> None:
+    def first(commit: object) -> None:
+        world.handle().put("b1", b"other")
+        assert callable(commit)
+        commit()
+
+    world.records.put("b1", b"start")
+    world.index.script = [first]
+    stored = world.records.put("b1", pieces(HUGE))
+    assert stored.version == 3
+    assert world.blobs.calls["put"] == 3, "two parts and their manifest"
+
+
+def test_the_same_content_is_one_blob(world: World) -> None:
+    for body in (LARGE, LARGE[::-1], LARGE):
+        world.records.put("b1", body)
+    assert len(world.blob_keys()) == 2
+
+
+def test_an_upload_that_was_given_up_cannot_be_committed(world: World) -> None:
+    def slow() -> Iterator[bytes]:
+        yield HUGE + HUGE
+        world.pass_seconds(RECORD_UPLOAD_SECONDS_MAX + 1)
+        world.handle().free("b1")
+        yield b"end"
+
+    world.records.put("b1", b"start")
+    with pytest.raises(LimitExceeded):
+        world.records.put("b1", slow())
+    assert world.records.get("b1").body == b"start"
+
+
+def test_an_upload_of_an_hour_is_spared_by_the_collector(world: World) -> None:
+    def slow() -> Iterator[bytes]:
+        for piece in pieces(HUGE + HUGE):
+            yield piece
+            world.pass_seconds(1000)
+            world.handle().free("b1")
+
+    world.records.put("b1", slow())
+    world.pass_seconds()
+    world.records.free("b1")
+    assert world.records.get("b1").body == HUGE + HUGE
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> None:
+    """The collector looks between the upload and the commit; the pointer must not dangle."""
+
+    def slow(commit: object) -> None:
+        assert callable(commit)
+        if when == "before":
+            world.pass_seconds()
+        world.handle().free("b1")
+        commit()
+        if when == "after":
+            world.pass_seconds()
+
+    world.records.put("b1", b"start")
+    world.index.script = [slow]
+    world.records.put("b1", LARGE)
+    world.handle().free("b1")
+    assert world.records.get("b1").body == LARGE
+
+
+def test_two_gigabytes_go_in_and_out_under_200_megabytes_of_memory() -> None:
+    program = Path(__file__).with_name("two_gigabytes.py")
+    source = Path(__file__).parents[2] / "src"
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    size, peak_kilobytes = map(int, done.stdout.split())
+    assert size == 2 * 1024**3
+    assert peak_kilobytes < 200 * 1024

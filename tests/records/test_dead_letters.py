@@ -1,0 +1,102 @@
+"""Dead letters: after so many failures, with the reason and what was at hand, until somebody resolves them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from stratalog.errors import Invalid, LimitExceeded, NotFound
+from tests.records.helpers import World
+
+LARGE = random.Random(5).randbytes(50_000)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.records = world.handle(failures_max=3)
+    return world
+
+
+def dead(world: World) -> list[str]:
+    return [letter.id for letter in world.records.dead_letters()]
+
+
+def test_a_record_is_dead_after_so_many_failures(world: World) -> None:
+    assert [world.records.fail("b1", "bad").dead for _ in range(4)] == [False, False, True, True]
+    assert dead(world) == ["b1"]
+
+
+def test_a_dead_letter_says_what_when_and_where(world: World) -> None:
+    start = world.clock.now_ms
+    for n in range(3):
+        world.records.fail("b1", f"bad {n}", pointer=f"https://source/b1?try={n}", body=b"body %d" % n)
+        world.pass_seconds(60)
+    (letter,) = world.records.dead_letters()
+    assert (letter.failures, letter.reason, letter.pointer) == (3, "bad 2", "https://source/b1?try=2")
+    assert (letter.first_ms, letter.last_ms) == (start, start + 120_000)
+    assert b"".join(world.records.open_dead_letter("b1")) == b"body 2"
+
+
+def test_the_body_of_a_dead_letter_is_spared_by_the_collector(world: World) -> None:
+    world.records.put("b1", b"good")
+    for body in (LARGE[1:], LARGE):
+        world.records.fail("b1", "bad", body=body)
+    world.pass_seconds()
+    world.records.free("b1")
+    assert b"".join(world.records.open_dead_letter("b1")) == LARGE
+    assert len(world.blob_keys()) == 1
+
+
+def test_failures_leave_the_record_alone(world: World) -> None:
+    world.records.fail("b1", "bad")
+    with pytest.raises(NotFound):
+        world.records.get("b1")
+    assert world.records.put("b1", b"good").version == 1
+
+
+def test_a_resolved_record_starts_anew(world: World) -> None:
+    for _ in range(3):
+        world.records.fail("b1", "bad")
+    world.records.resolve_dead_letter("b1")
+    assert dead(world) == []
+    assert world.records.fail("b1", "bad").failures == 1
+    world.records.resolve_dead_letter("b1")
+    with pytest.raises(NotFound):
+        world.records.resolve_dead_letter("b1")
+
+
+def test_two_who_count_at_once_are_both_counted(world: World) -> None:
+    def first(commit: object) -> None:
+        world.handle(failures_max=3).fail("b1", "theirs")
+        assert callable(commit)
+        commit()
+
+    world.index.script = [first]
+    assert world.records.fail("b1", "mine").failures == 2
+
+
+def test_the_list_is_in_order_and_can_be_gone_on_with(world: World) -> None:
+    for id in ("c", "a", "b"):
+        for _ in range(3):
+            world.records.fail(id, "bad")
+    assert dead(world) == ["a", "b", "c"]
+    assert [letter.id for letter in world.records.dead_letters(after="a")] == ["b", "c"]
+
+
+def test_no_body_kept_is_not_found(world: World) -> None:
+    world.records.fail("b1", "bad")
+    with pytest.raises(NotFound):
+        world.records.open_dead_letter("b1")
+
+
+def test_a_failure_needs_a_reason_within_bounds(world: World) -> None:
+    with pytest.raises(Invalid):
+        world.records.fail("b1", "")
+    with pytest.raises(LimitExceeded):
+        world.records.fail("b1", "x" * 2000)
+    with pytest.raises(LimitExceeded):
+        world.records.fail("b1", "bad", pointer="x" * 3000)
+    with pytest.raises(Invalid):
+        world.handle(failures_max=0)

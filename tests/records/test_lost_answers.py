@@ -1,0 +1,198 @@
+"""Lost answers, late answers and late effects: nothing acknowledged is lost, nothing is applied twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.errors import OutcomeUnknown, Unavailable, VersionForgotten
+from stratalog.keys import number, record_partition
+from stratalog.ports.index import Item
+from tests.records.helpers import World
+
+Commit = Callable[[], None]
+LARGE = bytes(range(256)) * 400
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.records.put("b1", b"1")
+    return world
+
+
+def lost_after(commit: Commit) -> None:
+    commit()
+    raise OutcomeUnknown("the answer was lost")
+
+
+def lost_before(commit: Commit) -> None:
+    raise OutcomeUnknown("the request was lost")
+
+
+def bodies(world: World) -> list[bytes]:
+    return [world.handle().get("b1", version.version).body for version in world.handle().versions("b1")]
+
+
+@pytest.mark.parametrize("lost", [lost_before, lost_after])
+def test_a_put_whose_answer_is_lost_is_made_once(world: World, lost: Callable[[Commit], None]) -> None:
+    world.index.script = [lost, lost]
+    assert world.records.put("b1", b"2").version == 2
+    assert bodies(world) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("lost", [lost_before, lost_after])
+def test_the_first_put_whose_answer_is_lost_is_made_once(lost: Callable[[Commit], None]) -> None:
+    world = World()
+    world.index.script = [lost]
+    assert world.records.put("b1", b"1").version == 1
+    assert bodies(world) == [b"1"]
+
+
+@pytest.mark.parametrize("lost", [lost_before, lost_after])
+def test_an_update_whose_answer_is_lost_is_applied_once(world: World, lost: Callable[[Commit], None]) -> None:
+    world.index.script = [lost, lost, lost]
+    assert world.records.update("b1", lambda body: body + b"+").version == 2
+    assert bodies(world) == [b"1", b"1+"]
+
+
+def test_an_update_whose_answer_is_lost_is_found_behind_later_versions(world: World) -> None:
+    def lost_and_overtaken(commit: Commit) -> None:
+        commit()
+        world.handle().put("b1", b"other")
+        raise OutcomeUnknown("the answer was lost")
+
+    world.index.script = [lost_and_overtaken]
+    assert world.records.update("b1", lambda body: body + b"+").version == 2
+    assert bodies(world) == [b"1", b"1+", b"other"]
+
+
+def test_a_put_of_a_stream_whose_answer_is_lost_is_made_once(world: World) -> None:
+    world.index.script = [lambda commit: commit(), lost_after]
+    body = LARGE * 100
+    assert world.records.put("b1", iter([body])).version == 2
+    assert world.records.get("b1").body == body
+
+
+def test_an_effect_that_comes_late_is_met_by_the_next_try(world: World) -> None:
+    late: list[Commit] = []
+
+    def on_its_way(commit: Commit) -> None:
+        late.append(commit)
+        raise OutcomeUnknown("no answer yet")
+
+    def after_it(commit: Commit) -> None:
+        late.pop()()
+        commit()
+
+    world.index.script = [on_its_way, after_it]
+    assert world.records.update("b1", lambda body: body + b"+").version == 2
+    assert bodies(world) == [b"1", b"1+"]
+
+
+def test_one_who_gives_up_while_a_write_may_stand_says_so(world: World) -> None:
+    def away(commit: Commit) -> None:
+        raise Unavailable("the index is away")
+
+    world.index.script = [lost_before, *[away] * 300]
+    with pytest.raises(OutcomeUnknown):
+        world.records.put("b1", b"2")
+
+
+def test_one_who_gives_up_with_nothing_on_its_way_says_unavailable(world: World) -> None:
+    def away(commit: Commit) -> None:
+        raise Unavailable("the index is away")
+
+    world.index.script = [away] * 300
+    with pytest.raises(Unavailable):
+        world.records.put("b1", b"2")
+
+
+def test_a_caller_may_try_again_under_its_own_write_id(world: World) -> None:
+    def crash(commit: Commit) -> None:
+        commit()
+        raise KeyboardInterrupt
+
+    world.index.script = [crash]
+    with pytest.raises(KeyboardInterrupt):
+        world.records.update("b1", lambda body: body + b"+", write_id="job-1")
+    assert world.handle().update("b1", lambda body: body + b"+", write_id="job-1").version == 2
+    assert bodies(world) == [b"1", b"1+"]
+
+
+def pruned_and_freed(world: World) -> None:
+    """Others fill the place, and it is forgotten and freed."""
+    other = world.handle()
+    for n in range(5):
+        other.put("b1", b"other %d" % n)
+    other.prune("b1", keep=1)
+    world.pass_seconds()
+    other.free("b1")
+
+
+def freed_before(world: World) -> Callable[[Commit], None]:
+    def step(commit: Commit) -> None:
+        pruned_and_freed(world)
+        commit()
+
+    return step
+
+
+def item_at(world: World, version: int) -> Item | None:
+    return world.backend.get(record_partition("acme", "b1"), number(version))
+
+
+def test_a_put_that_lands_in_a_freed_place_is_taken_back_and_tried_again(world: World) -> None:
+    world.index.script = [freed_before(world)]
+    assert world.records.put("b1", b"late").version == 7
+    assert item_at(world, 2) is None
+    assert bodies(world) == [b"other 4", b"late"]
+
+
+def test_an_update_that_lands_in_a_freed_place_is_applied_to_the_latest(world: World) -> None:
+    world.index.script = [freed_before(world)]
+    assert world.records.update("b1", lambda body: body + b"+").version == 7
+    assert bodies(world) == [b"other 4", b"other 4+"]
+
+
+def test_what_nobody_takes_back_is_never_read_and_swept(world: World) -> None:
+    def crash(commit: Commit) -> None:
+        pruned_and_freed(world)
+        commit()
+        raise KeyboardInterrupt
+
+    world.index.script = [crash]
+    with pytest.raises(KeyboardInterrupt):
+        world.records.put("b1", b"ghost")
+    assert item_at(world, 2) is not None
+    assert bodies(world) == [b"other 4"]
+    with pytest.raises(VersionForgotten):
+        world.handle().get("b1", 2)
+    world.handle().free("b1")
+    assert item_at(world, 2) is None
+
+
+def test_a_place_freed_after_two_sends_is_an_unknown_outcome(world: World) -> None:
+    """The first send may have stood there and been freed in time: to try again could apply it twice."""
+    world.index.script = [lost_before, freed_before(world)]
+    with pytest.raises(OutcomeUnknown):
+        world.records.put("b1", b"late")
+
+
+def test_a_version_freed_before_its_writer_looked_is_an_unknown_outcome(world: World) -> None:
+    def lost_and_freed(commit: Commit) -> None:
+        commit()
+        pruned_and_freed(world)
+        raise OutcomeUnknown("the answer was lost")
+
+    world.index.script = [lost_and_freed]
+    with pytest.raises(OutcomeUnknown):
+        world.records.put("b1", b"mine")
+
+
+def test_a_failure_whose_answer_is_lost_is_counted_once(world: World) -> None:
+    world.index.script = [lost_after, lost_after]
+    assert world.records.fail("b1", "bad").failures == 1
+    world.index.script = [lost_before]
+    assert world.records.fail("b1", "bad").failures == 2

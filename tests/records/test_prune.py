@@ -1,0 +1,226 @@
+"""Pruning: marked at once, freed long after, the latest never; blobs go when nothing refers to them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_MARKS_MAX
+from tests.records.helpers import World
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for n in range(1, 6):
+        world.records.put("b1", large(n))
+        world.pass_seconds(10)
+    return world
+
+
+def large(n: int) -> bytes:
+    return random.Random(n).randbytes(20_000)
+
+
+def numbers(world: World) -> list[int]:
+    return [version.version for version in world.records.versions("b1")]
+
+
+def stored(world: World) -> list[str]:
+    return [item.sort.lstrip("0") for item in world.backend.query("acme/!record/b1")]
+
+
+def test_b18_a_pruned_version_reads_as_forgotten_at_once(world: World) -> None:
+    assert world.records.prune("b1", keep=2) == 4
+    with pytest.raises(VersionForgotten):
+        world.handle().get("b1", 3)
+    assert world.handle().get("b1", 4).body == large(4)
+    assert numbers(world) == [4, 5]
+    assert [version.version for version in world.records.versions("b1", reverse=True)] == [5, 4]
+
+
+def test_any_number_of_versions_is_marked_by_one_write(world: World) -> None:
+    world.index.calls.clear()
+    world.records.prune("b1", keep=1)
+    assert world.index.calls["write"] == 1
+
+
+def test_the_version_that_was_latest_at_the_time_is_kept(world: World) -> None:
+    third = world.records.stat("b1", 3)
+    assert world.records.prune("b1", before_ms=third.created_ms + 1) == 3
+    assert world.records.prune("b1", before_ms=third.created_ms - 1) == 3
+    assert numbers(world) == [3, 4, 5]
+
+
+def test_the_latest_is_never_pruned(world: World) -> None:
+    with pytest.raises(Invalid):
+        world.records.prune("b1", keep=0)
+    assert world.records.prune("b1", before_ms=world.clock.now_ms * 2) == 5
+    assert world.records.prune("b1", keep=1) == 5
+    world.pass_seconds()
+    assert world.records.free("b1") == 4
+    assert world.records.get("b1").body == large(5)
+
+
+def test_pruning_needs_one_rule_and_a_record(world: World) -> None:
+    for rules in ({}, {"keep": 1, "before_ms": 1}):
+        with pytest.raises(Invalid):
+            world.records.prune("b1", **rules)
+    with pytest.raises(NotFound):
+        world.records.prune("unknown", keep=1)
+
+
+def test_pruning_never_lowers_the_floor(world: World) -> None:
+    world.records.prune("b1", keep=1)
+    assert world.records.prune("b1", keep=4) == 5
+
+
+def test_nothing_is_freed_before_the_observation_and_the_grace_are_over(world: World) -> None:
+    world.records.prune("b1", keep=2)
+    world.pass_seconds(OBSERVATION_SECONDS_MAX + GRACE_SECONDS)
+    assert world.records.free("b1") == 0
+    world.pass_seconds(1)
+    assert world.records.free("b1") == 3
+    assert stored(world) == ["!floor", "4", "5"]
+    assert world.records.free("b1") == 0
+
+
+def test_each_mark_is_due_by_its_own_time(world: World) -> None:
+    world.records.prune("b1", keep=4)
+    world.pass_seconds(400)
+    world.records.prune("b1", keep=2)
+    world.pass_seconds(400)
+    assert world.records.free("b1") == 1
+    world.pass_seconds(400)
+    assert world.records.free("b1") == 2
+
+
+def test_a_record_pruned_after_every_put_is_freed_in_time() -> None:
+    world = World()
+    for n in range(RECORD_MARKS_MAX * 3):
+        world.records.put("b1", b"%d" % n)
+        world.records.prune("b1", keep=1)
+        world.pass_seconds(10)
+        world.records.free("b1")
+    world.pass_seconds()
+    world.records.free("b1")
+    world.pass_seconds()
+    world.records.free("b1")
+    assert stored(world) == ["!floor", str(RECORD_MARKS_MAX * 3)]
+
+
+def test_puts_go_on_after_versions_were_freed(world: World) -> None:
+    world.records.prune("b1", keep=1)
+    world.pass_seconds()
+    world.records.free("b1")
+    assert world.handle().put("b1", b"new").version == 6
+    assert numbers(world) == [5, 6]
+
+
+def test_blobs_of_freed_versions_go(world: World) -> None:
+    world.records.prune("b1", keep=2)
+    world.pass_seconds()
+    world.records.free("b1")
+    assert len(world.blob_keys()) == 2
+
+
+def test_a_blob_that_a_kept_version_shares_stays(world: World) -> None:
+    world.records.put("b1", large(1))
+    world.records.prune("b1", keep=1)
+    world.pass_seconds()
+    world.records.free("b1")
+    assert world.records.get("b1").body == large(1)
+    assert len(world.blob_keys()) == 1
+
+
+def test_a_blob_of_a_lost_race_goes_when_it_is_old(world: World) -> None:
+    def fail(commit: object) -> None:
+        raise KeyboardInterrupt
+
+    world.index.script = [fail]
+    with pytest.raises(KeyboardInterrupt):
+        world.records.put("b1", large(9))
+    world.records.free("b1")
+    assert len(world.blob_keys()) == 6
+    world.pass_seconds()
+    world.records.free("b1")
+    assert len(world.blob_keys()) == 5
+
+
+def test_a_blob_put_again_while_the_collector_looks_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.records.prune("b1", keep=1)
+    world.pass_seconds()
+    stat = world.blobs.stat
+
+    def stat_then_put(key: str) -> object:
+        found = stat(key)
+        world.handle().put("b1", large(2))
+        return found
+
+    monkeypatch.setattr(world.blobs, "stat", stat_then_put)
+    world.records.free("b1")
+    assert world.handle().get("b1").body == large(2)
+
+
+def test_parts_of_a_kept_body_stay() -> None:
+    world = World()
+    body = random.Random(1).randbytes(9 * 1024 * 1024)
+    world.records.put("b1", iter([body]))
+    world.pass_seconds()
+    world.records.free("b1")
+    assert world.records.get("b1").body == body
+
+
+def test_what_stood_before_a_deletion_can_be_pruned_and_is_then_gone(world: World) -> None:
+    world.records.delete("b1")
+    world.records.prune("b1", keep=1)
+    with pytest.raises(VersionForgotten):
+        world.records.undelete("b1")
+
+
+def test_a_revived_version_keeps_its_blob_when_the_one_before_is_freed(world: World) -> None:
+    world.records.delete("b1")
+    world.records.undelete("b1")
+    world.records.prune("b1", keep=1)
+    world.pass_seconds()
+    world.records.free("b1")
+    assert world.records.get("b1").body == large(5)
+
+
+def test_a_revival_that_meets_a_prune_looks_again(world: World) -> None:
+    def prune_first(commit: object) -> None:
+        world.handle().prune("b1", keep=1)
+        assert callable(commit)
+        commit()
+
+    world.records.delete("b1")
+    world.index.script = [prune_first]
+    with pytest.raises(VersionForgotten):
+        world.records.undelete("b1")
+    assert world.records.stat("b1").version == 6
+
+
+def test_a_reader_overtaken_by_freeing_is_told_so(world: World) -> None:
+    first, latest = world.records.open("b1", 1), world.records.open("b1")
+    world.records.put("b1", large(6))
+    world.records.prune("b1", keep=1)
+    world.pass_seconds()
+    world.records.free("b1")
+    for reader in (first, latest):
+        with pytest.raises(VersionForgotten):
+            b"".join(reader)
+
+
+def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept() -> None:
+    world = World()
+    for n in range(250):
+        world.records.put("b1", b"%d" % n)
+    listing = world.records.versions("b1")
+    seen = [next(listing).version]
+    world.records.prune("b1", keep=10)
+    world.pass_seconds()
+    world.records.free("b1")
+    seen += [version.version for version in listing]
+    assert seen == [1, *range(241, 251)]

@@ -1,0 +1,152 @@
+"""Reading: by version or the latest, in order, told apart from what is missing, damaged or out of reach."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from stratalog.errors import Corrupt, NotFound, Unavailable
+from stratalog.keys import number, record_partition
+from stratalog.ports.index import Delete, Item, Put
+from tests.records.helpers import World
+
+LARGE = random.Random(5).randbytes(50_000)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for n in range(1, 6):
+        world.records.put("b1", b"body %d" % n)
+    return world
+
+
+def at(world: World, version: int) -> tuple[str, str]:
+    return record_partition("acme", "b1"), number(version)
+
+
+def test_b14_the_latest_comes_with_its_version(world: World) -> None:
+    found = world.records.get("b1")
+    assert (found.version.version, found.body) == (5, b"body 5")
+
+
+def test_b17_each_version_can_be_read_back(world: World) -> None:
+    assert [world.records.get("b1", n).body for n in range(1, 6)] == [b"body %d" % n for n in range(1, 6)]
+
+
+@pytest.mark.parametrize("version", [0, 6, 99])
+def test_b15_a_version_that_was_never_written_is_not_found(world: World, version: int) -> None:
+    with pytest.raises(NotFound):
+        world.records.get("b1", version)
+
+
+def test_b16_b55_an_unknown_record_is_not_found(world: World) -> None:
+    for read in (
+        world.records.get,
+        world.records.stat,
+        world.records.open,
+        lambda id: next(world.records.versions(id)),
+    ):
+        with pytest.raises(NotFound):
+            read("unknown")
+
+
+def test_b47_two_handles_see_each_others_writes(world: World) -> None:
+    other = world.handle()
+    other.put("b1", b"theirs")
+    assert world.records.get("b1").body == b"theirs"
+
+
+def test_b55_the_latest_is_the_records_own(world: World) -> None:
+    world.records.put("b", b"x")
+    world.records.put("b11", b"y")
+    assert world.records.stat("b1").version == 5
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_versions_are_listed_in_order_without_opening_a_body(world: World, reverse: bool) -> None:
+    world.records.put("b1", LARGE)
+    listed = [version.version for version in world.records.versions("b1", reverse=reverse)]
+    assert listed == sorted(range(1, 7), reverse=reverse)
+    assert world.blobs.calls["get"] == 0
+
+
+def test_stat_opens_no_body(world: World) -> None:
+    world.records.put("b1", LARGE)
+    assert world.records.stat("b1").size == len(LARGE)
+    assert world.blobs.calls["get"] == 0
+
+
+def test_b19_b40_an_index_out_of_reach_is_not_not_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Unavailable("the index is away")
+
+    monkeypatch.setattr(world.index, "query", fail)
+    with pytest.raises(Unavailable):
+        world.records.get("b1")
+    with pytest.raises(Unavailable):
+        world.records.update("b1", lambda body: body)
+
+
+def test_b39_blobs_out_of_reach_are_not_not_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(key: str) -> bytes:
+        raise Unavailable("the blobs are away")
+
+    world.records.put("b1", LARGE)
+    monkeypatch.setattr(world.blobs, "get", fail)
+    with pytest.raises(Unavailable):
+        world.records.get("b1")
+
+
+def test_b37_b38_a_dangling_pointer_is_corrupt_for_every_read(world: World) -> None:
+    world.records.put("b1", LARGE)
+    for stat in list(world.blobs.list("")):
+        world.blobs.delete(stat.key, stat.stamp)
+    for read in (lambda: world.records.get("b1"), lambda: world.records.get("b1", 6)):
+        with pytest.raises(Corrupt):
+            read()
+    with pytest.raises(Corrupt):
+        world.records.update("b1", lambda body: body + b"!")
+    assert world.records.stat("b1").version == 6
+
+
+def test_b42_an_item_of_the_wrong_shape_is_corrupt(world: World) -> None:
+    partition, sort = at(world, 6)
+    world.backend.commit([Put(Item(partition, sort, {"c": 1}))])
+    for read in (world.records.stat, world.records.get):
+        with pytest.raises(Corrupt):
+            read("b1")
+
+
+def test_b41_an_inline_body_that_was_changed_is_corrupt(world: World) -> None:
+    partition, sort = at(world, 5)
+    item = world.backend.get(partition, sort)
+    assert item is not None
+    world.backend.commit([Put(Item(partition, sort, {**item.attributes, "b": b"forged"}))])
+    with pytest.raises(Corrupt):
+        world.records.get("b1")
+
+
+def test_a_missing_version_is_corrupt_and_never_passed_over(world: World) -> None:
+    world.backend.commit([Delete(*at(world, 3))])
+    with pytest.raises(Corrupt):
+        world.records.get("b1", 3)
+    for reverse in (False, True):
+        with pytest.raises(Corrupt):
+            list(world.records.versions("b1", reverse=reverse))
+
+
+def test_b56_every_read_that_decides_is_consistent(world: World) -> None:
+    """The port's default is a consistent read; the records never ask for another."""
+    asked: list[object] = []
+    query = world.index.query
+
+    def watch(partition: str, **options: object) -> object:
+        asked.append(options.get("consistent", True))
+        return query(partition, **options)
+
+    world.index.query = watch  # type: ignore[method-assign, assignment]
+    world.records.get("b1")
+    world.handle().put("b1", b"new")
+    assert asked == [True, True]
