@@ -1,0 +1,60 @@
+"""Measure every figure, print a table, write JSON: ``python -m bench [--json PATH] [--only NAME …] [--quick]``.
+
+Ends with 1 where the report is not whole. A goal that is missed is told, and is no failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench import appends, large, reads
+from bench.figures import FIGURES, Figure, Measured, Result, judge, problems
+from bench.report import machine, table
+from bench.workplace import QUICK, WHOLE, Scale, Workplace
+
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {**appends.MEASURES, **reads.MEASURES, **large.MEASURES}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    wanted = [figure for figure in FIGURES if not options.only or figure.name in options.only]
+    results = []
+    for result in measured(wanted, QUICK if options.quick else WHOLE, options.folder):
+        results.append(result)
+        print(f"{result.name} …", file=sys.stderr, flush=True)
+    print("\n".join(f"{name}: {value}" for name, value in machine()), "\n")
+    print(table(results))
+    if options.json:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
+    found = problems(results, [figure.name for figure in wanted])
+    print("\n".join(found), file=sys.stderr)
+    return 1 if found else 0
+
+
+def measured(figures: Iterable[Figure], scale: Scale, folder: Path | None = None) -> Iterator[Result]:
+    """The row of each figure, measured one after another."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        work = Workplace(Path(place), scale)
+        for figure in figures:
+            yield judge(figure, MEASURES[figure.name](work))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="What Stratalog costs.")
+    parser.add_argument("--json", type=Path, help="write the rows here, too")
+    parser.add_argument("--only", nargs="+", choices=[figure.name for figure in FIGURES], help="measure only these")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, says nothing about speed")
+    parser.add_argument(
+        "--folder", type=Path, help="where to measure: the disk counts; the temporary folder, if left out"
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

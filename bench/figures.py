@@ -1,0 +1,188 @@
+"""The checked-in list of figures, and what makes a report whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+__all__ = ["FIGURES", "Figure", "Measured", "Result", "judge", "problems"]
+
+ABSOLUTE = "an absolute bound: there is no other side"
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the report. With ``judged`` the goal bounds the ratio to the other side, or the value itself."""
+
+    name: str
+    what: str
+    unit: str
+    goal: float | None = None
+    better: Literal["more", "less"] = "more"
+    judged: Literal["ratio", "value"] = "ratio"
+    reason: str | None = None
+    """Why a column of the row is empty."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What one measurement found: our value, and the other side's where there is one, in the same unit."""
+
+    value: float
+    reference: float | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A row as written to JSON."""
+
+    name: str
+    value: float | None
+    unit: str
+    reference: float | None
+    ratio: float | None
+    goal: float | None
+    meets: bool | None
+    reason: str | None = None
+
+
+PEER = "the peer, for comparison"
+
+FIGURES: tuple[Figure, ...] = (
+    Figure(
+        name="append",
+        what="durable appends of one event, one thread; beside one plain insert and commit each",
+        unit="events/s",
+        goal=0.9,
+    ),
+    Figure(name="peer-append", what="the same by `eventsourcing`", unit="events/s", reason=PEER),
+    Figure(
+        name="append-32",
+        what="durable appends by 32 threads to one log; beside plain single appends",
+        unit="events/s",
+        goal=2.5,
+    ),
+    Figure(
+        name="append-100",
+        what="events committed 100 at a time; beside 100 plain inserts in one transaction",
+        unit="events/s",
+        goal=1.3,
+    ),
+    Figure(
+        name="mutate",
+        what="mutations applied to a document, one commit each; beside plain single appends",
+        unit="events/s",
+        goal=0.6,
+    ),
+    Figure(
+        name="read",
+        what="reading 100,000 entries of one event, decoded; beside a plain select that decodes nothing",
+        unit="events/s",
+        goal=0.6,
+    ),
+    Figure(name="peer-read", what="the same by `eventsourcing`, which decodes nothing", unit="events/s", reason=PEER),
+    Figure(
+        name="load",
+        what="a state from 10,000 mutations without a snapshot; beside plain select, decode and fold",
+        unit="ms",
+        goal=1.5,
+        better="less",
+    ),
+    Figure(
+        name="load-snapshot",
+        what="the same state from its snapshot",
+        unit="ms",
+        goal=1,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="state-at",
+        what="the state at a random one of 100,000 versions; beside the latest",
+        unit="ms",
+        goal=3,
+        better="less",
+    ),
+    Figure(
+        name="open-million",
+        what="opening a document of 1,000,000 keys, to its state",
+        unit="ms",
+        goal=50,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="lookup-million",
+        what="looking up a random key of 1,000,000, no chunk in memory",
+        unit="ms",
+        goal=2,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="commit-million",
+        what="chunks read by a commit to a document of 1,000,000 keys that was just opened",
+        unit="chunks",
+        goal=10,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="diff-million",
+        what="comparing two versions of 1,000,000 keys that differ in 10, no chunk in memory",
+        unit="ms",
+        goal=20,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="edit",
+        what="written to index and blobs when one of 200 items of 50 KB changes; beside 1.1 × its compressed size + 2 KB",
+        unit="bytes",
+        goal=1,
+        better="less",
+    ),
+)
+
+
+def judge(figure: Figure, measured: Measured) -> Result:
+    """The row of ``figure``."""
+    ratio = measured.value / measured.reference if measured.reference else None
+    judged = ratio if figure.judged == "ratio" else measured.value
+    meets = None if figure.goal is None or judged is None else _reaches(figure, judged)
+    return Result(
+        name=figure.name,
+        value=_rounded(measured.value),
+        unit=figure.unit,
+        reference=_rounded(measured.reference),
+        ratio=_rounded(ratio),
+        goal=figure.goal,
+        meets=meets,
+        reason=figure.reason,
+    )
+
+
+def problems(results: Iterable[Result], wanted: Iterable[str]) -> list[str]:
+    """What keeps ``results`` from being a whole report on the figures ``wanted``."""
+    rows = {result.name: result for result in results}
+    missing = [f"no row: {name}" for name in wanted if name not in rows]
+    return missing + [
+        f"empty without a reason: {row.name}, {column}"
+        for row in rows.values()
+        for column in ("value", "reference", "ratio", "goal", "meets")
+        if getattr(row, column) is None and not row.reason
+    ]
+
+
+def _reaches(figure: Figure, judged: float) -> bool:
+    goal = figure.goal or 0
+    return judged >= goal if figure.better == "more" else judged <= goal
+
+
+def _rounded(value: float | None) -> float | None:
+    """Four digits: more would claim what a shared machine cannot repeat."""
+    return None if value is None else float(f"{value:.4g}")

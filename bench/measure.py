@@ -1,0 +1,36 @@
+"""Rounds that alternate between the sides, so that whatever else the machine does strikes both; medians of rounds."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+
+__all__ = ["alternated", "median_ms", "seconds_of"]
+
+
+def alternated(rounds: int, ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
+    """The median seconds of a round of each side. One round of each comes first and is not counted."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(rounds + 1):
+        for side, spent in zip((ours, other), times, strict=True):
+            seconds = seconds_of(side)
+            if turn:
+                spent.append(seconds)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def median_ms(rounds: int, once: Callable[[], object]) -> float:
+    """The median milliseconds of ``rounds`` calls."""
+    return statistics.median(seconds_of(once) for _ in range(rounds)) * 1000
+
+
+def seconds_of(side: Callable[[], object]) -> float:
+    """How long a call takes. What it answers is let go of afterwards; garbage of others is collected before."""
+    gc.collect()
+    begun = time.perf_counter()
+    answer = side()
+    seconds = time.perf_counter() - begun
+    del answer
+    return seconds

@@ -1,0 +1,98 @@
+"""Where figures are measured: folders, sizes, and the large stores that several of them share."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+
+import msgspec
+
+from bench.payload import fact, item_key
+from stratalog import Document, Settings, Store
+from stratalog.assembly import BLOBS_FOLDER, INDEX_FILE
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import SystemClock
+from stratalog.codec import encode
+from stratalog.documents.snapshots import tree_roots
+from stratalog.log import Place
+from stratalog.log.snapshots import put_snapshot
+from stratalog.tree.nodes import Slot
+from stratalog.tree.update import build
+
+__all__ = ["DOCUMENT", "ORGANISATION", "QUICK", "WHOLE", "Scale", "Workplace", "reopened", "unsynced_store"]
+
+ORGANISATION = "bench"
+DOCUMENT = "document"
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of everything. The goals speak of the whole one; the quick one shows that the program runs."""
+
+    rounds: int
+    commits: int
+    entries_read: int
+    entries_loaded: int
+    versions: int
+    keys: int
+    items: int
+
+
+WHOLE = Scale(
+    rounds=21, commits=200, entries_read=100_000, entries_loaded=10_000, versions=100_000, keys=1_000_000, items=200
+)
+QUICK = Scale(rounds=2, commits=12, entries_read=500, entries_loaded=200, versions=700, keys=2000, items=5)
+
+
+class Workplace:
+    """A folder to work in, and a scale."""
+
+    def __init__(self, folder: Path, scale: Scale) -> None:
+        self.scale = scale
+        self._folder = folder
+        self._numbers = count(1)
+
+    def fresh(self) -> Path:
+        """A new, empty folder."""
+        folder = self._folder / str(next(self._numbers))
+        folder.mkdir()
+        return folder
+
+    @cached_property
+    def million(self) -> Path:
+        """A store whose document has `Scale.keys` keys. Its state is built as a tree and named by a snapshot record
+        of version 1, since a million mutations would take many minutes to the same end.
+        """
+        folder = self.fresh()
+        with unsynced_store(folder) as store:
+            document = store.create(ORGANISATION, DOCUMENT)
+            document.mutate("put", {"key": "title", "value": "a million"})
+            state = document.state()
+            cells = ((item_key(number), Slot(encode(fact(number)), 1)) for number in range(self.scale.keys))
+            roots = msgspec.structs.replace(tree_roots(state), content=build(document.chunks, cells))
+            put_snapshot(store.place, document.log.record.prefix, 1, encode(roots), None)
+        return folder
+
+    @cached_property
+    def long(self) -> Path:
+        """A store whose document has a history of `Scale.versions` versions, and half a snapshot interval more."""
+        folder = self.fresh()
+        with unsynced_store(folder) as store:
+            document = store.create(ORGANISATION, DOCUMENT)
+            for number in range(self.scale.versions + store.place.settings.snapshot_entries_interval // 2):
+                document.mutate("put", {"key": item_key(number % 1000), "value": fact(number)})
+        return folder
+
+
+def unsynced_store(folder: Path, settings: Settings | None = None) -> Store:
+    """A store to fill quickly: its index does not wait for the disk. What is measured later is opened by `reopened`."""
+    clock = SystemClock()
+    database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
+    return Store(Place(database.index, FileBlobs(folder / BLOBS_FOLDER, clock), clock, settings), database.queue)
+
+
+def reopened(store: Store) -> Document:
+    """The document with nothing of it in memory."""
+    log = store.log(ORGANISATION, DOCUMENT)
+    return Document(log, store.rules)
