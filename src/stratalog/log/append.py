@@ -38,8 +38,7 @@ from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, 
 __all__ = ["Appender", "Pending", "Plan", "plan_append"]
 
 WRITE_ID_CHARACTERS = 16
-ROLL_OVER_WRITES = 3
-JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - ROLL_OVER_WRITES
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 
 _ABSENT = Absent()
@@ -70,7 +69,7 @@ class Pending:
     @property
     def settled(self) -> bool:
         """Whether its answer is known."""
-        return self.entry is not None or self.error is not None
+        return (self.entry or self.error) is not None
 
     def settle(self, version: int, created_ms: int) -> None:
         """It stands as entry ``version``."""
@@ -179,8 +178,7 @@ class Appender:
 
     def _take(self) -> list[Pending]:
         """Those who wait, in order, as many as one commit holds — one only where a joint commit costs more."""
-        batch: list[Pending] = []
-        size = 0
+        batch, size = list[Pending](), 0
         most = JOINT_ENTRIES_MAX if self._place.index.joint_commits else 1
         while self._waiting and len(batch) < most and size < JOINT_BYTES_MAX:
             batch.append(self._waiting.popleft())
@@ -229,9 +227,8 @@ class _Attempts:
         head = self._usable_head()
         self._resolve_doubts(head)
         chosen = self._choose(head)
-        if not chosen:
+        if not chosen or (plan := self._plan(head, chosen)) is None:
             return
-        plan = self._plan(head, chosen)
         sent = Observation(self._place.clock)
         try:
             self._place.index.commit(plan.writes)
@@ -295,11 +292,15 @@ class _Attempts:
         self._accept(pending, version, entry.created_ms)
         return True
 
-    def _plan(self, head: Head, chosen: list[Pending]) -> Plan:
+    def _plan(self, head: Head, chosen: list[Pending]) -> Plan | None:
+        """None: the head's segment is sealed, as its name record shows, and may be freed by the time of the commit."""
         roll_over = self._roll_over_due(head)
         if roll_over:
             name = self._appender._name
             self._appender._name = require_name(self._place.index, name.organisation, name.name, name.incarnation)
+            if self._appender._name.segment != head.segment:
+                self._appender._head = None
+                return None
         return plan_append(self._appender._name, head, chosen, self._place.clock.wall_ms(), roll_over)
 
     def _roll_over_due(self, head: Head) -> bool:
@@ -330,9 +331,8 @@ class _Attempts:
         self._fresh = True
         if plan.segment != head.segment:
             self._place.counters["roll-over"] += 1
-            self._appender._name = msgspec.structs.replace(
-                self._appender._name, segment=plan.segment, revision=self._appender._name.revision + 1
-            )
+            name = self._appender._name
+            self._appender._name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
 
     def _accept(self, pending: Pending, version: int, created_ms: int) -> None:
         """Entry ``version`` is ours. A body put long ago is put again, lest a collector looked at it in between."""

@@ -67,8 +67,9 @@ def delete_log(log: Log) -> None:
     """
     place, record = log.place, log.record
     for _ in range(ATTEMPTS_MAX):
-        head = log.head()
+        # The name first: its revision fences a roll-over, so that the segment of the head read after it is the current.
         record = require_name(place.index, record.organisation, record.name, record.incarnation)
+        head = log.head()
         seal = Item(
             entries_partition(record.prefix, head.segment),
             number(head.version + 1),
