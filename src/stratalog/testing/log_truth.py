@@ -1,0 +1,113 @@
+"""What a log truly holds, told by the journal of commits alone: a model that shares no code with the log's readers."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog.log.names import Parent
+from stratalog.ports.index import Item, Put, Write
+from stratalog.testing.checkers import Found, Violation
+
+__all__ = ["Answer", "LogTruth", "Truth", "check_answers"]
+
+ENTRIES = re.compile(r"(.+@[a-z2-7]+)/(\d+)")
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """A certain answer about the head: ``version`` as told, or -1 for “there is no such log”.
+
+    ``sent`` and ``answered`` count the commits that had taken effect by then.
+    """
+
+    prefix: str
+    sent: int
+    answered: int
+    version: int
+
+
+class LogTruth:
+    """One incarnation: which write became which version, and at which commit."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.segment = first
+        self.found: list[Found] = []
+        self.moments: list[int] = []
+        self.deleted: int | None = None
+        self.floor = 0
+
+    @property
+    def head(self) -> int:
+        """The newest version."""
+        return self.first - 1 + len(self.found)
+
+    def head_at(self, moment: int) -> int:
+        """The newest version once that many commits had taken effect."""
+        return self.first - 1 + bisect_right(self.moments, moment)
+
+
+class Truth:
+    """All incarnations of all logs. ``strays`` counts entries that fell into a freed segment, where nobody may read."""
+
+    def __init__(self, commits: Iterable[Sequence[Write]]) -> None:
+        self.logs: dict[str, LogTruth] = {}
+        self.strays = 0
+        for moment, writes in enumerate(commits, 1):
+            for write in writes:
+                if isinstance(write, Put):
+                    self._learn(write.item, moment)
+
+    def write_ids(self, prefix: str, lineage: Sequence[Parent]) -> dict[int, str]:
+        """The write id of each version of a log with these ancestors."""
+        found = {
+            entry.version: entry.write_id
+            for parent in lineage
+            for entry in self.logs[parent.prefix].found
+            if entry.version <= parent.version
+        }
+        return found | {entry.version: entry.write_id for entry in self.logs[prefix].found}
+
+    def _learn(self, item: Item, moment: int) -> None:
+        attributes: Any = item.attributes
+        if item.sort == "name":
+            own = self.logs.get(f"{item.partition}@{attributes['i']}")
+            if own is not None:
+                own.floor = attributes["f"]
+            else:
+                self.logs[f"{item.partition}@{attributes['i']}"] = LogTruth(attributes["s"])
+        elif match := ENTRIES.fullmatch(item.partition):
+            self._learn_entry(self.logs[match[1]], int(match[2]), int(item.sort), attributes, moment)
+
+    def _learn_entry(self, log: LogTruth, segment: int, version: int, attributes: Any, moment: int) -> None:
+        if (segment, version) != (log.segment, log.head + 1) or log.deleted is not None:
+            self.strays += 1
+        elif attributes.get("k") == "s":
+            log.segment = version
+        elif attributes.get("k") == "e":
+            log.deleted = moment
+        else:
+            writer, _, number = attributes["w"].rpartition(".")
+            log.found.append(Found(version, writer, attributes["w"], int(number)))
+            log.moments.append(moment)
+
+
+def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
+    """Every certain answer was true at some moment between the question and the answer."""
+    for answer in answers:
+        log = truth.logs[answer.prefix]
+        if answer.version < 0:
+            if log.deleted is None or log.deleted > answer.answered:
+                raise Violation("not-found", "a log was called gone while it lived", answer=answer)
+        elif not log.head_at(answer.sent) <= answer.version <= log.head_at(answer.answered):
+            raise Violation(
+                "stale-answer",
+                "a head was told that was none between question and answer",
+                answer=answer,
+                least=log.head_at(answer.sent),
+                most=log.head_at(answer.answered),
+            )
