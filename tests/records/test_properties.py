@@ -1,4 +1,4 @@
-"""Whatever is done to records, in whatever order and with answers lost, they are what a dictionary of lists would be."""
+"""Whatever is done to records, and whatever answers are lost, they are what a dictionary of lists would be."""
 
 from __future__ import annotations
 

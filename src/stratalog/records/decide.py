@@ -128,7 +128,7 @@ def next_revival(call: Call) -> Decide:
     def decide(latest: Item | None) -> Draft | Item:
         if latest is None:
             raise NotFound("no such record", record=call.name.id)
-        if not _deleted(latest):
+        if call.wrote(latest) or not _deleted(latest):
             return latest
         floor = read_floor(call.place.index, call.name)
         before = item_at(call.place, call.name, _version(latest) - 1)

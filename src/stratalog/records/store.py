@@ -121,10 +121,16 @@ class Records:
         return self._run(call, next_put(call, wanted, expected), [content])
 
     def put_if_newer(
-        self, id: str, body: Body, source_time_ms: int, *, metadata: Mapping[str, Value] | None = None
+        self,
+        id: str,
+        body: Body,
+        source_time_ms: int,
+        *,
+        metadata: Mapping[str, Value] | None = None,
+        write_id: str | None = None,
     ) -> RecordVersion | None:
         """Store ``body`` unless the latest version's source time is the same or later; None where it was discarded."""
-        call = self._call(id, None)
+        call = self._call(id, write_id)
         said = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         content = Content(self.place, call.name, body)
         found = self._run(call, next_newer(call, said, content, source_time_ms), [content])
@@ -153,12 +159,12 @@ class Records:
         call = self._call(id, write_id)
         return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])
 
-    def undelete(self, id: str) -> RecordVersion:
+    def undelete(self, id: str, *, write_id: str | None = None) -> RecordVersion:
         """Store what stood before the deletion as a new version; a record that is not deleted is left as it is.
 
         Raises NotFound, and VersionForgotten where what stood there was pruned.
         """
-        call = self._call(id, None)
+        call = self._call(id, write_id)
         return self._run(call, next_revival(call), [])
 
     def prune(self, id: str, *, keep: int | None = None, before_ms: int | None = None) -> int:

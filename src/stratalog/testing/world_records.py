@@ -1,0 +1,309 @@
+"""Records in the world: writers, readers, and those who prune, free and collect behind them.
+
+Every actor is a process of its own with its own handle. What truly became a version is told by the index's journal:
+the put of version n + 1 that follows version n. Each body lists the writes it came from, so that one applied twice or
+to a stale body shows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from stratalog.clock import Observation
+from stratalog.codec import sha256
+from stratalog.errors import (
+    ContentionError,
+    Corrupt,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+)
+from stratalog.keys import parse_number, record_partition
+from stratalog.log.bodies import BodyRef
+from stratalog.log.place import Place as StorePlace
+from stratalog.log.place import Settings
+from stratalog.ports.index import Put
+from stratalog.records import Records, RecordVersion, content, prune
+from stratalog.records.content import Content
+from stratalog.records.put import Attempts
+from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
+from stratalog.testing.faults import FAULTS
+from stratalog.testing.mutants import Mutant, replaced
+from stratalog.testing.places import Place, Process
+from stratalog.testing.scheduler import Scheduler
+
+__all__ = ["MUTANTS", "RecordsWorld", "bodies_of"]
+
+ORGANISATION = "acme"
+IDS = ("b1", "b2")
+WRITES = 70
+PAUSE_SECONDS_MAX = 400
+KINDS = ("put", "put", "update", "update", "update", "newer", "expected", "delete", "undelete")
+
+
+class RecordsWorld:
+    """Two records that everybody writes, and everything that may happen to them at once."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "index.commit",
+        "blobs.put",
+        "blobs.get",
+        "blobs.delete",
+        "conflicts",
+        "restarts",
+        "acknowledged",
+        "refused",
+        "given up unknown",
+        "no change",
+        "contention",
+        "not-found",
+        "version-conflict",
+        "version-forgotten",
+        "bodies read",
+        "strays",
+        "pruned",
+        "freed",
+        *(fault for fault in FAULTS if fault != "torn"),
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.place = Place(scheduler)
+        self.settings = Settings(
+            body_inline_bytes_max=draw.choice((0, 40)), append_seconds_max=draw.choice((1, 10, 100))
+        )
+        self.appends: dict[str, list[Append]] = {id: [] for id in IDS}
+        self.heads: dict[str, list[HeadRead]] = {id: [] for id in IDS}
+        self.seen: list[tuple[RecordVersion, str | None]] = []
+        self.numbers: dict[str, int] = {}
+        self.left: dict[str, int] = {}
+        writers = draw.randrange(2, 5)
+        for place in range(writers):
+            self._start(f"writer-{place}", self.write, WRITES // writers, 0.1)
+        self._start("reader", self.read, 12, 0.2)
+        for place in range(draw.randrange(1, 3)):
+            self._start(f"pruner-{place}", self.prune, 10, 0.7)
+
+    def write(self, process: Process, records: Records) -> None:
+        """One change of a record, of any kind."""
+        id = self._pick(process, IDS)
+        kind = self._pick(process, KINDS)
+        number = self.numbers[process.name] = self.numbers.get(process.name, 0) + 1
+        write_id = f"{process.name}.{number}.{kind}"
+        change = partial(self._change, process, records, id, kind, write_id)
+        sent, version, told = self.scheduler.steps, 0, Told.REFUSED
+        try:
+            found = change()
+        except OutcomeUnknown:
+            told = Told.UNKNOWN
+        except (ContentionError, NotFound, Unavailable, VersionConflict) as exc:
+            self.scheduler.counts.bump(exc.code)
+        else:
+            if found is None or found.write_id != write_id:
+                self._no_change(id, sent, found)
+            else:
+                told, version = Told.ACKNOWLEDGED, found.version
+        self.scheduler.counts.bump("given up unknown" if told is Told.UNKNOWN else told.value)
+        self.appends[id].append(Append(process.name, write_id, sent, self.scheduler.steps, told, version))
+
+    def read(self, process: Process, records: Records) -> None:
+        """The latest, some older one, or all of them, by a reader who dawdles."""
+        id = self._pick(process, IDS)
+        sent = self.scheduler.steps
+        latest = records.stat(id)
+        self.heads[id].append(HeadRead(sent, self.scheduler.steps, latest.version))
+        self.seen.append((latest, None))
+        if process.clock.random() < 0.3:
+            self._read_all(records, id)
+        version = None if process.clock.random() < 0.5 else 1 + int(process.clock.random() * latest.version)
+        record = records.get(id, version)
+        self.scheduler.counts.bump("bodies read")
+        self.seen.append((record.version, record.body.decode()))
+
+    def prune(self, process: Process, records: Records) -> None:
+        """Forget old versions, free what was forgotten long enough ago, collect blobs."""
+        id = self._pick(process, IDS)
+        if process.clock.random() < 0.6:
+            records.prune(id, keep=1 + int(process.clock.random() * 3))
+            self.scheduler.counts.bump("pruned")
+        self.scheduler.counts.bump("freed", records.free(id))
+
+    def check(self) -> None:
+        """Compare what was answered, and what can be read in the end, with what was committed."""
+        honest = Records(StorePlace(self.place.index, self.place.blobs, self.place.clock), ORGANISATION)
+        for id in IDS:
+            found = self._found(id)
+            check_appends(self.appends[id], self.heads[id], found)
+            bodies = bodies_of(found)
+            for version, body in self.seen:
+                if version.id == id:
+                    _check_seen(version, body, found, bodies)
+            if found:
+                self._check_kept(honest, id, found, bodies)
+
+    def _start(self, name: str, turn: Callable[[Process, Records], None], turns: int, pause: float) -> None:
+        self.left[name] = turns
+        self.place.start(name, partial(self._run, turn, pause))
+
+    def _run(self, turn: Callable[[Process, Records], None], pause: float, process: Process) -> None:
+        """One process: its turns, all on one handle."""
+        place = StorePlace(process.index, process.blobs, process.clock, self.settings)
+        records = Records(place, ORGANISATION)
+        while self.left[process.name]:
+            self.left[process.name] -= 1
+            if process.clock.random() < pause:
+                process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+            try:
+                turn(process, records)
+            except Corrupt as exc:
+                raise Violation("dangling", "an actor met what should be there", error=exc) from exc
+            except StratalogError as exc:
+                self.scheduler.counts.bump(exc.code)
+
+    def _change(self, process: Process, records: Records, id: str, kind: str, write_id: str) -> RecordVersion | None:
+        body = write_id.encode()
+        if kind == "update":
+            return records.update(id, lambda before: before + b"," + body, create=body, write_id=write_id)
+        if kind == "newer":
+            return records.put_if_newer(id, body, self.scheduler.now_ms, write_id=write_id)
+        if kind == "expected":
+            return records.put(id, body, expected=records.stat(id).version, write_id=write_id)
+        if kind == "delete":
+            return records.delete(id, write_id=write_id)
+        if kind == "undelete":
+            return records.undelete(id, write_id=write_id)
+        return records.put(id, body, write_id=write_id)
+
+    def _no_change(self, id: str, sent: int, found: RecordVersion | None) -> None:
+        self.scheduler.counts.bump("no change")
+        if found is not None:
+            self.heads[id].append(HeadRead(sent, self.scheduler.steps, found.version))
+            self.seen.append((found, None))
+
+    def _read_all(self, records: Records, id: str) -> None:
+        versions = list(records.versions(id))
+        numbers = [version.version for version in versions]
+        if numbers != sorted(set(numbers)):
+            raise Violation("order", "the versions of a record are out of order", versions=numbers)
+        self.seen += [(version, None) for version in versions]
+
+    def _found(self, id: str) -> list[Found]:
+        """The versions that were committed, each after the one before. Others fell into places freed before."""
+        found: list[Found] = []
+        for _, writes in self.place.index._journal:
+            for write in writes:
+                if isinstance(write, Put) and write.item.partition == record_partition(ORGANISATION, id):
+                    self._learn(found, write)
+        return found
+
+    def _learn(self, found: list[Found], write: Put) -> None:
+        if not write.item.sort.isdigit():
+            return
+        version, write_id = parse_number(write.item.sort), str(write.item.attributes["w"])
+        if version == len(found) + 1:
+            writer, number, _ = write_id.split(".")
+            found.append(Found(version, writer, write_id, int(number)))
+        else:
+            self.scheduler.counts.bump("strays")
+
+    def _check_kept(self, honest: Records, id: str, found: list[Found], bodies: list[str | None]) -> None:
+        """All versions from the first kept to the latest are there, with their bodies."""
+        try:
+            versions = list(honest.versions(id))
+            read = [None if version.deleted else honest.get(id, version.version).body.decode() for version in versions]
+        except (Corrupt, NotFound) as exc:
+            raise Violation("dangling", "a kept version cannot be read", record=id, error=exc) from exc
+        if [version.version for version in versions] != list(range(versions[0].version, len(found) + 1)):
+            raise Violation("gapless", "kept versions are missing", record=id, first=versions[0].version)
+        for version, body in zip(versions, read, strict=True):
+            _check_seen(version, body, found, bodies)
+
+    def _pick(self, process: Process, choices: tuple[str, ...]) -> str:
+        return choices[int(process.clock.random() * len(choices))]
+
+
+def bodies_of(found: list[Found]) -> list[str | None]:
+    """What each version must hold, by the kinds of the writes alone; None for a deletion."""
+    bodies: list[str | None] = []
+    for entry in found:
+        before = bodies[-1] if bodies else None
+        kind = entry.write_id.rpartition(".")[2]
+        if kind == "delete":
+            bodies.append(None)
+        elif kind == "undelete":
+            bodies.append(bodies[-2])
+        elif kind == "update" and before is not None:
+            bodies.append(f"{before},{entry.write_id}")
+        else:
+            bodies.append(entry.write_id)
+    return bodies
+
+
+def _check_seen(version: RecordVersion, body: str | None, found: list[Found], bodies: list[str | None]) -> None:
+    """A version that somebody saw is the one committed under its number, and holds what it must."""
+    if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
+        raise Violation("read", "a reader saw what was never so", version=version)
+    if version.deleted != (bodies[version.version - 1] is None):
+        raise Violation("read", "a deletion was read as a value, or a value as a deletion", version=version)
+    if body is not None and body != bodies[version.version - 1]:
+        raise Violation("body", "a version does not hold what was put", version=version, body=body)
+
+
+class _LongAgo:
+    """An observation nobody may rely on."""
+
+    def age_seconds(self) -> float:
+        return float("inf")
+
+
+def _upload_later(self: Content, body: bytes | None) -> None:
+    """The pointer first; the blob when the commit is answered."""
+    if body is not None and isinstance(self._seen, Observation):
+        self._seen = _LongAgo()  # type: ignore[assignment]
+        self._point_to(BodyRef(sha256(body), len(body)))
+    elif body is not None:
+        _UPLOAD(self, body)
+        self._seen = _LongAgo()  # type: ignore[assignment]
+
+
+_UPLOAD = Content._upload
+_RECORDS_PRUNE = sys.modules[prune.__name__]
+_RECORDS_CONTENT = sys.modules[content.__name__]
+
+MUTANTS = (
+    Mutant(
+        "records: observation rule ignored",
+        RecordsWorld,
+        replaced(_RECORDS_PRUNE, "free_time_reached", lambda clock, marked_ms: True),
+        ("acknowledged", "real-time", "read", "body"),
+    ),
+    Mutant(
+        "records: pointer before blob", RecordsWorld, replaced(Content, "_upload", _upload_later), ("dangling",)
+    ),
+    Mutant(
+        "records: blobs collected while young",
+        RecordsWorld,
+        replaced(_RECORDS_PRUNE, "_older_than_grace", lambda place, stat: True),
+        ("dangling",),
+    ),
+    Mutant(
+        "records: doubt forgotten",
+        RecordsWorld,
+        replaced(Attempts, "_verdict", lambda self, cause: cause),
+        ("refused",),
+    ),
+    Mutant(
+        "records: own write not known again",
+        RecordsWorld,
+        replaced(Attempts, "_landed", lambda self, version: self._doubts.discard(version)),
+        ("once", "acknowledged"),
+    ),
+)
