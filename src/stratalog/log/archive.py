@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import encode
-from stratalog.errors import Corrupt
+from stratalog.errors import Corrupt, Unavailable
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.place import Place
@@ -18,12 +18,17 @@ __all__ = ["open_archive", "read_archive", "write_archive"]
 
 
 def write_archive(place: Place, prefix: str, owner: str, segment: Segment, last: int) -> BodyRef:
-    """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie."""
+    """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie.
+
+    Raises Corrupt where an entry is missing, Unavailable where the archive does not read back: nothing names it yet.
+    """
     items = _indexed(place, prefix, segment, last)
     body = encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
     ref = write_body(place.blobs, f"{owner}/archive", body)
-    if read_body(place.blobs, f"{owner}/archive", ref) != body:
-        raise Corrupt("an archive does not read back as written", prefix=prefix, segment=segment.first)
+    try:
+        read_body(place.blobs, f"{owner}/archive", ref)
+    except Corrupt as exc:
+        raise Unavailable("an archive did not read back; try again", prefix=prefix, segment=segment.first) from exc
     return ref
 
 

@@ -19,6 +19,8 @@ import msgspec
 
 from stratalog.clock import SystemClock
 from stratalog.testing.mutants import Catch, hunt
+from stratalog.testing.world_collect import MUTANTS as COLLECT_MUTANTS
+from stratalog.testing.world_collect import CollectWorld
 from stratalog.testing.world_index import MUTANTS as INDEX_MUTANTS
 from stratalog.testing.world_index import CounterWorld
 from stratalog.testing.worlds import Outcome, World, run_seed
@@ -41,9 +43,10 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 WORLDS: Mapping[str, Listed] = {
+    "collect": Listed(CollectWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
 }
-MUTANTS = (*INDEX_MUTANTS,)
+MUTANTS = (*COLLECT_MUTANTS, *INDEX_MUTANTS)
 
 
 class Summary(msgspec.Struct, frozen=True):
