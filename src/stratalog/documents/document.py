@@ -223,7 +223,10 @@ class Document:
         commit = commit_of(state, run, self.values)
         entry = self.log.append(commit.event(), expected=state.version, author=author)
         if looked.age_seconds() > GRACE_SECONDS / 2:
-            commit_of(state, run, self.values)
+            try:
+                commit_of(state, run, self.values)
+            except Unavailable as exc:
+                raise OutcomeUnknown("the blobs of an entry that stands could not be put again") from exc
         return entry
 
     def _append_event(self, event: Event) -> Entry:

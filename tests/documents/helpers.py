@@ -1,0 +1,144 @@
+"""Places in memory for the documents' tests: ports that record every call, and fail when they are told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.documents import Document, Rules
+from stratalog.log import Place, Settings, create_log, open_log
+from stratalog.ports.blobs import BlobStat
+from stratalog.ports.index import Item, Put, Write
+from stratalog.protocol import Mutation
+from stratalog.testing.clock import ManualClock
+
+Call = tuple[str, str]
+Hook = Callable[[str, str], None]
+
+
+class Recorder:
+    """What was asked of both ports, in order, and a hook that may raise before any of it happens."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.before: Hook | None = None
+        self.after: Hook | None = None
+
+    def note(self, name: str, target: str) -> None:
+        self.calls.append((name, target))
+        if self.before is not None:
+            self.before(name, target)
+
+    def done(self, name: str, target: str) -> None:
+        if self.after is not None:
+            self.after(name, target)
+
+    def named(self, name: str) -> list[str]:
+        """The targets of the calls of that name."""
+        return [target for called, target in self.calls if called == name]
+
+
+class RecordingIndex:
+    """An index that notes its calls; a commit by the keys of its writes."""
+
+    joint_commits = True
+
+    def __init__(self, backend: MemoryIndex, recorder: Recorder) -> None:
+        self._backend = backend
+        self._recorder = recorder
+        self.commits: list[tuple[Write, ...]] = []
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        self._recorder.note("get", f"{partition} {sort}")
+        return self._backend.get(partition, sort, consistent=consistent)
+
+    def query(self, partition: str, **options: Any) -> Iterator[Item]:
+        self._recorder.note("query", partition)
+        return self._backend.query(partition, **options)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        target = " + ".join(_target(write) for write in writes)
+        self._recorder.note("commit", target)
+        self.commits.append(tuple(writes))
+        self._backend.commit(writes)
+        self._recorder.done("commit", target)
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+class RecordingBlobs:
+    """Blobs that note their calls."""
+
+    def __init__(self, backend: MemoryBlobs, recorder: Recorder) -> None:
+        self._backend = backend
+        self._recorder = recorder
+
+    def put(self, key: str, body: bytes) -> None:
+        self._recorder.note("blob put", key)
+        self._backend.put(key, body)
+
+    def get(self, key: str) -> bytes:
+        self._recorder.note("blob get", key)
+        return self._backend.get(key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        return self._backend.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return self._backend.list(prefix, after=after)
+
+    def delete(self, key: str, stamp: str) -> bool:
+        return self._backend.delete(key, stamp)
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+class World:
+    """One store in memory, to which any number of handles may be opened, as other processes would."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.recorder = Recorder()
+        self.backend = MemoryIndex()
+        self.index = RecordingIndex(self.backend, self.recorder)
+        self.blobs = RecordingBlobs(MemoryBlobs(self.clock), self.recorder)
+        self.place = Place(self.index, self.blobs, self.clock, Settings(**settings))
+
+    def create(self, name: str = "doc", rules: Rules | None = None) -> Document:
+        return Document(create_log(self.place, "acme", name, "document"), rules)
+
+    def open(self, name: str = "doc", rules: Rules | None = None) -> Document:
+        """The document as another process would have it: nothing is remembered."""
+        return Document(open_log(self.place, "acme", name), rules)
+
+    def watched(self) -> Recorder:
+        """The recorder, emptied."""
+        self.recorder.calls.clear()
+        return self.recorder
+
+    def blob_keys(self, part: str = "") -> list[str]:
+        return [stat.key for stat in self.blobs.list("") if part in stat.key]
+
+
+def put(key: str, value: Any, *, client: str = "ada", id: int = 0) -> Mutation:
+    return Mutation(client=client, id=id, name="put", args={"key": key, "value": value})
+
+
+def inc(key: str = "n", by: int = 1, *, client: str = "ada", id: int = 0) -> Mutation:
+    return Mutation(client=client, id=id, name="inc", args={"key": key, "by": by})
+
+
+def statuses(outcomes: Sequence[Any]) -> list[str]:
+    return [outcome.status for outcome in outcomes]
+
+
+def large(text: str = "x", size: int = 3000) -> dict[str, Any]:
+    """An item too large to be kept inline, with metadata."""
+    return {"id": text, "name": f"name of {text}", "plot": text * size}
+
+
+def _target(write: Write) -> str:
+    return f"{write.item.partition} {write.item.sort}" if isinstance(write, Put) else f"{write.partition} {write.sort}"

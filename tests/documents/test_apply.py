@@ -1,0 +1,428 @@
+"""Applying a batch: once, in order, with an answer for each mutation that stays true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stratalog.documents import Document, Rules
+from stratalog.errors import (
+    Closed,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+)
+from stratalog.limits import DOCUMENT_FIELDS_BYTES_MAX, GRACE_SECONDS, MUTATIONS_PER_BATCH_MAX
+from stratalog.protocol import STOCK, Draft, Mutation, Rejected
+from tests.documents.helpers import World, inc, large, put, statuses
+
+
+def test_a_batch_is_one_version() -> None:
+    document = World().create()
+    outcomes = document.apply([put("a", 1), put("b", 2, client="bob"), inc("a", 2)])
+    assert [(one.client, one.id, one.status, one.version) for one in outcomes] == [
+        ("ada", 1, "applied", 1),
+        ("bob", 1, "applied", 1),
+        ("ada", 2, "applied", 1),
+    ]
+    assert document.at().whole() == {"a": 3, "b": 2}
+
+
+def test_a_mutation_seen_before_changes_nothing_and_writes_nothing() -> None:
+    world = World()
+    document = world.create()
+    batch = [inc(id=1), inc(id=2)]
+    document.apply(batch)
+    for handle in (document, world.open()):
+        assert statuses(handle.apply(batch)) == ["seen", "seen"]
+    assert (document.version, document.get("n")) == (1, 2)
+
+
+def test_a_batch_half_seen_is_applied_by_its_other_half() -> None:
+    document = World().create()
+    document.apply([inc(id=1), inc(id=2)])
+    assert statuses(document.apply([inc(id=2), inc(id=3)])) == ["seen", "applied"]
+    assert document.get("n") == 3
+
+
+def test_a_gap_stops_its_client_only_and_names_the_expected_id() -> None:
+    document = World().create()
+    document.apply([inc(id=1)])
+    outcomes = document.apply([inc(id=3), inc(id=4), inc("m", client="bob", id=1), inc(id=2)])
+    assert statuses(outcomes) == ["gap", "gap", "applied", "gap"]
+    assert [outcome.expected for outcome in outcomes] == [2, 2, None, 2]
+    assert document.at().whole() == {"n": 1, "m": 1}
+
+
+def test_another_payload_under_the_last_number_is_a_mismatch() -> None:
+    document = World().create()
+    document.apply([inc(id=1, by=1)])
+    assert statuses(document.apply([inc(id=1, by=2)])) == ["mismatch"]
+    assert statuses(document.apply([inc(id=1, by=1)])) == ["seen"]
+    assert document.get("n") == 1
+
+
+def test_a_mismatch_is_seen_through_a_large_argument() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("c/a", large("a"), id=1)])
+    assert statuses(world.open().apply([put("c/a", large("b"), id=1)])) == ["mismatch"]
+    assert statuses(world.open().apply([put("c/a", large("a"), id=1)])) == ["seen"]
+
+
+def test_a_client_nobody_has_seen_starts_at_one() -> None:
+    document = World().create()
+    assert statuses(document.apply([inc(id=2)])) == ["unknown-client"]
+    assert (document.version, document.last_mutation("ada")) == (0, 0)
+
+
+def test_a_client_is_bound_to_group_and_owner_at_first_sight() -> None:
+    document = World().create()
+    document.apply([inc(id=1)], group="tab-group", owner="ada@example.org")
+    assert statuses(document.apply([inc(id=2)], group="other", owner="ada@example.org")) == ["wrong-group"]
+    assert statuses(document.apply([inc(id=2)], group="tab-group", owner="eve@example.org")) == ["wrong-group"]
+    assert statuses(document.apply([inc(id=2)], group="tab-group", owner="ada@example.org")) == ["applied"]
+    assert document.state().binding("ada") == ("tab-group", "ada@example.org")
+
+
+def test_late_mutations_of_a_collected_group_have_no_effect() -> None:
+    world = World(snapshot_entries_interval=2)
+    document = world.create()
+    document.apply([inc(id=1)], group="g")
+    document.collect_clients(["ada"], ["g"])
+    assert statuses(document.apply([inc(id=1)], group="g")) == ["collected"]
+    assert statuses(world.open().apply([inc(id=2), inc(id=3)], group="g")) == ["collected", "collected"]
+    assert (document.get("n"), document.last_mutation("ada"), document.state().binding("ada")) == (1, 0, None)
+    document.apply([inc(client="bob", id=1)], group="h")
+    assert document.get("n") == 2
+    assert world.open().state().group_collected("g")
+
+
+def test_collecting_and_going_on_in_one_fold_is_the_same_as_in_two() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc(id=1)])
+    document.collect_clients(["ada"])
+    document.apply([inc(id=1)])
+    assert dict(world.open().state().client_ids()) == dict(document.state().client_ids()) == {"ada": 1}
+
+
+def test_final_answers_come_from_a_fresh_head() -> None:
+    world = World()
+    document, stale = world.create(), world.open()
+    stale.apply([inc("other", client="bob")])
+    for number in range(1, 6):
+        document.apply([inc(id=number)])
+    assert statuses(stale.apply([inc(id=1)])) == ["seen"]
+    assert statuses(stale.apply([inc(id=5, by=2)])) == ["mismatch"]
+
+
+def test_a_stale_handle_does_not_report_a_gap_that_was_filled() -> None:
+    world = World()
+    document, stale = world.create(), world.open()
+    stale.apply([inc(id=1)])
+    document.apply([inc(id=2)])
+    assert statuses(stale.apply([inc(id=3)])) == ["applied"]
+    assert stale.get("n") == 3
+
+
+def test_a_stale_handle_does_not_report_an_unknown_client_that_came() -> None:
+    world = World()
+    document, stale = world.create(), world.open()
+    stale.apply([inc("other", client="bob")])
+    document.apply([inc(id=1)])
+    assert statuses(stale.apply([inc(id=2)])) == ["applied"]
+
+
+def test_a_rejection_is_committed_with_its_reason_and_counts() -> None:
+    world = World()
+    document = world.create()
+    outcomes = document.apply([put("n", "text", id=1), inc(id=2), put("m", 1, id=3)])
+    assert statuses(outcomes) == ["applied", "rejected", "applied"]
+    assert outcomes[1].reason == "inc needs numbers: key=n"
+    reader = world.open()
+    assert reader.last_mutation("ada") == 3
+    assert [one.reason for version in reader.versions() for one in version.mutations] == [None, outcomes[1].reason, None]
+    assert statuses(reader.apply([inc(id=2)])) == ["seen"]
+
+
+def test_a_batch_of_rejections_only_is_a_version() -> None:
+    document = World().create()
+    assert document.mutate("nope").version == 1
+    assert document.mutate("put", {"key": "a", "value": 1}).id == 2
+
+
+def raises(error: Exception) -> Rules:
+    def mutator(draft: Draft, args: Any) -> None:
+        draft.put("half", "done")
+        raise error
+
+    return Rules(mutators={**STOCK, "bad": mutator})
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Rejected("no room"), "no room"),
+        (ValueError("odd"), "ValueError: odd"),
+        (KeyError("k"), "KeyError: 'k'"),
+        (RecursionError("deep"), "RecursionError: deep"),
+        (Invalid("bad input", value=1), "Invalid: bad input value=1"),
+        (Rejected("x" * 900), "x" * 500),
+    ],
+)
+def test_any_exception_of_a_mutator_is_a_rejection_without_effect(error: Exception, reason: str) -> None:
+    document = World().create(rules=raises(error))
+    outcome = document.mutate("bad")
+    assert (outcome.status, outcome.reason, outcome.id) == ("rejected", reason, 1)
+    assert document.at().whole() == {}
+
+
+@pytest.mark.parametrize("error", [Unavailable("u"), OutcomeUnknown("o"), Corrupt("c"), Closed("x")])
+def test_a_port_error_passes_through_and_nothing_is_committed(error: StratalogError) -> None:
+    world = World()
+    world.create()
+    document = world.open(rules=raises(error))
+    with pytest.raises(type(error)):
+        document.apply([put("a", 1), Mutation(client="ada", name="bad")])
+    assert (document.version, document.last_mutation("ada")) == (0, 0)
+
+
+def test_an_item_that_cannot_be_read_now_rejects_nothing() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("c/a", large("a"))])
+
+    def refuse(name: str, target: str) -> None:
+        if name == "blob get":
+            raise Unavailable("no blobs today")
+
+    world.recorder.before = refuse
+    with pytest.raises(Unavailable):
+        document.mutate("patch", {"key": "c/a", "merge": {"x": 1}})
+    world.recorder.before = None
+    assert document.version == 1
+    assert document.mutate("patch", {"key": "c/a", "merge": {"x": 1}}).status == "applied"
+
+
+def test_a_put_equal_to_the_present_value_is_not_part_of_the_patch() -> None:
+    document = World().create()
+    document.apply([put("a", 1), put("c/b", large("b"))])
+    document.apply([put("a", 1.0), put("c/b", large("b")), put("z", 1)])
+    document.apply([put("z", 2), put("z", 1)])
+    assert [version.changed for version in document.versions()] == [("a", "c/b"), ("z",), ()]
+    assert [change.version for change in document.history("c/b")] == [1]
+
+
+def test_deleting_what_is_not_there_changes_nothing() -> None:
+    document = World().create()
+    document.apply([put("a", 1), Mutation(client="ada", name="del", args={"key": "a"})])
+    document.mutate("del", {"key": "b"})
+    assert [(version.changed, version.deleted) for version in document.versions()] == [((), ()), ((), ())]
+
+
+def test_fields_have_a_common_bound_which_a_mutation_may_not_cross() -> None:
+    document = World().create()
+    size = DOCUMENT_FIELDS_BYTES_MAX // 5
+    outcomes = document.apply([put(f"field{n}", "x" * size) for n in range(6)])
+    assert statuses(outcomes) == ["applied"] * 4 + ["rejected"] * 2
+    assert "fields are too large" in str(outcomes[4].reason)
+    outcomes = document.apply([put("field0", ""), put("field4", "x" * size), put("c/item", "x" * 50_000)])
+    assert statuses(outcomes) == ["applied"] * 3
+
+
+def test_the_size_of_the_fields_survives_snapshots_and_other_processes() -> None:
+    world = World(snapshot_entries_interval=2)
+    document = world.create()
+    for n in range(5):
+        document.apply([put("a", "x" * n), put(f"f{n % 2}", n), Mutation(client="ada", name="del", args={"key": "f0"})])
+    expected = sum(len(key) + len(slot.value) for key, slot in document.state().scan() if "/" not in key)
+    assert world.open().state().fields_bytes == document.state().fields_bytes == expected
+
+
+def test_large_value_and_large_argument_share_one_blob() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("c/a", large("a"))])
+    assert len(world.blob_keys()) == 1
+    assert "/items/c/" in world.blob_keys()[0]
+    (version,) = world.open().versions()
+    assert version.mutations[0].args == {"key": "c/a", "value": large("a")}
+
+
+def test_a_large_argument_that_is_no_items_value_has_a_blob_of_its_own() -> None:
+    world = World()
+    document = world.create()
+    document.apply([Mutation(client="ada", name="nope", args={"text": "y" * 5000, "small": 1})])
+    document.apply([Mutation(client="ada", name="nope", args="z" * 5000)])
+    document.apply([Mutation(client="ada", name="nope", args=["w" * 600, "w" * 600])])
+    assert len(world.blob_keys("/arguments/")) == len(world.blob_keys()) == 3
+    assert [version.mutations[0].args for version in world.open().versions()] == [
+        {"text": "y" * 5000, "small": 1},
+        "z" * 5000,
+        ["w" * 600, "w" * 600],
+    ]
+
+
+def copy(draft: Draft, args: Any) -> None:
+    draft.put(args["to"], draft.get(args["of"]))
+
+
+def test_a_copied_item_refers_to_the_same_blob() -> None:
+    world = World()
+    document = world.create(rules=Rules(mutators={**STOCK, "copy": copy}))
+    document.apply([put("c/a", large("a"))])
+    document.apply([Mutation(client="ada", name="copy", args={"of": "c/a", "to": "c/b"})])
+    assert len(world.blob_keys("/items/")) == 1
+    assert document.get("c/b") == large("a")
+
+
+def test_the_body_of_an_item_stands_before_the_entry_that_names_it() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("a", 1)])
+    calls = world.watched()
+    document.apply([put("c/a", large("a"))])
+    assert [name for name, _ in calls.calls] == ["blob put", "commit"]
+
+
+def test_a_steady_writer_makes_one_write_and_no_read() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc()])
+    calls = world.watched()
+    document.apply([inc()])
+    assert [name for name, _ in calls.calls] == ["commit"]
+    assert len(world.index.commits[-1]) == 1
+
+
+def slow_commit(world: World) -> Callable[[str, str], None]:
+    def dawdle(name: str, target: str) -> None:
+        if name == "commit":
+            world.clock.sleep(GRACE_SECONDS * 0.6)
+            world.recorder.after = None
+            world.recorder.before = refuse
+
+    def refuse(name: str, target: str) -> None:
+        if name == "blob put":
+            raise Unavailable("no blobs any more")
+
+    return dawdle
+
+
+def test_a_commit_whose_blobs_could_not_be_put_again_is_not_called_unwritten() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc()])
+    world.recorder.after = slow_commit(world)
+    with pytest.raises(OutcomeUnknown):
+        document.apply([put("c/a", large("a"), id=2)])
+    world.recorder.before = None
+    assert statuses(document.apply([put("c/a", large("a"), id=2)])) == ["seen"]
+
+
+def test_a_lost_answer_is_resolved_and_applied_once() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc(id=1)])
+
+    def lose(name: str, target: str) -> None:
+        world.recorder.after = None
+        raise OutcomeUnknown("lost")
+
+    world.recorder.after = lose
+    assert statuses(document.apply([inc(id=2)])) == ["applied"]
+    assert (document.get("n"), document.version) == (2, 2)
+
+
+def test_two_handles_take_turns_and_mutators_run_again_on_the_new_state() -> None:
+    world = World()
+    one, other = world.create(), world.open()
+    for number in range(1, 11):
+        assert statuses(one.apply([inc(client="one", id=number)])) == ["applied"]
+        assert statuses(other.apply([inc(client="other", id=number)])) == ["applied"]
+    assert one.get("n") == other.get("n") == 20
+    assert world.place.counters["conflict"] > 0
+
+
+@pytest.mark.parametrize(
+    ("mutation", "error"),
+    [
+        (put("a", float("nan")), Invalid),
+        (put("a", 2**53), Invalid),
+        (put("a", "\ud800"), Invalid),
+        (put("a", object()), Invalid),
+        (put("a", {1: 2}), Invalid),
+        (Mutation(client="", name="put"), Invalid),
+        (Mutation(client="\0b/x", name="put"), Invalid),
+        (Mutation(client="c" * 129, name="put"), LimitExceeded),
+        (Mutation(client="ada", name=""), Invalid),
+        (Mutation(client="ada", name="n" * 129), LimitExceeded),
+        (Mutation(client="ada", name="put", id=-1), Invalid),
+        (Mutation(client="ada", name="put", id=2**53), Invalid),
+        (Mutation(client="ada", name="put", id=True), Invalid),
+        (Mutation(client="ada", name="put", id=1.0), Invalid),  # type: ignore[arg-type]
+        (Mutation(client=5, name="put"), Invalid),  # type: ignore[arg-type]
+        (Mutation(client="\udc00", name="put"), Invalid),
+    ],
+)
+def test_what_may_not_be_committed_is_refused_and_nothing_is_written(mutation: Mutation, error: type) -> None:
+    document = World().create()
+    with pytest.raises(error):
+        document.apply([put("ok", 1), mutation])
+    assert document.version == 0
+
+
+def test_arguments_that_are_too_deep_are_refused() -> None:
+    value: Any = 1
+    for _ in range(64):
+        value = [value]
+    with pytest.raises(LimitExceeded):
+        World().create().apply([put("a", value)])
+
+
+def test_too_many_mutations_are_refused() -> None:
+    document = World().create()
+    with pytest.raises(LimitExceeded):
+        document.apply([inc()] * (MUTATIONS_PER_BATCH_MAX + 1))
+    assert document.apply([]) == []
+
+
+@pytest.mark.parametrize("key", ["", "\0b/ada", "/item", "k" * 513, "\ud800", 7, None, "%" * 100 + "/item"])
+def test_a_bad_key_is_a_rejection_and_never_a_value(key: Any) -> None:
+    document = World().create()
+    if isinstance(key, str) and key.isascii():
+        assert document.mutate("put", {"key": key, "value": 1}).status == "rejected"
+    with pytest.raises((Invalid, LimitExceeded)):
+        document.get(key)
+
+
+@pytest.mark.parametrize("version", [-1, 1.0, "1", True])
+def test_a_version_must_be_a_whole_number(version: Any) -> None:
+    with pytest.raises(Invalid):
+        World().create().at(version)
+
+
+def test_a_deleted_document_answers_nothing_more() -> None:
+    world = World()
+    document, stale = world.create(), world.open()
+    stale.apply([inc()])
+    document.delete()
+    for call in (stale.at, lambda: stale.apply([inc()]), lambda: document.get("n")):
+        with pytest.raises(NotFound):
+            call()
+    again = world.create()
+    assert (again.at().whole(), again.version) == ({}, 0)
+
+
+def test_a_document_opened_anew_is_another_incarnation() -> None:
+    world = World()
+    first: Document = world.create()
+    first.delete()
+    assert world.create().log.record.incarnation != first.log.record.incarnation
