@@ -1,0 +1,127 @@
+"""The six queries of the sync backend's article (seed 001), by name."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from stratalog.documents import Document, verify
+from stratalog.errors import NotFound, VersionForgotten
+from stratalog.log.retention import free_segments
+from stratalog.protocol import Mutation
+from tests.documents.helpers import World, inc, large, put
+
+
+def test_query_1_the_whole_latest_version() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("name", "My project"), put("Collection1/id1", large("a")), put("Collection1/id2", 2)])
+    document.mutate("del", {"key": "Collection1/id2"})
+    assert world.open().at().whole() == {"name": "My project", "Collection1/id1": large("a")}
+    assert world.open().at().fields() == {"name": "My project"}
+
+
+def test_query_2_item_metadata_without_opening_a_body() -> None:
+    world = World()
+    document = world.create()
+    for start in range(0, 200, 50):
+        document.apply([put(f"movies/{n:03}", large(f"{n:03}", 50_000 // 3)) for n in range(start, start + 50)])
+    reader = world.open()
+    calls = world.watched()
+    items = list(reader.at().list("movies/"))
+    assert [(item.key, item.metadata) for item in items] == [
+        (f"movies/{n:03}", {"id": f"{n:03}", "name": f"name of {n:03}"}) for n in range(200)
+    ]
+    assert all(item.size > 50_000 - 100 for item in items)
+    assert [key for key in calls.named("blob get") if "/items/" in key] == []
+
+
+def test_listing_goes_on_after_a_key() -> None:
+    document = World().create()
+    document.apply([put(f"c/{n}", n) for n in range(5)])
+    assert [item.key for item in document.at().list("c/", after="c/2")] == ["c/3", "c/4"]
+
+
+def test_query_3_one_item_at_the_latest_or_a_given_version() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("c/a", large("first"))])
+    document.apply([put("c/a", large("second"))])
+    reader = world.open()
+    calls = world.watched()
+    assert reader.get("c/a") == large("second")
+    assert len([key for key in calls.named("blob get") if "/items/" in key]) == 1
+    assert reader.get("c/a", at=1) == large("first")
+    assert reader.get("c/a", at=0) is None
+    with pytest.raises(NotFound):
+        reader.get("c/a", at=3)
+
+
+def test_query_4_all_versions_with_their_mutations_and_full_state() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("a", 1), inc("a", 5), put("b", large("b"))], author="ada")
+    document.apply([Mutation(client="ada", name="del", args={"key": "b"})])
+    document.mutate("nope", {"x": 1})
+    first, second, third = world.open().versions()
+    assert (first.version, first.author, first.changed, first.deleted) == (1, "ada", ("a", "b"), ())
+    assert [(one.client, one.id, one.name, one.args) for one in first.mutations] == [
+        ("ada", 1, "put", {"key": "a", "value": 1}),
+        ("ada", 2, "inc", {"key": "a", "by": 5}),
+        ("ada", 3, "put", {"key": "b", "value": large("b")}),
+    ]
+    assert second.deleted == ("b",)
+    assert third.mutations[0].reason == "no such mutator: nope"
+    states = [document.at(version).whole() for version in range(4)]
+    assert states == [{}, {"a": 6, "b": large("b")}, {"a": 6}, {"a": 6}]
+
+
+def grown(world: World, versions: int) -> Document:
+    document = world.create()
+    for n in range(versions):
+        document.apply([inc("n", client=f"client-{n % 3}")])
+    return document
+
+
+def test_query_5_in_which_version_a_mutation_was_applied() -> None:
+    world = World(segment_entries_target=8, snapshot_entries_interval=5)
+    document = grown(world, 60)
+    assert [document.applied_in(f"client-{n % 3}", n // 3 + 1) for n in range(60)] == list(range(1, 61))
+    assert document.applied_in("client-0", 21) is None
+    assert document.applied_in("nobody", 1) is None
+
+
+def test_query_5_asks_the_ports_a_logarithm_of_times() -> None:
+    world = World(segment_entries_target=1000, snapshot_entries_interval=5)
+    document = grown(world, 400)
+    for id in (1, 50, 133):
+        calls = world.watched()
+        document.applied_in("client-0", id)
+        assert len(calls.calls) <= 6 * math.ceil(math.log2(400 / 5)) + 6
+
+
+def test_query_5_after_archiving() -> None:
+    world = World(segment_entries_target=8, snapshot_entries_interval=5)
+    document = grown(world, 40)
+    assert document.archive() >= 3
+    world.clock.sleep(1000)
+    assert free_segments(document.log) >= 3
+    assert [world.open().applied_in(f"client-{n % 3}", n // 3 + 1) for n in range(40)] == list(range(1, 41))
+
+
+def test_query_5_after_retention_says_applied_but_not_kept() -> None:
+    world = World(segment_entries_target=8, snapshot_entries_interval=5)
+    document = grown(world, 40)
+    document.forget_below(30, lambda floor: verify(document, floor) and None)
+    reader = world.open()
+    with pytest.raises(VersionForgotten, match="applied in a version that is not kept"):
+        reader.applied_in("client-0", 1)
+    assert reader.applied_in("client-0", 12) == 34
+
+
+def test_query_6_the_clients_latest_mutation() -> None:
+    world = World(snapshot_entries_interval=5)
+    grown(world, 12)
+    reader = world.open()
+    assert [reader.last_mutation(client) for client in ("client-0", "client-1", "client-2", "nobody")] == [4, 4, 4, 0]
