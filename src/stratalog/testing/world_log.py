@@ -210,8 +210,11 @@ class LogWorld:
         self.appends.setdefault(prefix, []).append(append)
 
     def _expected(self, process: Process, log: Log) -> int | None:
+        """None mostly; else what the process remembers of the head, or what another one told it."""
         if process.clock.random() < 0.7:
             return None
+        if process.clock.random() < 0.5:
+            return max((append.version for append in self.appends.get(log.record.prefix, [])), default=0)
         known = log.known_head()
         return known.version if known else int(process.clock.random() * 5)
 

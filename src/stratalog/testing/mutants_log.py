@@ -1,0 +1,182 @@
+"""Bugs planted in the log, one for each rule that it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from stratalog.codec import encode, sha256
+from stratalog.errors import NotFound, StratalogError
+from stratalog.keys import entries_partition, number, parse_number
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log import Entry, append, head, lifecycle, retention
+from stratalog.log.append import Appender, Pending, _Attempts
+from stratalog.log.bodies import BodyRef, write_body
+from stratalog.log.entries import END, SEAL
+from stratalog.log.head import Head
+from stratalog.log.names import require_name
+from stratalog.log.read import Reader
+from stratalog.testing.mutants import Mutant, replaced
+from stratalog.testing.world_log import LogWorld
+
+__all__ = ["MUTANTS"]
+
+Planting = Callable[[], AbstractContextManager[None]]
+AGES = OBSERVATION_SECONDS_MAX * 10**6
+
+
+def _together(*plantings: Planting) -> Planting:
+    """Several replacements that make one bug."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for planting in plantings:
+                stack.enter_context(planting())
+            yield
+
+    return planted
+
+
+def _landed_unseen(self: Any, pending: Pending, partition: str, version: int, head: Head) -> bool:
+    pending.doubts.remove((partition, version))
+    return False
+
+
+def _landed_or_absent(self: Any, pending: Pending, partition: str, version: int, head: Head) -> bool:
+    landed = _landed(self, pending, partition, version, head)
+    if not landed:
+        pending.doubts.clear()
+    return landed
+
+
+def _externalise_later(self: Any, pending: Pending) -> None:
+    pending.attributes["x"] = encode(BodyRef(sha256(pending.body), len(pending.body)))
+
+
+def _append_then_put(self: Any, pending: Pending) -> Entry:
+    entry = _append(self, pending)
+    if "x" in pending.attributes:
+        write_body(self._place.blobs, f"{self._name.owner}/bodies", pending.body)
+    return entry
+
+
+def _append_unheard(self: Any, pending: Pending) -> Entry:
+    """Acknowledged as what it will be if all goes well."""
+    known = self.known_head() or self.head()
+    try:
+        return _append(self, pending)
+    except NotFound:
+        raise
+    except StratalogError:
+        return Entry(known.version + 1, 0, "", pending.write_id, pending.events)
+
+
+def _walk_next_unread(index: Any, name: Any, segment: int, seen: Any) -> Head | None:
+    """A seal leads on to a segment that is taken for empty."""
+    found = _last(index, name, segment)
+    if found is not None and found.attributes.get("k") == SEAL:
+        return Head(parse_number(found.sort), parse_number(found.sort), found.attributes["c"], seen)
+    return _walk(index, name, segment, seen)
+
+
+def _walk_past_seals(index: Any, name: Any, segment: int, seen: Any) -> Head | None:
+    found = _last(index, name, segment)
+    if found is None or found.attributes.get("k") == END:
+        return _walk(index, name, segment, seen)
+    return Head(parse_number(found.sort), segment, found.attributes["c"], seen)
+
+
+def _last(index: Any, name: Any, segment: int) -> Any:
+    return next(index.query(entries_partition(name.prefix, segment), reverse=True, limit=1), None)
+
+
+def _require_any(index: Any, organisation: str, name: str, incarnation: str | None = None) -> Any:
+    return require_name(index, organisation, name)
+
+
+def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: Any) -> Iterator[Entry]:
+    partition = entries_partition(self._prefix, segment)
+    for item in self._place.index.query(partition, after=number(first - 1)):
+        if "k" not in item.attributes:
+            yield self._entry(item)
+
+
+def _attempts_fresh(self: Any, appender: Appender, batch: list[Pending]) -> None:
+    _attempts(self, appender, batch)
+    self._fresh = True
+
+
+def _pin_unfenced(source: Any, record: Any) -> list[Any]:
+    return _pin(source, record)[:-1]
+
+
+_landed = _Attempts._landed
+_attempts = _Attempts.__init__
+_append = Appender.append
+_walk = head._walk
+_pin = lifecycle._pin
+
+
+def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
+    return Mutant(f"log: {name}", LogWorld, apply, caught_by)
+
+
+MUTANTS = (
+    _mutant("condition dropped", replaced(append, "_ABSENT", None), "acknowledged", "history-changed", "gapless"),
+    _mutant("write id ignored", replaced(_Attempts, "_landed", _landed_unseen), "once", "refused"),
+    _mutant(
+        "doubt dropped while its place is free", replaced(_Attempts, "_landed", _landed_or_absent), "refused", "once"
+    ),
+    _mutant(
+        "pointer before blob",
+        _together(
+            replaced(Appender, "_externalise", _externalise_later), replaced(Appender, "append", _append_then_put)
+        ),
+        "dangling",
+    ),
+    _mutant(
+        "freed at once",
+        replaced(retention, "free_time_reached", lambda clock, marked_ms: True),
+        "acknowledged",
+        "history-changed",
+    ),
+    _mutant(
+        "observation rule ignored by writers",
+        _together(replaced(append, "OBSERVATION_SECONDS_MAX", AGES), replaced(head, "OBSERVATION_SECONDS_MAX", AGES)),
+        "acknowledged",
+        "stale-answer",
+    ),
+    _mutant(
+        "observation rule ignored when the head is followed",
+        replaced(head, "OBSERVATION_SECONDS_MAX", AGES),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+        "gapless",
+    ),
+    _mutant(
+        "seal ignored",
+        replaced(head, "_walk", _walk_past_seals),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+        "gapless",
+        "dangling",
+    ),
+    _mutant("next segment not read", replaced(head, "_walk", _walk_next_unread), "stale-answer", "real-time"),
+    _mutant(
+        "wrong incarnation",
+        _together(replaced(head, "require_name", _require_any), replaced(append, "require_name", _require_any)),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+        "dangling",
+    ),
+    _mutant("unbounded read", replaced(Reader, "_from_index", _from_index_unbounded), "gapless", "read", "dangling"),
+    _mutant("final answer from a stale head", replaced(_Attempts, "__init__", _attempts_fresh), "stale-answer"),
+    _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
+    _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),
+    _mutant("fork not fenced against a raised floor", replaced(lifecycle, "_pin", _pin_unfenced), "fork", "dangling"),
+)
