@@ -1,0 +1,110 @@
+"""What a mutator reads and writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stratalog.codec import encode
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import VALUE_BYTES_MAX
+from stratalog.protocol import Draft
+from stratalog.protocol import draft as draft_module
+
+
+def draft_on(**below: Any) -> Draft:
+    stored = {key.replace("_", "/"): encode(value) for key, value in below.items()}
+    return Draft(stored.get, lambda prefix: iter(sorted(key for key in stored if key.startswith(prefix))))
+
+
+def test_it_reads_what_is_below_until_it_is_changed() -> None:
+    draft = draft_on(a=1, b=2)
+    assert (draft.get("a"), draft.get("c"), draft.get("c", 7)) == (1, None, 7)
+    draft.put("a", 5)
+    assert draft.delete("b") is True
+    assert (draft.get("a"), draft.get("b", "gone")) == (5, "gone")
+
+
+def test_deleting_what_is_not_there_leaves_no_change() -> None:
+    draft = draft_on(a=1)
+    assert draft.delete("b") is False
+    assert draft.delete("a") is True
+    assert draft.delete("a") is False
+    assert draft.changes == {"a": None}
+
+
+def test_values_given_out_and_taken_in_are_copies() -> None:
+    draft = draft_on(a={"list": [1]})
+    draft.get("a")["list"].append(2)
+    value = {"x": [1]}
+    draft.put("b", value)
+    value["x"].append(2)
+    draft.get("b")["x"].append(3)
+    assert (draft.get("a"), draft.get("b")) == ({"list": [1]}, {"x": [1]})
+
+
+def test_a_scan_overlays_the_changes_in_order_of_key() -> None:
+    draft = draft_on(c_a=1, c_c=3, c_e=5, d_a=9)
+    draft.put("c/b", 2)
+    draft.put("c/c", 33)
+    draft.delete("c/e")
+    assert list(draft.scan("c/")) == [("c/a", 1), ("c/b", 2), ("c/c", 33)]
+    assert [key for key, _ in draft.scan()] == ["c/a", "c/b", "c/c", "d/a"]
+
+
+def test_a_scan_may_be_changed_under_way() -> None:
+    draft = draft_on(c_a=1, c_b=2)
+    for key, value in draft.scan("c/"):
+        draft.put(key, value + 1)
+        draft.put(f"c/z{key[-1]}", 0)
+    assert dict(draft.scan("c/")) == {"c/a": 2, "c/b": 3, "c/za": 0, "c/zb": 0}
+
+
+def test_a_childs_changes_are_seen_only_once_they_are_merged() -> None:
+    parent = draft_on(c_a=1, c_b=2)
+    parent.delete("c/a")
+    child = parent.child()
+    child.put("c/a", 10)
+    child.delete("c/b")
+    assert list(child.scan()) == [("c/a", 10)]
+    assert list(parent.scan()) == [("c/b", 2)]
+    parent.merge(child)
+    assert list(parent.scan()) == [("c/a", 10)]
+
+
+def test_keys_beyond_the_basic_plane_are_in_the_trees_order() -> None:
+    draft = draft_on(**{"\uffff": 1, "\U00010000": 2})
+    draft.put("\ue000", 3)
+    assert [key for key, _ in draft.scan()] == sorted(["\uffff", "\U00010000", "\ue000"], key=lambda key: key.encode())
+
+
+@pytest.mark.parametrize("key", ["", "\0c/x", "/x", "\udc80", 3, None])
+def test_a_bad_key_is_invalid_for_every_call(key: Any) -> None:
+    draft = draft_on()
+    for call in (draft.get, draft.delete, lambda bad: draft.put(bad, 1)):
+        with pytest.raises(Invalid):
+            call(key)
+    assert draft.changes == {}
+
+
+@pytest.mark.parametrize("value", [float("inf"), -(2**53), "\ud800", {1: 1}, set(), object()])
+def test_what_is_no_value_is_invalid(value: Any) -> None:
+    with pytest.raises(Invalid):
+        draft_on().put("a", value)
+
+
+def test_a_whole_float_is_the_integer() -> None:
+    draft = draft_on()
+    draft.put("a", 2.0)
+    assert draft.changes["a"] == encode(2)
+
+
+def test_a_value_over_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft_module, "VALUE_BYTES_MAX", 100)
+    draft = draft_on()
+    draft.put("a", "x" * 98)
+    with pytest.raises(LimitExceeded) as caught:
+        draft.put("a", "x" * 99)
+    assert (caught.value.details["limit"], caught.value.details["value"]) == (100, 101)
+    assert VALUE_BYTES_MAX == 64 * 1024 * 1024
