@@ -38,6 +38,7 @@ from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref, inline
 __all__ = ["PIN_PREFIX", "Content", "body_prefix", "stream_item"]
 
 PIN_PREFIX = "!upload/"
+UPLOADS_MAX = 3
 INLINE_RATIO_MAX = 16
 """A body larger than this many times what may stand inline is not worth compressing to see whether it fits."""
 
@@ -67,11 +68,13 @@ class Content:
 
     def attributes(self) -> dict[str, Attribute]:
         """What the item keeps of the body, which is uploaded by now, and not too long ago. Raises Unavailable."""
-        if "x" not in self._attributes and self.bytes is not None:
+        if not self._attributes.keys() & {"b", "z", "x"} and self.bytes is not None:
             self._place_bytes(self.bytes)
-        elif self._ages():
+        for _ in range(UPLOADS_MAX):
+            if not self._ages():
+                return self._attributes
             self._upload(self.bytes)
-        return self._attributes
+        raise Unavailable("a body takes too long to store", record=self._name.id, size=self._attributes["n"])
 
     def guards(self) -> list[Write]:
         """What the commit of the item must do besides."""

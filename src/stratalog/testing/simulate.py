@@ -23,6 +23,8 @@ from stratalog.testing.world_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
 from stratalog.testing.world_index import MUTANTS as INDEX_MUTANTS
 from stratalog.testing.world_index import CounterWorld
+from stratalog.testing.world_records import MUTANTS as RECORDS_MUTANTS
+from stratalog.testing.world_records import RecordsWorld
 from stratalog.testing.worlds import Outcome, World, run_seed
 
 __all__ = ["MUTANTS", "WORLDS", "Summary", "main", "simulate", "summary", "world_of"]
@@ -45,8 +47,9 @@ class Listed(msgspec.Struct, frozen=True):
 WORLDS: Mapping[str, Listed] = {
     "collect": Listed(CollectWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
+    "records": Listed(RecordsWorld, weight=1),
 }
-MUTANTS = (*COLLECT_MUTANTS, *INDEX_MUTANTS)
+MUTANTS = (*COLLECT_MUTANTS, *INDEX_MUTANTS, *RECORDS_MUTANTS)
 
 
 class Summary(msgspec.Struct, frozen=True):

@@ -7,14 +7,11 @@ to a stale body shows.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar
 
-import msgspec
-
-from stratalog.clock import Observation
 from stratalog.codec import sha256
 from stratalog.errors import (
     ContentionError,
@@ -257,41 +254,36 @@ def _check_seen(version: RecordVersion, body: str | None, found: list[Found], bo
         raise Violation("body", "a version does not hold what was put", version=version, body=body)
 
 
-class _LongAgo:
-    """An observation nobody may rely on."""
-
-    def age_seconds(self) -> float:
-        return float("inf")
-
-
 def _upload_later(self: Content, body: bytes | None) -> None:
-    """The pointer first; the blob when the commit is answered."""
-    if body is not None and isinstance(self._seen, Observation):
-        self._seen = _LongAgo()  # type: ignore[assignment]
+    """The pointer first."""
+    if body is not None:
         self._point_to(BodyRef(sha256(body), len(body)))
-    elif body is not None:
-        _UPLOAD(self, body)
-        self._seen = _LongAgo()  # type: ignore[assignment]
 
 
-_UPLOAD = Content._upload
-_RECORDS_PRUNE = sys.modules[prune.__name__]
-_RECORDS_CONTENT = sys.modules[content.__name__]
+def _settle_late(self: Content) -> None:
+    """The blob second."""
+    if self.bytes is not None and "x" in self._attributes:
+        self._place.blobs.put(f"{content.body_prefix(self._name)}/{self.digest.hex()}", self.bytes)
+
+
+@contextmanager
+def _pointer_first() -> Iterator[None]:
+    with replaced(Content, "_upload", _upload_later)(), replaced(Content, "settle", _settle_late)():
+        yield
+
 
 MUTANTS = (
     Mutant(
         "records: observation rule ignored",
         RecordsWorld,
-        replaced(_RECORDS_PRUNE, "free_time_reached", lambda clock, marked_ms: True),
+        replaced(prune, "free_time_reached", lambda clock, marked_ms: True),
         ("acknowledged", "real-time", "read", "body"),
     ),
-    Mutant(
-        "records: pointer before blob", RecordsWorld, replaced(Content, "_upload", _upload_later), ("dangling",)
-    ),
+    Mutant("records: pointer before blob", RecordsWorld, _pointer_first, ("dangling",)),
     Mutant(
         "records: blobs collected while young",
         RecordsWorld,
-        replaced(_RECORDS_PRUNE, "_older_than_grace", lambda place, stat: True),
+        replaced(prune, "_older_than_grace", lambda place, stat: True),
         ("dangling",),
     ),
     Mutant(
@@ -304,6 +296,6 @@ MUTANTS = (
         "records: own write not known again",
         RecordsWorld,
         replaced(Attempts, "_landed", lambda self, version: self._doubts.discard(version)),
-        ("once", "acknowledged"),
+        ("acknowledged", "once", "refused"),
     ),
 )
