@@ -23,6 +23,7 @@ from stratalog.errors import (
     LimitExceeded,
     NotFound,
     OutcomeUnknown,
+    StratalogError,
     Unavailable,
     VersionConflict,
 )
@@ -246,6 +247,9 @@ class Document:
             state = load_state(self.log, self.chunks, head.version)
         elif state.version < head.version:
             state = state.after(self.log.read(state.version, head.version, head=head))
+            if state.snapshot_version < state.floor:
+                # The snapshot beneath went with the history; its chunks are the collector's.
+                state = load_state(self.log, self.chunks, head.version)
         self._state = state
         return state
 
@@ -273,7 +277,9 @@ class Document:
                 self._state = state = state.onto(newest.version, roots_of(newest))
             if state.version - state.snapshot_version >= interval:
                 self._state = take_snapshot(self.log, state)
-        except (Unavailable, OutcomeUnknown):
+        except StratalogError as exc:
+            # The commit stands whatever becomes of its snapshot. Where a chunk is gone, so is what the state stands on.
+            self._state = state if isinstance(exc, Unavailable | OutcomeUnknown) else None
             self.log.place.counters["snapshot failed"] += 1
 
 

@@ -1,0 +1,240 @@
+"""Looking back: one key's changes, two versions compared, collections' versions."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratalog.documents import Document, verify
+from stratalog.documents.snapshots import roots_of
+from stratalog.errors import Unavailable, Unsupported
+from stratalog.log import Event
+from stratalog.log.snapshots import list_snapshots
+from stratalog.protocol import Mutation
+from stratalog.tree.reach import addresses
+from tests.documents.helpers import World, inc, large, put
+
+
+def delete(key: str) -> Mutation:
+    return Mutation(client="ada", name="del", args={"key": key})
+
+
+def told(document: Document, key: str, at: int | None = None) -> list[tuple[int, Any]]:
+    return [(one.version, "deleted" if one.deleted else one.value) for one in document.history(key, at=at)]
+
+
+def grown(world: World) -> Document:
+    """Versions 1 to 8 change c/a at 1, 3, 4 (deleted), 6 and 8."""
+    document = world.create()
+    for mutation in (
+        put("c/a", 1),
+        put("other", 0),
+        put("c/a", large("3")),
+        delete("c/a"),
+        put("other", 5),
+        put("c/a", 6),
+        put("other", 7),
+        delete("c/a"),
+    ):
+        document.apply([mutation], author="ada@example.org")
+    return document
+
+
+@pytest.mark.parametrize("interval", [1, 2, 3, 100])
+def test_the_history_of_a_key_walks_across_deletions(interval: int) -> None:
+    world = World(snapshot_entries_interval=interval)
+    grown(world)
+    reader = world.open()
+    assert told(reader, "c/a") == [(8, "deleted"), (6, 6), (4, "deleted"), (3, large("3")), (1, 1)]
+    assert told(reader, "c/a", at=5) == [(4, "deleted"), (3, large("3")), (1, 1)]
+    assert told(reader, "never") == []
+
+
+def test_a_change_names_its_author_and_the_mutations_that_made_it() -> None:
+    document = World().create()
+    document.apply([inc("n", 1), put("m", 0, client="bob"), inc("n", 2, client="bob")], author="both")
+    (change,) = document.history("n")
+    assert change.author == "both"
+    assert [(one.client, one.id, one.args) for one in change.mutations] == [
+        ("ada", 1, {"key": "n", "by": 1}),
+        ("bob", 2, {"key": "n", "by": 2}),
+    ]
+
+
+def test_a_history_reads_only_the_entries_of_its_key() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    for n in range(300):
+        document.apply([put("rare", n) if n % 100 == 0 else put("often", n)])
+    calls = world.watched()
+    assert len(list(document.history("rare"))) == 3
+    assert len(calls.calls) <= 5
+
+
+@pytest.mark.parametrize("interval", [2, 100])
+def test_a_history_ends_at_the_floor(interval: int) -> None:
+    world = World(snapshot_entries_interval=interval, segment_entries_target=2)
+    document = grown(world)
+    document.forget_below(5, lambda floor: verify(document, floor) and None)
+    reader = world.open()
+    assert told(reader, "c/a") == [(8, "deleted"), (6, 6)]
+    reader.apply([put("c/a", 10)])
+    assert told(reader, "c/a") == [(10, 10), (8, "deleted"), (6, 6)]
+
+
+def test_a_key_deleted_below_the_floor_and_put_again_begins_anew() -> None:
+    world = World(snapshot_entries_interval=2, segment_entries_target=2)
+    document = grown(world)
+    document.apply([put("other", 9)])
+    document.forget_below(9, lambda floor: verify(document, floor) and None)
+    document.apply([put("c/a", 11)])
+    document.apply([put("other", 12)])
+    assert told(document, "c/a") == told(world.open(), "c/a") == [(11, 11)]
+    verify(world.open())
+
+
+@pytest.mark.parametrize("interval", [1, 3, 100])
+def test_the_version_of_a_collection_counts_deletions(interval: int) -> None:
+    world = World(snapshot_entries_interval=interval)
+    grown(world)
+    reader = world.open()
+    versions = [reader.at(version).collection_version("c") for version in range(9)]
+    assert versions == [0, 1, 1, 3, 4, 4, 6, 6, 8]
+    assert reader.at().collection_version("never") == 0
+
+
+changes = st.lists(
+    st.dictionaries(st.sampled_from(["a", "c/a", "c/b", "d/a", "d/b"]), st.none() | st.integers(0, 2), max_size=3),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(changes, st.sampled_from([1, 2, 3, 50]), st.data())
+def test_a_diff_is_what_two_dictionaries_say(steps: list[dict[str, Any]], interval: int, data: st.DataObject) -> None:
+    world = World(snapshot_entries_interval=interval)
+    document = world.create()
+    models: list[dict[str, Any]] = [{}]
+    for step in steps:
+        document.apply(
+            [put("z/always", len(models))] + [delete(k) if v is None else put(k, v) for k, v in step.items()]
+        )
+        after = {**models[-1], "z/always": len(models), **step}
+        models.append({key: value for key, value in after.items() if value is not None})
+    source, target = (data.draw(st.integers(0, len(steps))) for _ in range(2))
+    before, after = models[source], models[target]
+    expected = [
+        (key, before.get(key), after.get(key), key in before, key in after)
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]
+    for handle in (document, world.open()):
+        found = handle.diff(source, target)
+        assert [(one.key, one.before, one.after, one.was, one.is_now) for one in found] == expected
+
+
+def test_the_digest_is_the_contents_and_not_its_historys() -> None:
+    world = World(snapshot_entries_interval=3)
+    one, other = world.create("one"), world.create("other")
+    for key in ("c/a", "c/b", "name"):
+        one.apply([put(key, key)])
+    other.apply([put("name", 1), put("c/b", "c/b"), put("x", 1)])
+    other.apply([delete("x"), put("name", "name"), put("c/a", "c/a")])
+    assert one.at().content_digest() == other.at().content_digest()
+    other.apply([put("c/a", "other")])
+    assert one.at().content_digest() != other.at().content_digest()
+
+
+def test_a_state_once_given_out_stays_as_it_is() -> None:
+    world = World(snapshot_entries_interval=3)
+    document = grown(world)
+    view = document.at()
+    before = view.whole()
+    for n in range(200):
+        document.apply([put(f"d/{n}", n)])
+    assert (view.version, view.whole()) == (8, before)
+    view.whole()["other"] = "changed"
+    assert view.get("other") == 7
+    assert "d/1" not in view
+
+
+def test_threads_share_one_handle() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=16)
+    document = world.create()
+    failures: list[BaseException] = []
+
+    def work(client: str) -> None:
+        try:
+            for number in range(1, 41):
+                assert document.apply([inc("n", client=client, id=number)])[0].status == "applied"
+                assert document.at().get("n") >= number
+        except BaseException as exc:  # noqa: BLE001 - a thread's failure is told to the test
+            failures.append(exc)
+
+    threads = [threading.Thread(target=work, args=(f"client-{place}",)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert (document.get("n"), document.version) == (160, 160)
+    verify(world.open())
+
+
+def test_an_entry_of_a_newer_program_is_not_guessed_at() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc()])
+    document.log.append(Event("commit", ["something", "new"], schema=2))
+    with pytest.raises(Unsupported):
+        world.open().at()
+    assert world.open().at(1).whole() == {"n": 1}
+
+
+def test_a_reader_whose_snapshot_was_forgotten_finds_the_new_one() -> None:
+    world = World(snapshot_entries_interval=100, segment_entries_target=4)
+    document = world.create()
+    keys = [f"c/{n:03}" for n in range(300)]
+    document.apply([put(key, "old") for key in keys])
+    document.snapshot()
+    reader = world.open()
+    assert reader.get(keys[0]) == "old"
+    document.apply([put(key, "new") for key in keys[::2]])
+    document.forget_below(2, lambda floor: verify(document, floor) and None)
+    delete_blobs(world, set(world.blob_keys("/chunks/")) - kept_chunks(document))
+    assert reader.at().whole() == {key: "old" if place % 2 else "new" for place, key in enumerate(keys)}
+
+
+def delete_blobs(world: World, keys: set[str]) -> None:
+    assert keys
+    for key in keys:
+        stat = world.blobs.stat(key)
+        assert stat is not None
+        world.blobs.delete(key, stat.stamp)
+
+
+def kept_chunks(document: Document) -> set[str]:
+    """The chunks that the snapshots which still stand refer to."""
+    kept = set()
+    for snapshot in list_snapshots(document.log.place.index, document.log.record.prefix):
+        roots = roots_of(snapshot)
+        for root in (roots.content, roots.clients, roots.graves):
+            kept |= {f"{document.log.record.owner}/chunks/{one.hex()}" for one in addresses(document.chunks, root)}
+    return kept
+
+
+def test_a_view_of_a_forgotten_snapshot_says_that_it_is_to_be_read_again() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put(f"c/{n:03}", "x" * 900) for n in range(30)])
+    document.snapshot()
+    view = world.open().at()
+    delete_blobs(world, set(world.blob_keys("/chunks/")))
+    with pytest.raises(Unavailable, match="read the document again"):
+        view.get("c/001")
+    with pytest.raises(Unavailable, match="read the document again"):
+        view.whole()
