@@ -148,7 +148,11 @@ def test_a_rejection_is_committed_with_its_reason_and_counts() -> None:
     assert outcomes[1].reason == "inc needs numbers: key=n"
     reader = world.open()
     assert reader.last_mutation("ada") == 3
-    assert [one.reason for version in reader.versions() for one in version.mutations] == [None, outcomes[1].reason, None]
+    assert [one.reason for version in reader.versions() for one in version.mutations] == [
+        None,
+        outcomes[1].reason,
+        None,
+    ]
     assert statuses(reader.apply([inc(id=2)])) == ["seen"]
 
 

@@ -1,0 +1,221 @@
+"""Snapshots: made by the rule, made up when they failed, never moved back; and the floor that rests on one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stratalog.codec import encode
+from stratalog.documents import Document, verify
+from stratalog.documents.snapshots import roots_of, take_snapshot
+from stratalog.errors import Corrupt, NotFound, StratalogError, Unavailable, VersionForgotten
+from stratalog.keys import number, snapshots_partition
+from stratalog.log.retention import free_segments
+from stratalog.log.snapshots import list_snapshots
+from stratalog.ports.index import Item, Put
+from stratalog.tree.nodes import Slot
+from stratalog.tree.update import update
+from tests.documents.helpers import World, inc, large, put, statuses
+
+
+def snapshots(document: Document) -> list[int]:
+    return [one.version for one in list_snapshots(document.log.place.index, document.log.record.prefix)]
+
+
+def test_the_writer_that_crosses_the_interval_makes_the_snapshot() -> None:
+    world = World(snapshot_entries_interval=5)
+    document = world.create()
+    for _ in range(17):
+        document.apply([inc()])
+    assert snapshots(document) == [5, 10, 15]
+
+
+def test_the_interval_counts_from_another_processs_snapshot() -> None:
+    world = World(snapshot_entries_interval=5)
+    one, other = world.create(), world.open()
+    for _ in range(4):
+        one.apply([inc()])
+    other.apply([inc(client="bob")])
+    assert snapshots(one) == [5]
+    one.apply([inc()])
+    assert snapshots(one) == [5]
+    for _ in range(4):
+        one.apply([inc()])
+    assert snapshots(one) == [5, 10]
+
+
+@pytest.mark.parametrize("broken", ["blob put", "snapshots"])
+@pytest.mark.parametrize("error", [Unavailable("no"), Corrupt("no"), NotFound("no")])
+def test_a_snapshot_that_fails_fails_no_commit_and_is_made_up_by_the_next(broken: str, error: StratalogError) -> None:
+    world = World(snapshot_entries_interval=5, append_seconds_max=0.01)
+    document = world.create()
+    document.apply([put(f"c/{n}", "x" * 900) for n in range(50)])
+    for _ in range(3):
+        document.apply([inc()])
+
+    def refuse(name: str, target: str) -> None:
+        if broken in (name, target.split("/")[-1].split(" ")[0]):
+            raise error
+
+    world.recorder.before = refuse
+    assert statuses(document.apply([inc()])) == ["applied"]
+    world.recorder.before = None
+    assert snapshots(document) == []
+    document.apply([inc()])
+    assert snapshots(document) == [6]
+    assert world.open().get("n") == 5
+
+
+def test_an_older_snapshot_never_takes_the_place_of_a_newer_one() -> None:
+    world = World(snapshot_entries_interval=100)
+    document = world.create()
+    for n in range(4):
+        document.apply([put("a", n)])
+    slow, old = world.open(), world.open().state(2)
+    document.snapshot()
+    assert take_snapshot(slow.log, old).version == 2
+    assert snapshots(document) == [2, 4]
+    assert world.open().state().snapshot_version == 4
+    assert world.open().get("a") == 3
+
+
+def test_a_snapshot_that_stands_is_not_made_again() -> None:
+    world = World(snapshot_entries_interval=100)
+    document = world.create()
+    document.apply([inc()])
+    assert document.snapshot() == document.snapshot(1) == 1
+    assert world.place.counters["snapshot"] == 1
+
+
+def test_a_snapshot_whose_base_went_meanwhile_is_not_made() -> None:
+    world = World(snapshot_entries_interval=100, segment_entries_target=2)
+    document = world.create()
+    for n in range(3):
+        document.apply([put("a", n)])
+    document.snapshot()
+    held = world.open().state()
+    for n in range(3):
+        document.apply([put("a", n)])
+    document.forget_below(6, lambda floor: verify(document, floor) and None)
+    take_snapshot(document.log, held.after(list(document.log.read(5, 6))) if held.version == 5 else held)
+    assert snapshots(document) == [6]
+
+
+def test_losing_every_snapshot_costs_time_and_no_data() -> None:
+    world = World(snapshot_entries_interval=3)
+    document = world.create()
+    for n in range(20):
+        document.apply([put(f"c/{n % 7}", n)])
+    expected = document.at().whole()
+    for version in snapshots(document):
+        world.backend._partitions[snapshots_partition(document.log.record.prefix)].delete(number(version))
+    assert world.open().at().whole() == expected
+
+
+@pytest.mark.parametrize("tree", ["content", "clients", "graves"])
+def test_verify_meets_a_tampered_snapshot(tree: str) -> None:
+    world = World(snapshot_entries_interval=5)
+    document = world.create()
+    for n in range(12):
+        document.apply([put(f"c/{n}", n)])
+    verified = verify(document)
+    assert (verified.version, verified.start, verified.snapshots) == (12, 0, 2)
+    snapshot = list(list_snapshots(world.backend, document.log.record.prefix))[0]
+    roots = roots_of(snapshot)
+    forged = update(document.chunks, getattr(roots, tree), {"c/1": Slot(encode("forged"), 2)})
+    replaced: Any = {**{name: getattr(roots, name) for name in roots.__struct_fields__}, tree: forged}
+    partition = snapshots_partition(snapshot.prefix)
+    item = Item(partition, number(5), {"c": 1, "w": "forged", "b": encode(type(roots)(**replaced))})
+    world.backend.commit([Put(item)])
+    with pytest.raises(Corrupt, match=f"{tree} is not what its log says"):
+        verify(world.open())
+
+
+def test_verify_arrives_at_the_same_root_whatever_the_snapshots() -> None:
+    roots = set()
+    for interval in (1, 2, 7, 100):
+        world = World(snapshot_entries_interval=interval, segment_entries_target=5)
+        document = world.create()
+        for n in range(25):
+            document.apply([put(f"c/{n % 9}", n), put("c/large", large(str(n)))])
+            document.mutate("del", {"key": f"c/{(n + 3) % 9}"}, client="bob")
+        roots.add((verify(document).root, verify(document).digest))
+    assert len(roots) == 1
+
+
+def grown(world: World, versions: int = 40) -> Document:
+    document = world.create()
+    for n in range(versions):
+        document.apply([put(f"c/{n % 5}", large(str(n))), inc(client="bob")])
+    return document
+
+
+def test_history_is_forgotten_only_above_a_verified_base() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=8)
+    document = grown(world)
+    whole = {version: document.at(version).whole() for version in range(41)}
+    verified: list[int] = []
+
+    def prove(floor: int) -> None:
+        verified.append(verify(document, floor).version)
+
+    assert document.forget_below(33, prove) == 33
+    assert verified == [33]
+    world.clock.sleep(1000)
+    assert free_segments(document.log) >= 3
+    reader = world.open()
+    assert {version: reader.at(version).whole() for version in range(33, 41)} == {
+        version: whole[version] for version in range(33, 41)
+    }
+    with pytest.raises(VersionForgotten):
+        reader.at(5)
+    assert verify(reader).start == 33
+    assert reader.mutate("inc", {"key": "n"}, client="bob").id == 41
+
+
+def test_nothing_is_forgotten_where_the_base_does_not_prove_right() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=8)
+    document = grown(world)
+
+    def refuse(floor: int) -> None:
+        raise Corrupt("not what the log says", floor=floor)
+
+    with pytest.raises(Corrupt):
+        document.forget_below(33, refuse)
+    assert world.open().log.floor() == 0
+    assert world.open().at(1).get("n") == 1
+
+
+def test_a_floor_once_raised_is_not_raised_again() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=8)
+    document = grown(world)
+    document.forget_below(30, lambda floor: verify(document, floor) and None)
+    version = document.version
+    assert document.forget_below(20, lambda floor: verify(document, floor) and None) == 30
+    assert (document.version, version) == (41, 41)
+
+
+def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=8, append_seconds_max=0.01)
+    document = grown(world)
+    raised: list[str] = []
+
+    def crash(name: str, target: str) -> None:
+        if name == "commit" and " name" in target and "snapshots" not in target:
+            raised.append(target)
+            world.recorder.before = refuse
+
+    def refuse(name: str, target: str) -> None:
+        if name == "commit" and target.split("/")[-1].split(" ")[0].isdigit():
+            raise Unavailable("the process ends here")
+
+    world.recorder.before = crash
+    with pytest.raises(Unavailable):
+        document.forget_below(30, lambda floor: None)
+    world.recorder.before = None
+    assert raised
+    reader = world.open()
+    assert (reader.log.floor(), reader.state().floor) == (30, 0)
+    assert reader.forget_below(30, lambda floor: None) == 30
+    assert (reader.state().floor, verify(reader).start) == (30, 30)
