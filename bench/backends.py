@@ -28,19 +28,21 @@ ROWS = 100_000
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
         plain = _plain(Path(folder, "plain.db"))
-        database = SqliteDatabase(Path(folder, "store.db"), SystemClock())
-        _writes(plain, database)
-        _reads(plain, database)
-        database.close()
+        stores = [SqliteDatabase(Path(folder, f"store{number}.db"), SystemClock()) for number in range(3)]
+        _writes(plain, *stores)
+        _reads(plain, stores[0])
+        for store in stores:
+            store.close()
 
 
-def _writes(plain: sqlite3.Connection, database: SqliteDatabase) -> None:
+def _writes(plain: sqlite3.Connection, lone: SqliteDatabase, one: SqliteDatabase, many: SqliteDatabase) -> None:
     sides: dict[str, Callable[[int], None]] = {
         "plain sqlite3, one thread": lambda start: _plain_commits(plain, start),
-        "commit, one thread": lambda start: _commits(database, "single", start, COMMITS),
-        f"commit, {THREADS} threads": lambda start: _threaded(database, start),
+        "commit, one thread": lambda start: _commits(lone, "single", range(start, start + COMMITS)),
+        f"{THREADS} threads, one log": lambda start: _threaded(one, start, logs=1),
+        f"{THREADS} threads, a log each": lambda start: _threaded(many, start, logs=THREADS),
     }
-    counts = [COMMITS, COMMITS, COMMITS * 8]
+    counts = [COMMITS, COMMITS, COMMITS * 8, COMMITS * 8]
     seconds = _interleaved(sides, ROUNDS)
     rates = {name: count / seconds[name] for name, count in zip(sides, counts, strict=True)}
     _table("durable commits of one conditional put", rates, "a second")
@@ -99,15 +101,18 @@ def _plain_commits(plain: sqlite3.Connection, start: int) -> None:
         plain.execute("COMMIT")
 
 
-def _commits(database: SqliteDatabase, partition: str, start: int, count: int) -> None:
-    for n in range(start, start + count):
+def _commits(database: SqliteDatabase, partition: str, numbers: range) -> None:
+    for n in numbers:
         database.index.commit([Put(_item(partition, n), Absent())])
 
 
-def _threaded(database: SqliteDatabase, start: int) -> None:
-    share = COMMITS * 8 // THREADS
+def _threaded(database: SqliteDatabase, start: int, logs: int) -> None:
     threads = [
-        threading.Thread(target=_commits, args=(database, f"thread{number}", start, share)) for number in range(THREADS)
+        threading.Thread(
+            target=_commits,
+            args=(database, f"log{number % logs}", range(start + number, start + COMMITS * 8, THREADS)),
+        )
+        for number in range(THREADS)
     ]
     for thread in threads:
         thread.start()

@@ -239,7 +239,7 @@ class MemoryQueue:
         waiting = self._groups[group]
         if limit < 1 or any(held.hidden_until_ms > now for held in waiting):
             return []
-        given = []
+        given: list[Message] = []
         for held in list(waiting):
             if len(given) == limit:
                 break

@@ -39,6 +39,7 @@ PAGES = {
     for reverse in (False, True)
 }
 
+
 class SqliteDatabase:
     """One file with an ``index`` and a ``queue``. Safe for threads, and for several processes that open it themselves.
 

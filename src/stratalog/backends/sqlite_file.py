@@ -245,6 +245,8 @@ class _GroupWriter:
                 ticket.gate.release()
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> None:
+        if len(group) == 1 and group[0].row is not None and self._insert_alone(group[0].row):
+            return
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             if len(group) == 1 or not self._insert_together(group):
@@ -257,6 +259,22 @@ class _GroupWriter:
         except apsw.Error as exc:
             self._roll_back()
             raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+
+    def _insert_alone(self, row: Row) -> bool:
+        """Insert by one statement that is its own transaction, or say False where the key is taken.
+
+        A busy file is noticed before anything is written, and a full one before the frame that would commit is whole.
+        Any other error may come from the commit.
+        """
+        try:
+            self._connection.execute("INSERT INTO items VALUES (?, ?, ?)", row)
+        except apsw.ConstraintError:
+            return False
+        except (apsw.BusyError, apsw.FullError) as exc:
+            raise _error(exc) from exc
+        except apsw.Error as exc:
+            raise OutcomeUnknown("the insert or its commit failed", reason=str(exc)) from exc
+        return True
 
     def _run_each(self, group: Sequence[_Ticket[Any]]) -> None:
         for ticket in group:
