@@ -13,7 +13,7 @@ from stratalog.testing.scheduler import Scheduler
 from stratalog.testing.world_index import CounterWorld
 from stratalog.testing.worlds import run_seed
 
-MUTANT_SEEDS = range(200)
+MUTANT_SEEDS = range(2000)
 
 
 @pytest.mark.parametrize("name", command.WORLDS)

@@ -118,7 +118,7 @@ def _create(
         owner=source.owner if source else log_prefix(organisation, name, incarnation),
         lineage=lineage,
     )
-    creation = _creation(record, former)
+    creation = _creation(record, former, _depth(place, source))
     writes = creation + (_pin(source, record) if source else [])
 
     def landed() -> bool:
@@ -135,7 +135,15 @@ def _create(
     return record
 
 
-def _creation(record: NameRecord, former: NameRecord | None) -> list[Write]:
+def _depth(place: Place, source: NameRecord | None) -> int:
+    """How many forks lie between a log and the first of its family: a log's references are read before its forks'."""
+    if source is None:
+        return 0
+    item = place.index.get(family_partition(source.owner), source.prefix)
+    return int(item.attributes["d"]) + 1 if item else 1
+
+
+def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:
     """The name, the first segment, the directory; the id's home is new, or was this organisation's before."""
     home = home_item(record.organisation, record.name)
     return [
@@ -144,7 +152,7 @@ def _creation(record: NameRecord, former: NameRecord | None) -> list[Write]:
         segment_put(record.prefix, Segment(first=record.segment, created_ms=record.created_ms), Absent()),
         directory_put(record.organisation, LOGS, record.name, record.kind, record.created_ms),
         organisation_put(record.organisation),
-        Put(Item(family_partition(record.owner), record.prefix, {"n": record.name, "o": record.organisation})),
+        Put(Item(family_partition(record.owner), record.prefix, {"d": depth})),
     ]
 
 

@@ -1,9 +1,10 @@
 """Collecting blobs: those of a family of logs that nothing refers to, by marking from the roots.
 
 The order makes it safe beside writers. Candidates are listed first, and only those older than any commit under way can
-be: a writer puts a blob again whenever it refers to it, which makes it young. Then the roots are read in ascending
-order, so that a snapshot built upon one that goes meanwhile is met. What is still unmarked is looked at again and
-deleted by its stamp, which a put in between has changed.
+be: a writer puts a blob again whenever it refers to it, which makes it young. Then the references are read in the order
+in which they move when history is forgotten: a log before its forks, its entries before its snapshots, and those in
+ascending order; so what leaves a place that is still to be read has come to one that is read later. What is still
+unmarked is looked at again and deleted by its stamp, which a put in between has changed.
 """
 
 from __future__ import annotations
@@ -96,18 +97,19 @@ class _Marking:
         self._marked: set[str] = set()
 
     def run(self) -> set[str]:
-        for member in self._place.index.query(family_partition(self._owner)):
+        members = list(self._place.index.query(family_partition(self._owner)))
+        for member in sorted(members, key=_depth):
             self._mark_log(member.sort)
         return self._marked
 
     def _mark_log(self, prefix: str) -> None:
+        for segment in list_segments(self._place.index, prefix):
+            for item in self._items(prefix, segment):
+                self._mark_entry(item)
         for snapshot in list_snapshots(self._place.index, prefix):
             roots = roots_of(snapshot)
             for root in (roots.content, roots.clients, roots.graves):
                 self._mark_tree(root)
-        for segment in list_segments(self._place.index, prefix):
-            for item in self._items(prefix, segment):
-                self._mark_entry(item)
 
     def _items(self, prefix: str, segment: Segment) -> Iterable[Item]:
         """A segment's items. One that was marked while they were read is looked at again, since some may be gone."""
@@ -159,6 +161,11 @@ class _Marking:
             self._marked.update(
                 f"{prefix}/{address.hex()}" for address in blob_addresses(self._place.blobs, prefix, body)
             )
+
+
+def _depth(member: Item) -> int:
+    """How many ancestors a log of the family has."""
+    return int(member.attributes["d"])
 
 
 def _stored_values(entry: Entry) -> Iterator[bytes]:

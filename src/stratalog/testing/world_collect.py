@@ -37,7 +37,8 @@ KEYS = ("notes/a", "notes/b", "plans/c")
 FURNITURE = tuple(f"{key}{place}" for key in KEYS for place in range(40))
 CHANGES = 16
 ROUNDS = 14
-PAUSE_SECONDS_MAX = 400.0
+PAUSE_SECONDS_MAX = 900.0
+BURST_SECONDS_MAX = 0.1
 
 
 class CollectWorld:
@@ -141,7 +142,9 @@ class CollectWorld:
         return self.left[process.name] >= 0
 
     def _pause(self, process: Process) -> None:
-        process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+        """Bursts, so that actors meet, and long pauses between them, so that blobs grow old."""
+        long = process.clock.random() < 0.3
+        process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 
     def _try(self, action: object) -> None:
         """Faults end one try, not the actor; damage is what the world is about."""
