@@ -51,9 +51,7 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> lis
     """Run the fork's own mutations on the target's newest state, and only report."""
     state = target.state()
     batch = list(_own_mutations(fork, fork.log.first if after is None else after))
-    run = run_batch(state, target.values, target.rules.mutators, [one.mutation for one in batch], "", "")
-    by_id = {ran.mutation.id: ran for ran in run.ran}
-    return [_report(one, by_id.get(one.mutation.id), state, target) for one in batch]
+    return _reports(batch, state, target)
 
 
 def merge(fork: Document, target: Document) -> list[Replayed]:
@@ -62,13 +60,12 @@ def merge(fork: Document, target: Document) -> list[Replayed]:
     own = list(_own_mutations(fork, fork.log.first))
     for start in range(0, len(own), BATCH_MUTATIONS):
         batch = own[start : start + BATCH_MUTATIONS]
-        state = target.state()
-        run = run_batch(state, target.values, target.rules.mutators, [one.mutation for one in batch], "", "")
-        by_id = {ran.mutation.id: ran for ran in run.ran}
         outcomes = target.apply([one.mutation for one in batch], author=_replay_client(fork))
+        version = next((outcome.version for outcome in outcomes if outcome.version), None)
+        state = target.state(None if version is None else version - 1)
         report += [
-            msgspec.structs.replace(_report(one, by_id.get(one.mutation.id), state, target), merged_in=outcome.version)
-            for one, outcome in zip(batch, outcomes, strict=True)
+            msgspec.structs.replace(one, merged_in=outcome.version)
+            for one, outcome in zip(_reports(batch, state, target), outcomes, strict=True)
         ]
     return report
 
@@ -109,7 +106,17 @@ def _effects(fork: Document, commit: Commit, place: int) -> dict[str, Any]:
     }
 
 
-def _report(own: _Own, ran: Ran | None, state: State, target: Document) -> Replayed:
+def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed]:
+    """Run a batch on a state of the target, without those that it has merged already, and compare."""
+    found = state.client(batch[0].mutation.client) if batch else None
+    waiting = [one.mutation for one in batch if found is None or one.mutation.id > found.id]
+    unnumbered = [msgspec.structs.replace(mutation, id=0) for mutation in waiting]
+    run = run_batch(state, target.values, target.rules.mutators, unnumbered, "", "")
+    by_id = {mutation.id: ran for mutation, ran in zip(waiting, run.ran, strict=False)}
+    return [_report(one, by_id.get(one.mutation.id)) for one in batch]
+
+
+def _report(own: _Own, ran: Ran | None) -> Replayed:
     """Compare there and here. A mutation that was merged before is not run again and counts as the same."""
     origin = own.mutation.origin or ("", 0)
     reason = ran.reason if ran else own.reason

@@ -1,0 +1,274 @@
+"""Forks, and what becomes of their mutations on another base."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from stratalog.documents import Document, Rules, merge, replay, verify
+from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.log.snapshots import list_snapshots
+from stratalog.protocol import STOCK, Draft, Mutation, Rejected
+from tests.documents.helpers import World, inc, large, put, statuses
+
+
+def limited(draft: Draft, args: Any) -> None:
+    """Add one to ``n`` as long as it is below ``most``."""
+    if draft.get("n", 0) >= args["most"]:
+        raise Rejected("full")
+    draft.put("n", draft.get("n", 0) + 1)
+
+
+RULES = Rules(mutators={**STOCK, "limited": limited})
+
+
+def grown(world: World, versions: int = 12, rules: Rules | None = RULES) -> Document:
+    document = world.create(rules=rules)
+    for n in range(versions):
+        document.apply([put(f"c/{n % 4}", large(str(n))), inc(client="bob")])
+    return document
+
+
+@pytest.mark.parametrize("interval", [1, 5, 100])
+def test_a_fork_is_its_parent_up_to_where_it_starts_and_itself_after(interval: int) -> None:
+    world = World(snapshot_entries_interval=interval, segment_entries_target=4)
+    document = grown(world)
+    whole = document.at(7).whole()
+    fork = document.fork("copy", at=7)
+    fork.apply([put("c/0", "changed")])
+    document.apply([put("c/0", "other")])
+    for handle in (fork, world.open("copy")):
+        assert handle.at(7).whole() == whole
+        assert handle.at(8).whole() == handle.at().whole() == {**whole, "c/0": "changed"}
+        assert handle.at(3).whole() == document.at(3).whole()
+        assert [change.version for change in handle.history("c/0")] == [8, 5, 1]
+        assert [one.key for one in handle.diff(7, 8)] == ["c/0"]
+        assert len(list(handle.versions())) == 8
+        assert verify(handle).start == 7
+    assert document.get("c/0") == "other"
+
+
+@pytest.mark.parametrize("interval", [1, 5, 100])
+def test_a_forks_clients_start_empty(interval: int) -> None:
+    world = World(snapshot_entries_interval=interval)
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    assert (fork.last_mutation("bob"), list(fork.state().client_ids())) == (0, [])
+    assert statuses(fork.apply([inc(client="bob", id=11)])) == ["unknown-client"]
+    assert statuses(fork.apply([inc(client="bob", id=1)])) == ["applied"]
+    reader = world.open("copy")
+    assert (reader.last_mutation("bob"), reader.get("n"), reader.applied_in("bob", 1)) == (1, 11, 11)
+    assert reader.applied_in("ada", 3) is None
+    for _ in range(7):
+        reader.apply([inc(client="bob")])
+    assert dict(world.open("copy").state().client_ids()) == {"bob": 8}
+
+
+def test_forking_costs_the_same_whatever_the_history() -> None:
+    costs = []
+    for versions in (3, 60):
+        world = World(snapshot_entries_interval=10, segment_entries_target=8)
+        document = grown(world, versions)
+        calls = world.watched()
+        document.fork("copy")
+        costs.append(len(calls.calls))
+        assert len(calls.named("commit")) == 1
+        assert calls.named("blob put") == []
+    assert costs[0] == costs[1]
+
+
+def test_a_fork_of_a_fork_has_both_their_pasts() -> None:
+    world = World(snapshot_entries_interval=3, segment_entries_target=4)
+    document = grown(world)
+    fork = document.fork("fork", at=8)
+    fork.apply([put("c/0", "fork"), inc(client="bob")])
+    again = fork.fork("again", at=9)
+    early = fork.fork("early", at=4)
+    again.apply([put("c/1", "again"), inc(client="bob")])
+    early.apply([inc(client="bob")])
+    reader = world.open("again")
+    assert (reader.get("n"), reader.get("c/0"), reader.get("c/1")) == (10, "fork", "again")
+    assert (reader.at(8).whole(), reader.at(2).whole()) == (document.at(8).whole(), document.at(2).whole())
+    assert world.open("early").get("n") == 5
+    assert [change.version for change in reader.history("c/0")] == [9, 5, 1]
+    assert (verify(reader).start, verify(world.open("early")).start) == (9, 4)
+
+
+def test_a_fork_keeps_what_it_stands_on_until_it_has_a_base_of_its_own() -> None:
+    world = World(snapshot_entries_interval=4, segment_entries_target=4)
+    document = grown(world, 30)
+    fork = document.fork("copy", at=9)
+    fork.apply([inc(client="bob")])
+    assert document.forget_below(25, lambda floor: verify(document, floor) and None) == 9
+    assert fork.forget_below(10, lambda floor: verify(fork, floor) and None) == 10
+    assert document.forget_below(25, lambda floor: verify(document, floor) and None) == 25
+    reader = world.open("copy")
+    assert (reader.get("n"), reader.last_mutation("bob")) == (10, 1)
+    reader.apply([inc(client="bob")])
+    assert verify(world.open("copy")).start == 10
+    with pytest.raises(VersionForgotten):
+        reader.at(5)
+
+
+@pytest.mark.parametrize("read_first", [True, False])
+def test_a_fork_goes_on_after_the_snapshot_it_stood_on_went(read_first: bool) -> None:
+    world = World(snapshot_entries_interval=4, segment_entries_target=4)
+    document = grown(world, 30)
+    document.apply([put(f"d/{n:03}", n) for n in range(300)])
+    document.snapshot(31)
+    document.apply([put(f"d/{n:03}", -n) for n in range(300)])
+    fork = document.fork("copy", at=31)
+    fork.apply([inc()])
+    assert fork.state().snapshot_version == 31
+    document.forget_below(31, lambda floor: verify(document, floor) and None)
+    fork.forget_below(32, lambda floor: verify(fork, floor) and None)
+    document.forget_below(32, lambda floor: verify(document, floor) and None)
+    snapshots = [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)]
+    assert snapshots == [32]
+    if read_first:
+        assert world.open("copy").get("d/007") == 7
+    for _ in range(9):
+        fork.apply([inc()])
+    assert [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)] == [32, 36, 40]
+
+
+def test_forking_what_is_not_there_is_refused() -> None:
+    document = grown(World())
+    for at in (13, -1):
+        with pytest.raises((NotFound, Invalid)):
+            document.fork("copy", at=at)
+
+
+def two_sides(world: World) -> tuple[Document, Document]:
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([inc(by=5), put("c/new", large("new"))])
+    fork.apply([Mutation(client="bob", name="limited", args={"most": 20}), Mutation(client="bob", name="nope")])
+    document.apply([inc(by=100, client="eve")])
+    return fork, document
+
+
+def test_replay_reports_and_changes_nothing() -> None:
+    world = World(snapshot_entries_interval=3)
+    fork, document = two_sides(world)
+    version = document.version
+    report = replay(fork, document)
+    assert [(one.client, one.id, one.name, one.version, one.same) for one in report] == [
+        ("ada", 1, "inc", 11, False),
+        ("ada", 2, "put", 11, True),
+        ("bob", 1, "limited", 12, False),
+        ("bob", 2, "nope", 12, True),
+    ]
+    assert report[0].differences == {"n": (15, 117)}
+    assert (report[2].reason_before, report[2].reason_after) == (None, "full")
+    assert report[1].args == {"key": "c/new", "value": large("new")}
+    assert document.version == version
+
+
+def test_a_replay_of_the_later_mutations_runs_them() -> None:
+    world = World()
+    fork, document = two_sides(world)
+    report = replay(fork, document, after=11)
+    assert [(one.name, one.same, one.reason_after) for one in report] == [
+        ("limited", False, "full"),
+        ("nope", True, "no such mutator: nope"),
+    ]
+
+
+def test_a_replay_after_a_merge_runs_what_was_not_merged() -> None:
+    world = World()
+    fork, document = two_sides(world)
+    merge(fork, document)
+    fork.apply([inc(by=5)])
+    assert [(one.name, one.same) for one in replay(fork, document)] == [
+        ("inc", True),
+        ("put", True),
+        ("limited", True),
+        ("nope", True),
+        ("inc", False),
+    ]
+
+
+def test_merge_commits_with_the_origin_as_provenance() -> None:
+    world = World()
+    fork, document = two_sides(world)
+    report = merge(fork, document)
+    assert [one.merged_in for one in report] == [14, 14, 14, 14]
+    assert (document.get("n"), document.get("c/new")) == (117, large("new"))
+    (version,) = world.open().versions(13)
+    assert [(one.origin, one.reason) for one in version.mutations] == [
+        (("ada", 1), None),
+        (("ada", 2), None),
+        (("bob", 1), "full"),
+        (("bob", 2), "no such mutator: nope"),
+    ]
+    assert {one.client for one in version.mutations} == {f"replay/{fork.log.record.incarnation}"}
+
+
+def test_merging_twice_changes_nothing() -> None:
+    world = World()
+    fork, document = two_sides(world)
+    merge(fork, document)
+    again = merge(world.open("copy"), world.open())
+    assert [(one.same, one.merged_in) for one in again] == [(True, None)] * 4
+    assert document.version == 14
+
+
+def test_a_merge_goes_on_where_a_crash_left_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["stratalog.documents.replay"], "BATCH_MUTATIONS", 3)
+    world = World(append_seconds_max=0.01)
+    document = grown(world, 4)
+    fork = document.fork("copy")
+    for _ in range(10):
+        fork.apply([inc(by=1)])
+    commits = 0
+
+    def crash(name: str, target: str) -> None:
+        nonlocal commits
+        commits += name == "commit"
+        if commits > 2:
+            raise Unavailable("the process ends here")
+
+    world.recorder.before = crash
+    with pytest.raises(Unavailable):
+        merge(fork, document)
+    world.recorder.before = None
+    assert (document.get("n"), document.version) == (10, 6)
+    merge(world.open("copy"), world.open())
+    assert (document.get("n"), document.version) == (14, 8)
+    assert document.last_mutation(f"replay/{fork.log.record.incarnation}") == 10
+
+
+def test_a_fork_that_goes_on_after_its_merge_merges_the_rest() -> None:
+    world = World()
+    fork, document = two_sides(world)
+    merge(fork, document)
+    fork.apply([inc(by=1000)])
+    assert [one.merged_in for one in merge(fork, document)] == [None, None, None, None, 15]
+    assert document.get("n") == 1117
+
+
+def test_the_report_of_a_merge_is_of_what_was_committed() -> None:
+    world = World()
+    fork, document = two_sides(world)
+    other = world.open(rules=RULES)
+
+    def interfere(name: str, target: str) -> None:
+        if name == "commit":
+            world.recorder.before = None
+            other.apply([inc(by=-100, client="eve2")])
+
+    world.recorder.before = interfere
+    report = merge(fork, document)
+    assert document.get("n") == 18
+    assert (report[2].reason_after, report[2].merged_in) == (None, 15)
+    assert report[0].differences == {"n": (15, 17)}
+
+
+def test_a_fork_into_another_organisation_reads_the_same() -> None:
+    world = World()
+    document = grown(world)
+    fork = document.fork("copy", organisation="other")
+    assert (fork.organisation, fork.at().whole()) == ("other", document.at().whole())
