@@ -114,6 +114,10 @@ changes = st.lists(
 )
 
 
+def changed(key: str, value: Any) -> Mutation:
+    return delete(key) if value is None else put(key, value)
+
+
 @given(changes, st.sampled_from([1, 2, 3, 50]), st.data())
 def test_a_diff_is_what_two_dictionaries_say(steps: list[dict[str, Any]], interval: int, data: st.DataObject) -> None:
     world = World(snapshot_entries_interval=interval)

@@ -121,7 +121,7 @@ def test_verify_meets_a_tampered_snapshot(tree: str) -> None:
         document.apply([put(f"c/{n}", n)])
     verified = verify(document)
     assert (verified.version, verified.start, verified.snapshots) == (12, 0, 2)
-    snapshot = list(list_snapshots(world.backend, document.log.record.prefix))[0]
+    snapshot = next(list_snapshots(world.backend, document.log.record.prefix))
     roots = roots_of(snapshot)
     forged = update(document.chunks, getattr(roots, tree), {"c/1": Slot(encode("forged"), 2)})
     replaced: Any = {**{name: getattr(roots, name) for name in roots.__struct_fields__}, tree: forged}

@@ -170,9 +170,8 @@ class Document:
         """Make the snapshot of a version if there is none; answer the version."""
         state = self.state(version)
         with self._turn:
-            taken = take_snapshot(self.log, state)
-            if self._state is not None and self._state.version == taken.version:
-                self._state = taken
+            if not self._take(state):
+                self._take(load_state(self.log, self.chunks, state.version))
         return state.version
 
     def archive(self, upto: int | None = None) -> int:
@@ -243,7 +242,11 @@ class Document:
         """The state at the head, read now."""
         head = self.log.head()
         state = self._state
-        if state is None or head.version - state.version > self.log.place.settings.snapshot_entries_interval:
+        if (
+            state is None
+            or state.stale
+            or head.version - state.version > self.log.place.settings.snapshot_entries_interval
+        ):
             state = load_state(self.log, self.chunks, head.version)
         elif state.version < head.version:
             state = state.after(self.log.read(state.version, head.version, head=head))
@@ -276,11 +279,19 @@ class Document:
             if newest and newest.version > state.snapshot_version:
                 self._state = state = state.onto(newest.version, roots_of(newest))
             if state.version - state.snapshot_version >= interval:
-                self._state = take_snapshot(self.log, state)
+                self._take(state)
         except StratalogError as exc:
             # The commit stands whatever becomes of its snapshot. Where a chunk is gone, so is what the state stands on.
             self._state = state if isinstance(exc, Unavailable | OutcomeUnknown) else None
             self.log.place.counters["snapshot failed"] += 1
+
+    def _take(self, state: State) -> bool:
+        """Make the snapshot of ``state``. False where that on which it stands is gone: it is let go of as well."""
+        taken = take_snapshot(self.log, state)
+        made = taken.snapshot_version == state.version
+        if self._state is not None and self._state.version == state.version:
+            self._state = taken if made else None
+        return made
 
 
 def _versioned(outcome: Outcome, version: int) -> Outcome:

@@ -105,6 +105,7 @@ class State:
         "graves",
         "roots",
         "snapshot_version",
+        "stale",
         "version",
     )
 
@@ -118,6 +119,8 @@ class State:
         self.content, self.clients, self.graves = layers
         self.fields_bytes = roots.fields_bytes
         self.floor = roots.floor
+        self.stale = False
+        """Whether a chunk beneath was found to be gone: who keeps the state lets go of it."""
 
     @classmethod
     def at_snapshot(cls, chunks: Chunks, version: int, roots: Roots) -> State:
@@ -133,7 +136,7 @@ class State:
         try:
             yield from self.content.scan(self.chunks, prefix, after)
         except NotFound as exc:
-            raise _stale() from exc
+            raise self._gone() from exc
 
     def changed_in(self, key: str) -> int:
         """The version that changed ``key`` last; negative where it deleted it; 0 where none is known."""
@@ -199,7 +202,11 @@ class State:
         try:
             return layer.get(self.chunks, key)
         except NotFound as exc:
-            raise _stale() from exc
+            raise self._gone() from exc
+
+    def _gone(self) -> Unavailable:
+        self.stale = True
+        return Unavailable("a chunk of the snapshot in use was collected; read the document again")
 
 
 class _Fold:
@@ -274,7 +281,3 @@ def _payload(recorded: list[Any]) -> bytes:
 
 def _key(pair: tuple[str, Slot]) -> str:
     return pair[0]
-
-
-def _stale() -> Unavailable:
-    return Unavailable("a chunk of the snapshot in use was collected; read the document again")

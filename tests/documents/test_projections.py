@@ -1,0 +1,110 @@
+"""Projections: a second model whose checkpoint only moves forward, and whose effects happen once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from stratalog.documents import Document, Projection
+from stratalog.documents.commits import read_commit
+from stratalog.errors import LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.log import Entry
+from stratalog.ports.index import Delete, Item, Put, Write
+from tests.documents.helpers import World, inc
+
+
+def count(entry: Entry) -> Sequence[Write]:
+    """One row for each mutation."""
+    rows = [f"{one.client} {one.id}" for one in read_commit(entry).mutations]
+    return [Put(Item("projected", row, {"v": entry.version})) for row in rows]
+
+
+def grown(world: World, versions: int = 5) -> Document:
+    document = world.create()
+    for _ in range(versions):
+        document.apply([inc()])
+    return document
+
+
+def rows(world: World) -> dict[str, object]:
+    return {item.sort: item.attributes["v"] for item in world.backend.query("projected")}
+
+
+def test_it_follows_the_log_to_its_head() -> None:
+    world = World()
+    document = grown(world)
+    projection = Projection(document.log, "counts", count)
+    assert (projection.checkpoint(), projection.catch_up(), projection.checkpoint()) == (0, 5, 5)
+    document.apply([inc()])
+    assert projection.catch_up() == 6
+    assert rows(world) == {f"ada {n}": n for n in range(1, 7)}
+
+
+def test_at_least_stops_there_and_the_tail_is_left() -> None:
+    world = World()
+    projection = Projection(grown(world).log, "counts", count)
+    assert projection.catch_up(at_least=3) == 3
+    assert projection.catch_up(at_least=2) == 3
+    assert [entry.version for entry in projection.tail(5)] == [4, 5]
+    assert list(projection.tail(2)) == []
+    assert projection.catch_up(at_least=99) == 5
+
+
+def test_two_followers_have_the_effects_once() -> None:
+    world = World()
+    document = grown(world)
+    seen: list[int] = []
+
+    def slow(entry: Entry) -> Sequence[Write]:
+        if entry.version == 2 and 2 not in seen:
+            seen.append(2)
+            Projection(world.open().log, "counts", count).catch_up()
+        return count(entry)
+
+    assert Projection(document.log, "counts", slow).catch_up() == 5
+    assert rows(world) == {f"ada {n}": n for n in range(1, 6)}
+
+
+def test_effects_happen_once_though_every_answer_is_lost() -> None:
+    world = World()
+    document = grown(world)
+    before = len(world.index.commits)
+
+    def lose(name: str, target: str) -> None:
+        raise OutcomeUnknown("lost")
+
+    world.recorder.after = lose
+    assert Projection(document.log, "counts", count).catch_up() == 5
+    assert len(world.index.commits) - before == 5
+
+
+def test_a_checkpoint_stays_where_an_effect_could_not_be_written() -> None:
+    world = World(append_seconds_max=0.01)
+    document = grown(world)
+
+    def refuse(name: str, target: str) -> None:
+        if "ada 3" in target:
+            raise Unavailable("no")
+
+    world.recorder.before = refuse
+    projection = Projection(document.log, "counts", count)
+    with pytest.raises(Unavailable):
+        projection.catch_up()
+    world.recorder.before = None
+    assert projection.checkpoint() == 2
+    assert projection.catch_up() == 5
+
+
+def test_too_many_effects_of_one_entry_are_refused() -> None:
+    document = grown(World())
+    many = [Delete("projected", str(n)) for n in range(100)]
+    with pytest.raises(LimitExceeded):
+        Projection(document.log, "counts", lambda entry: many).catch_up()
+
+
+def test_checkpoints_have_names() -> None:
+    document = grown(World())
+    Projection(document.log, "one", count).catch_up(2)
+    other = Projection(document.log, "other/name", lambda entry: [])
+    assert (other.checkpoint(), other.catch_up(), Projection(document.log, "one", count).checkpoint()) == (0, 5, 2)
