@@ -86,15 +86,14 @@ class Content:
             "an upload took too long and was given up", record=self._name.id, limit=RECORD_UPLOAD_SECONDS_MAX
         )
 
+    def refresh(self) -> None:
+        """The item may stand: put the blob again if a collector may have looked at it before. Raises Unavailable."""
+        if self._ages():
+            self._upload(self.bytes)
+
     def settle(self) -> None:
-        """The item stands: put the blob again if a collector may have looked at it before. Raises OutcomeUnknown."""
-        if self._pin:
-            self._pin = ""
-        elif self._ages():
-            try:
-                self._upload(self.bytes)
-            except Unavailable as exc:
-                raise OutcomeUnknown("committed, but the body could not be made sure of", record=self._name.id) from exc
+        """The item stands, and took the pin away."""
+        self._pin = ""
 
     def release(self) -> None:
         """No item will point here: take the pin away, so that the collector need not wait for it to run out."""

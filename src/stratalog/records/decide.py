@@ -143,7 +143,7 @@ def next_revival(call: Call) -> Decide:
 def _draft(call: Call, said: dict[str, Attribute], content: Content) -> Draft:
     attributes = {"w": call.write_id, **said, **content.attributes()}
     guards = tuple(content.guards())
-    return Draft(attributes, guards, content.lost_pin if guards else None)
+    return Draft(attributes, guards, content.lost_pin if guards else None, content.refresh)
 
 
 def _followed(call: Call, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:

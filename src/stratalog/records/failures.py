@@ -11,7 +11,16 @@ from typing import Any
 import msgspec
 
 from stratalog.clock import Observation, backoff_seconds
-from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, LimitExceeded, NotFound
+from stratalog.errors import (
+    ConditionFailed,
+    ContentionError,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from stratalog.keys import dead_letters_partition, escape, unescape
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.log.bodies import BodyRef
@@ -75,7 +84,7 @@ def count_failure(place: Place, name: Name, failure: Failure, failures_max: int)
             place.clock.sleep(backoff_seconds(place.clock, attempt, 0.002, 0.5))
             continue
         if failure.content is not None:
-            failure.content.settle()
+            _make_sure(failure.content, name)
         return _letter(name.id, item)
 
 
@@ -105,6 +114,14 @@ def list_dead_letters(place: Place, organisation: str, *, after: str = "") -> It
 def failure_item(place: Place, name: Name) -> Item | None:
     """What is counted of a record's failures, with the body of the last."""
     return place.index.get(name.partition, FAILURES_SORT)
+
+
+def _make_sure(content: Content, name: Name) -> None:
+    try:
+        content.refresh()
+    except Unavailable as exc:
+        raise OutcomeUnknown("counted, but the body could not be made sure of", record=name.id) from exc
+    content.settle()
 
 
 def _next(place: Place, name: Name, known: Item | None, failure: Failure, failures_max: int) -> Item:

@@ -56,6 +56,9 @@ class Draft(msgspec.Struct, frozen=True):
     refusal: Callable[[], StratalogError] | None = None
     """What to raise where a guard does not hold; without it the draft is made anew."""
 
+    refresh: Callable[[], None] | None = None
+    """Called once the commit may stand: puts a body again that a collector may have looked at. Raises Unavailable."""
+
 
 Decide = Callable[[Item | None], Draft | Item]
 """From the latest version to the next one, or to the one that is the answer, with nothing to write.
@@ -119,6 +122,7 @@ class Attempts:
         self._attempt = 0
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
+        self._refresh: Callable[[], None] | None = None
 
     def run(self) -> Item:
         """The version that stands in the end, written by this call or there already.
@@ -142,6 +146,7 @@ class Attempts:
         head = self._look()
         for version in sorted(self._doubts):
             if (landed := self._landed(version)) is not None:
+                self._make_sure()
                 return landed
         decided = self._decided(head)
         return decided if isinstance(decided, Item) else self._commit(self._head or head, decided)
@@ -179,12 +184,14 @@ class Attempts:
         version = head.version + 1
         sent = Observation(self._place.clock)
         self._sends[version] += 1
+        self._refresh = draft.refresh
         try:
             self._place.index.commit(writes)
         except ConditionFailed as exc:
             self._learn(version, draft, exc)
         except OutcomeUnknown as exc:
             self._doubts.add(version)
+            self._make_sure()
             self._wait(exc)
         else:
             return self._land(head, put.item, sent)
@@ -202,12 +209,21 @@ class Attempts:
         self._wait(conflict)
 
     def _land(self, head: Head, item: Item, sent: Observation) -> Item | None:
-        """The commit was answered: done, unless the answer came too late to rely on the place having been free."""
+        """The commit was answered: done, unless the answer came too late to rely on the place having been free.
+
+        Before anything else, which may fail, its body is made sure of.
+        """
+        self._doubts.add(head.version + 1)
+        self._make_sure()
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
-            self._doubts.add(head.version + 1)
             return None
+        self._doubts.discard(head.version + 1)
         self._heads.keep(self._name.id, Head(item, sent))
         return item
+
+    def _make_sure(self) -> None:
+        if self._refresh is not None:
+            self._refresh()
 
     def _landed(self, version: int) -> Item | None:
         """Our version, if it stands as ``version``. A place once freed proves nothing: ours there goes again.

@@ -260,7 +260,7 @@ def _upload_later(self: Content, body: bytes | None) -> None:
         self._point_to(BodyRef(sha256(body), len(body)))
 
 
-def _settle_late(self: Content) -> None:
+def _refresh_late(self: Content) -> None:
     """The blob second."""
     if self.bytes is not None and "x" in self._attributes:
         self._place.blobs.put(f"{content.body_prefix(self._name)}/{self.digest.hex()}", self.bytes)
@@ -268,7 +268,7 @@ def _settle_late(self: Content) -> None:
 
 @contextmanager
 def _pointer_first() -> Iterator[None]:
-    with replaced(Content, "_upload", _upload_later)(), replaced(Content, "settle", _settle_late)():
+    with replaced(Content, "_upload", _upload_later)(), replaced(Content, "refresh", _refresh_late)():
         yield
 
 
