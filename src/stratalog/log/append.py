@@ -212,16 +212,19 @@ class _Attempts:
         self._appender = appender
         self._place = appender._place
         self._batch = batch
-        self._started = Observation(self._place.clock)
+        self._started = self._sent = Observation(self._place.clock)
         self._attempt = 0
         self._fresh = False
 
     def run(self) -> None:
-        while self._batch:
+        while True:
             try:
                 self._try()
             except (Unavailable, OutcomeUnknown) as exc:
                 self._wait(exc)
+            if not self._batch:
+                return
+            self._sent = Observation(self._place.clock)
 
     def _try(self) -> None:
         head = self._usable_head()
@@ -229,7 +232,6 @@ class _Attempts:
         chosen = self._choose(head)
         if not chosen or (plan := self._plan(head, chosen)) is None:
             return
-        sent = Observation(self._place.clock)
         try:
             self._place.index.commit(plan.writes)
         except ConditionFailed as exc:
@@ -240,14 +242,14 @@ class _Attempts:
             self._doubt(plan)
             self._wait(exc)
         else:
-            self._land(plan, head, sent)
+            self._land(plan, head)
 
     def _usable_head(self) -> Head:
         """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
         head = self._appender._head
-        if head is None or head.seen.age_seconds() > OBSERVATION_SECONDS_MAX / 2 or any(p.doubts for p in self._batch):
+        if head is None or any(pending.doubts for pending in self._batch):
             return self._reread()
-        return head
+        return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _choose(self, head: Head) -> list[Pending]:
         """Those whose expected version fits the place they would get. Fails the others, but only from a fresh head."""
@@ -301,7 +303,7 @@ class _Attempts:
             if self._appender._name.segment != head.segment:
                 self._appender._head = None
                 return None
-        return plan_append(self._appender._name, head, chosen, self._place.clock.wall_ms(), roll_over)
+        return plan_append(self._appender._name, head, chosen, self._sent.wall_ms, roll_over)
 
     def _roll_over_due(self, head: Head) -> bool:
         target = self._place.settings.segment_entries_target
@@ -318,7 +320,7 @@ class _Attempts:
             self._appender._ask_again_at = head.version + max(1, target // 8)
         return ready
 
-    def _land(self, plan: Plan, head: Head, sent: Observation) -> None:
+    def _land(self, plan: Plan, head: Head) -> None:
         """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
         self._doubt(plan)
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
@@ -326,8 +328,7 @@ class _Attempts:
         for version, pending in plan.entries:
             self._accept(pending, version, plan.created_ms)
             self._batch.remove(pending)
-        last = plan.entries[-1][0]
-        self._appender._head = Head(last, plan.segment, plan.created_ms, sent)
+        self._appender._head = Head(plan.entries[-1][0], plan.segment, plan.created_ms, self._sent)
         self._fresh = True
         if plan.segment != head.segment:
             self._place.counters["roll-over"] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ class Parent(msgspec.Struct, frozen=True, array_like=True):
         return log_prefix(self.organisation, self.name, self.incarnation)
 
 
-class NameRecord(msgspec.Struct, frozen=True, kw_only=True):
+class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The one item of a log that changes: on roll-over, deletion, a raised floor and a fork."""
 
     organisation: str
@@ -53,7 +54,7 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     deleted_ms: int = 0
 
-    @property
+    @cached_property
     def prefix(self) -> str:
         """What the partitions of this incarnation start with."""
         return log_prefix(self.organisation, self.name, self.incarnation)
