@@ -219,3 +219,12 @@ def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> No
     assert (reader.log.floor(), reader.state().floor) == (30, 0)
     assert reader.forget_below(30, lambda floor: None) == 30
     assert (reader.state().floor, verify(reader).start) == (30, 30)
+
+
+def test_an_older_snapshot_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=8)
+    document = grown(world)
+    monkeypatch.setattr("stratalog.documents.document.take_snapshot", lambda log, state: state)
+    with pytest.raises(Unavailable, match="base snapshot could not be made"):
+        document.forget_below(33, lambda floor: None)
+    assert (world.open().log.floor(), snapshots(document)) == (0, [10, 20, 30, 40])

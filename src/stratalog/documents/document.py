@@ -183,7 +183,8 @@ class Document:
 
         def make_base(floor: int) -> None:
             self.snapshot(floor)
-            if newest_snapshot(self.log.place.index, self.log.record.prefix, floor) is None:
+            base = newest_snapshot(self.log.place.index, self.log.record.prefix, floor)
+            if base is None or base.version < floor:
                 raise Unavailable("the base snapshot could not be made", version=floor)
             verify(floor)
 
@@ -241,12 +242,8 @@ class Document:
     def _fresh_state(self) -> State:
         """The state at the head, read now."""
         head = self.log.head()
-        state = self._state
-        if (
-            state is None
-            or state.stale
-            or head.version - state.version > self.log.place.settings.snapshot_entries_interval
-        ):
+        state, interval = self._state, self.log.place.settings.snapshot_entries_interval
+        if state is None or state.stale or head.version - state.version > interval:
             state = load_state(self.log, self.chunks, head.version)
         elif state.version < head.version:
             state = state.after(self.log.read(state.version, head.version, head=head))
