@@ -140,19 +140,19 @@ class Document:
 
     def versions(self, after: int = 0, upto: int | None = None) -> Iterator[past.Version]:
         """Every version with its mutations and patch, in order. `at` gives the full state of any of them."""
-        return past.versions(self, after, upto)
+        return past.versions(self.log, self.values, after, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
         """The changes of one key, newest first; reads those entries only."""
-        return past.key_changes(self, key, at)
+        return past.key_changes(self.log, self.values, self.state(at), key)
 
     def diff(self, source: int, target: int) -> Iterator[past.Difference]:
         """The keys that differ between two versions, in order; costs what changed."""
-        return past.diff(self, source, target)
+        return past.diff(self.values, self.state(source), self.state(target))
 
     def applied_in(self, client: str, id: int) -> int | None:
         """The version that committed a mutation; None if none has. Raises VersionForgotten: applied, but not kept."""
-        return past.applied_in(self, client, id)
+        return past.applied_in(self.log, self.state(), client, id)
 
     def last_mutation(self, client: str) -> int:
         """The number of the client's newest committed mutation; 0 for a client nobody has seen."""

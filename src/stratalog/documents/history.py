@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -12,12 +12,11 @@ from stratalog.documents.commits import Recorded, read_commit
 from stratalog.documents.committing import load_arguments
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
+from stratalog.documents.values import Values
 from stratalog.errors import VersionForgotten
+from stratalog.log import Log
 from stratalog.protocol.keys import check_key
 from stratalog.tree.diff import diff as tree_diff
-
-if TYPE_CHECKING:
-    from stratalog.documents.document import Document
 
 __all__ = ["Applied", "Difference", "KeyChange", "Version", "applied_in", "diff", "key_changes", "versions"]
 
@@ -66,27 +65,26 @@ class Difference(msgspec.Struct, frozen=True):
     is_now: bool
 
 
-def versions(document: Document, after: int = 0, upto: int | None = None) -> Iterator[Version]:
+def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator[Version]:
     """See `Document.versions`."""
-    for entry in document.log.read(after, upto):
+    for entry in log.read(after, upto):
         commit = read_commit(entry)
         yield Version(
             entry.version,
             entry.created_ms,
             entry.author,
-            tuple(applied(document, recorded) for recorded in commit.mutations),
+            tuple(_applied(recorded, values) for recorded in commit.mutations),
             tuple(change.key for change in commit.patch if change.value is not None),
             tuple(change.key for change in commit.patch if change.value is None),
         )
 
 
-def key_changes(document: Document, key: str, at: int | None = None) -> Iterator[KeyChange]:
+def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[KeyChange]:
     """See `Document.history`. Follows each change to the one before it, down to the floor."""
-    state = document.state(at)
     version = abs(state.changed_in(check_key(key)))
     while version > state.floor or (version > 0 and state.floor == 0):
         try:
-            entry = document.log.entry(version)
+            entry = log.entry(version)
         except VersionForgotten:
             return
         commit = read_commit(entry)
@@ -96,60 +94,54 @@ def key_changes(document: Document, key: str, at: int | None = None) -> Iterator
             version,
             entry.created_ms,
             entry.author,
-            None if change.value is None else decode(document.values.load(change.value)),
+            None if change.value is None else decode(values.load(change.value)),
             change.value is None,
-            tuple(applied(document, commit.mutations[place]) for place in change.by),
+            tuple(_applied(commit.mutations[place], values) for place in change.by),
         )
         version = abs(change.before)
 
 
-def diff(document: Document, source: int, target: int) -> Iterator[Difference]:
+def diff(values: Values, old: State, new: State) -> Iterator[Difference]:
     """See `Document.diff`: the keys that the trees or the entries since them touch, compared."""
-    old, new = document.state(source), document.state(target)
     for key in sorted(_candidates(old, new)):
         before, after = old.slot(key), new.slot(key)
         if (before and before.value) == (after and after.value):
             continue
         yield Difference(
             key,
-            decode(document.values.load(before.value)) if before else None,
-            decode(document.values.load(after.value)) if after else None,
+            decode(values.load(before.value)) if before else None,
+            decode(values.load(after.value)) if after else None,
             before is not None,
             after is not None,
         )
 
 
-def applied_in(document: Document, client: str, id: int) -> int | None:
-    """See `Document.applied_in`: a binary search over snapshots, then over the versions between two of them."""
-    newest = document.state()
-    found = newest.client(client)
-    if found is None or found.id < id:
+def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
+    """See `Document.applied_in`: a binary search over states, then over the entries between two snapshots."""
+    if not _reached(newest, client, id):
         return None
-    low, high = max(document.log.first, document.log.floor()), newest.version
-    if low and _reached(document, low, client, id):
-        if low > document.log.first:
-            raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)
-        return None
-    while high - low > document.log.place.settings.snapshot_entries_interval:
+    low, high = max(log.first, log.floor()), newest.version
+    if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
+        raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)
+    while high - low > log.place.settings.snapshot_entries_interval:
         middle = (low + high) // 2
-        if _reached(document, middle, client, id):
+        if _reached(load_state(log, newest.chunks, middle), client, id):
             high = middle
         else:
             low = middle
-    for entry in document.log.read(low, high):
+    for entry in log.read(low, high):
         if any(one.client == client and one.id == id for one in read_commit(entry).mutations):
             return entry.version
     return None
 
 
-def applied(document: Document, recorded: Recorded) -> Applied:
-    """A committed mutation with its arguments whole."""
-    args = load_arguments(recorded, document.values)
+def _applied(recorded: Recorded, values: Values) -> Applied:
+    args = load_arguments(recorded, values)
     return Applied(recorded.client, recorded.id, recorded.name, args, recorded.reason, recorded.origin)
 
 
-def _reached(document: Document, version: int, client: str, id: int) -> bool:
-    found = load_state(document.log, document.chunks, version).client(client)
+def _reached(state: State, client: str, id: int) -> bool:
+    found = state.client(client)
     return found is not None and found.id >= id
 
 
