@@ -196,3 +196,22 @@ def test_a_failure_whose_answer_is_lost_is_counted_once(world: World) -> None:
     assert world.records.fail("b1", "bad").failures == 1
     world.index.script = [lost_before]
     assert world.records.fail("b1", "bad").failures == 2
+
+
+def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its item is read before it is freed and the floor after; nothing is there to take back (seed 8257)."""
+    read = world.index.get
+
+    def get(partition: str, sort: str, **options: bool) -> Item | None:
+        item = read(partition, sort, **options)
+        if sort == number(2):
+            monkeypatch.setattr(world.index, "get", read)
+            pruned_and_freed(world)
+        return item
+
+    world.index.script = [lost_after]
+    monkeypatch.setattr(world.index, "get", get)
+    with pytest.raises(OutcomeUnknown):
+        world.records.put("b1", b"mine")

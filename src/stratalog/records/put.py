@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 
 import msgspec
 
@@ -238,12 +237,19 @@ class Attempts:
             if item is not None and not ours:
                 self._doubts.discard(version)
             return item if ours else None
-        if not ours or version >= floor.freed or self._sends[version] > 1:
+        if not ours or version >= floor.freed or self._sends[version] > 1 or not self._take_back(version):
             raise OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
-        with suppress(ConditionFailed):
-            self._place.index.commit([Delete(self._name.partition, number(version), Equals("w", self._write_id))])
         self._doubts.discard(version)
         return None
+
+    def _take_back(self, version: int) -> bool:
+        """Delete ours from a place below where all is gone. False where it is gone already: freed, for all we know."""
+        ours = Delete(self._name.partition, number(version), Equals("w", self._write_id))
+        try:
+            self._place.index.commit([ours])
+        except ConditionFailed:
+            return False
+        return True
 
     def _wait(self, cause: StratalogError) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
