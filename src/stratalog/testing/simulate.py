@@ -19,10 +19,12 @@ import msgspec
 
 from stratalog.clock import SystemClock
 from stratalog.testing.mutants import Catch, hunt
+from stratalog.testing.mutants_log import MUTANTS as LOG_MUTANTS
 from stratalog.testing.world_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
 from stratalog.testing.world_index import MUTANTS as INDEX_MUTANTS
 from stratalog.testing.world_index import CounterWorld
+from stratalog.testing.world_log import LogWorld
 from stratalog.testing.world_records import MUTANTS as RECORDS_MUTANTS
 from stratalog.testing.world_records import RecordsWorld
 from stratalog.testing.worlds import Outcome, World, run_seed
@@ -47,9 +49,10 @@ class Listed(msgspec.Struct, frozen=True):
 WORLDS: Mapping[str, Listed] = {
     "collect": Listed(CollectWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
+    "log": Listed(LogWorld, weight=3),
     "records": Listed(RecordsWorld, weight=1),
 }
-MUTANTS = (*COLLECT_MUTANTS, *INDEX_MUTANTS, *RECORDS_MUTANTS)
+MUTANTS = (*COLLECT_MUTANTS, *INDEX_MUTANTS, *LOG_MUTANTS, *RECORDS_MUTANTS)
 
 
 class Summary(msgspec.Struct, frozen=True):

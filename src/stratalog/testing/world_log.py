@@ -80,7 +80,7 @@ class LogWorld:
         self.settings = Settings(
             segment_entries_target=draw.choice((1, 2, 4, 8)),
             body_inline_bytes_max=64,
-            append_seconds_max=draw.choice((1, 10, 100)),
+            append_seconds_max=draw.choice((0.2, 0.2, 20)),
         )
         self.appends: dict[str, list[Append]] = {}
         self.heads: dict[str, list[HeadRead]] = {}
@@ -142,7 +142,7 @@ class LogWorld:
     def forget(self, process: Process, log: Log) -> None:
         """Raise the floor of the log or a fork to somewhere below the head."""
         target = self._any_log(process, log)
-        raise_floor(target, int(process.clock.random() * (target.head().version + 1)))
+        raise_floor(target, int(process.clock.random() ** 0.5 * (target.head().version + 1)))
 
     def delete(self, process: Process, log: Log) -> None:
         """Delete the log or a fork, and create the log anew where it is gone."""
@@ -153,14 +153,13 @@ class LogWorld:
         draw = self.scheduler.random.random
         appenders = 2 + int(draw() * 3)
         roles = [_Role(f"appender-{place}", self.append, APPENDS // appenders, 0.06) for place in range(appenders)]
-        roles += [_Role("reader", self.read, 8, 0.2), _Role("archivist", self.archive, 4, 1)]
+        roles += [_Role("reader", self.read, 8, 0.2), _Role("archivist", self.archive, 6, 0.7)]
         rare = [
-            (0.5, _Role("snapshotter", self.snapshot, 6, 0.2)),
-            (0.5, _Role("forker", self.fork, 2, 0.5)),
-            (0.4, _Role("forgetter", self.forget, 2, 0.5)),
-            (0.3, _Role("deleter", self.delete, 2, 0.8)),
+            (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2)]),
+            (0.5, [_Role("forker", self.fork, 6, 0.05), _Role("forgetter", self.forget, 6, 0.05)]),
+            (0.3, [_Role("deleter", self.delete, 2, 0.8)]),
         ]
-        return roles + [role for chance, role in rare if draw() < chance]
+        return roles + [role for chance, some in rare if draw() < chance for role in some]
 
     def _run(self, role: _Role, process: Process) -> None:
         """One process: its turns, each on the handle it has kept, until it is told that the log is gone."""
