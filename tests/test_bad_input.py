@@ -1,0 +1,179 @@
+"""Bad input gets its own typed error that says the value and the limit, and leaves nothing half-written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratalog
+from stratalog.errors import StorageFull, StratalogError, Unsupported
+from stratalog.limits import (
+    ID_ESCAPED_BYTES_MAX,
+    INTEGER_MAX,
+    JSON_DEPTH_MAX,
+    KEY_BYTES_MAX,
+    MUTATIONS_PER_BATCH_MAX,
+    VALUE_BYTES_MAX,
+)
+from stratalog.protocol import Mutation
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[stratalog.Store]:
+    with stratalog.open(tmp_path / "data") as opened:
+        opened.create("acme", "budget").mutate("put", {"key": "cells/C2", "value": 100})
+        yield opened
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def put(value: Any, key: str = "cells/C3") -> Callable[[stratalog.Store], object]:
+    return lambda store: store.document("acme", "budget").mutate("put", {"key": key, "value": value})
+
+
+REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogError], list[object]]] = {
+    "an unknown document": (lambda store: store.document("acme", "ledger"), stratalog.NotFound, ["ledger"]),
+    "an unknown organisation": (lambda store: store.document("nobody", "budget"), stratalog.NotFound, ["nobody"]),
+    "an empty id": (lambda store: store.create("acme", ""), stratalog.Invalid, ["''"]),
+    "an id that is no text": (lambda store: store.create("acme", 7), stratalog.Invalid, ["7"]),  # type: ignore[arg-type]
+    "an id with a lone surrogate": (lambda store: store.create("acme", "\ud800"), stratalog.Invalid, ["ud800"]),
+    "a long id": (lambda store: store.create("acme", "x" * 300), stratalog.LimitExceeded, [300, ID_ESCAPED_BYTES_MAX]),
+    "NaN": (put(float("nan")), stratalog.Invalid, ["nan"]),
+    "infinity": (put(float("inf")), stratalog.Invalid, ["inf"]),
+    "an integer beyond 2^53": (put(2**53), stratalog.Invalid, [2**53, INTEGER_MAX]),
+    "a lone surrogate": (put("\udfff"), stratalog.Invalid, ["udfff"]),
+    "deep nesting": (put(nested(JSON_DEPTH_MAX)), stratalog.LimitExceeded, [JSON_DEPTH_MAX]),
+    "a type JSON cannot say": (put({1, 2}), stratalog.Invalid, ["set"]),
+    "an object key that is no text": (put({1: 2}), stratalog.Invalid, ["1"]),
+    "an oversize body": (put("x" * (VALUE_BYTES_MAX + 1)), stratalog.LimitExceeded, [VALUE_BYTES_MAX]),
+    "too many mutations": (
+        lambda store: store.document("acme", "budget").apply([Mutation(client="a", name="put")] * 1001),
+        stratalog.LimitExceeded,
+        [1001, MUTATIONS_PER_BATCH_MAX],
+    ),
+    "a version beyond the head": (
+        lambda store: store.document("acme", "budget").get("cells/C2", at=9),
+        stratalog.NotFound,
+        [9],
+    ),
+    "a version below zero": (
+        lambda store: store.document("acme", "budget").get("cells/C2", at=-1),
+        stratalog.Invalid,
+        [-1],
+    ),
+    "a wrong expected version": (
+        lambda store: store.log("acme", "budget").append(stratalog.Event("commit", [[], [], [], None]), expected=7),
+        stratalog.VersionConflict,
+        [7, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_it_is_refused_with_the_value_and_the_limit(store: stratalog.Store, case: str) -> None:
+    call, kind, said = REFUSED[case]
+    with pytest.raises(kind) as caught:
+        call(store)
+    assert type(caught.value) is kind
+    assert all(str(one) in str(caught.value) for one in said), str(caught.value)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_nothing_is_written_by_what_is_refused(store: stratalog.Store, case: str) -> None:
+    with pytest.raises(StratalogError):
+        REFUSED[case][0](store)
+    document = store.document("acme", "budget")
+    assert (document.version, document.at().whole()) == (1, {"cells/C2": 100})
+    assert [line.id for line in store.list("acme")] == ["budget"]
+
+
+@pytest.mark.parametrize(
+    ("key", "limit"), [("", ""), ("\0c/x", ""), ("/x", ""), ("x" * 600, str(KEY_BYTES_MAX)), ("y" * 300 + "/x", "200")]
+)
+def test_a_bad_key_is_a_rejection_that_says_why(store: stratalog.Store, key: str, limit: str) -> None:
+    outcome = store.document("acme", "budget").mutate("put", {"key": key, "value": 1})
+    assert outcome.status == "rejected"
+    assert limit in str(outcome.reason)
+    assert store.document("acme", "budget").at().whole() == {"cells/C2": 100}
+
+
+def blob_files(folder: Path) -> list[Path]:
+    return [path for path in (folder / "data" / "blobs").rglob("*") if path.is_file()]
+
+
+def test_a_corrupt_blob_is_told_apart_from_a_missing_value(store: stratalog.Store, tmp_path: Path) -> None:
+    document = store.document("acme", "budget")
+    document.mutate("put", {"key": "notes/a", "value": "long " * 1000})
+    for path in blob_files(tmp_path):
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(stratalog.Corrupt):
+        document.get("notes/a")
+    assert document.get("cells/C2") == 100
+
+
+def test_a_missing_blob_is_corruption_not_absence(store: stratalog.Store, tmp_path: Path) -> None:
+    document = store.document("acme", "budget")
+    document.mutate("put", {"key": "notes/a", "value": "long " * 1000})
+    for path in blob_files(tmp_path):
+        path.unlink()
+    with pytest.raises(stratalog.Corrupt, match="missing"):
+        document.get("notes/a")
+
+
+def test_a_truncated_database_is_corrupt(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path / "data") as store:
+        document = store.create("acme", "budget")
+        for number in range(200):
+            document.mutate("put", {"key": f"cells/{number}", "value": "x" * 200})
+    path = tmp_path / "data" / "index.sqlite"
+    os.truncate(path, path.stat().st_size // 2 - 100)
+    with pytest.raises(stratalog.Corrupt), stratalog.open(tmp_path / "data") as store:
+        store.document("acme", "budget").at().whole()
+
+
+def test_a_newer_database_format_is_unsupported(tmp_path: Path) -> None:
+    import apsw
+
+    stratalog.open(tmp_path / "data").close()
+    connection = apsw.Connection(str(tmp_path / "data" / "index.sqlite"))
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(Unsupported, match="99"):
+        stratalog.open(tmp_path / "data")
+
+
+def test_a_newer_event_schema_is_unsupported_and_never_skipped(store: stratalog.Store) -> None:
+    store.log("acme", "budget").append(stratalog.Event("commit", {"new": "shape"}, schema=2), expected=1)
+    with pytest.raises(Unsupported, match="schema=2"):
+        store.document("acme", "budget").get("cells/C2")
+
+
+def test_a_full_disk_writes_nothing_and_says_so(tmp_path: Path) -> None:
+    from stratalog.backends.files import FileBlobs
+    from stratalog.backends.sqlite import SqliteDatabase
+    from stratalog.clock import SystemClock
+    from stratalog.documents import Document
+    from stratalog.log import Place, create_log
+
+    clock = SystemClock()
+    database = SqliteDatabase(tmp_path / "index.sqlite", clock, file_bytes_max=200_000)
+    place = Place(database.index, FileBlobs(tmp_path / "blobs", clock), clock)
+    document = Document(create_log(place, "acme", "budget", "document"))
+    written = 0
+    with pytest.raises(StorageFull):
+        for number in range(10_000):
+            document.mutate("put", {"key": f"cells/{number}", "value": f"{number} " * 100})
+            written = number + 1
+    assert document.version == written
+    assert document.get(f"cells/{written}") is None
+    database.close()

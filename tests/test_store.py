@@ -1,0 +1,92 @@
+"""The store: one URL, its directory, and handles that threads share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stratalog
+
+
+@pytest.fixture(params=["memory:", "folder"])
+def store(request: pytest.FixtureRequest, tmp_path: Path):
+    with stratalog.open("memory:" if request.param == "memory:" else tmp_path / "data") as opened:
+        yield opened
+
+
+def test_a_document_is_found_again_under_its_id(store: stratalog.Store) -> None:
+    store.create("acme", "budget").mutate("put", {"key": "name", "value": "Budget"})
+    assert store.document("acme", "budget").get("name") == "Budget"
+
+
+def test_handles_of_one_document_are_one_within_a_process(store: stratalog.Store) -> None:
+    created = store.create("acme", "budget")
+    assert store.document("acme", "budget") is created
+
+
+def test_a_recreated_document_is_another_incarnation_and_empty(store: stratalog.Store) -> None:
+    first = store.create("acme", "budget")
+    first.mutate("put", {"key": "name", "value": "Budget"})
+    first.delete()
+    second = store.create("acme", "budget")
+    assert second.log.record.incarnation != first.log.record.incarnation
+    assert second.at().whole() == {}
+    with pytest.raises(stratalog.NotFound):
+        first.mutate("put", {"key": "name", "value": "late"})
+
+
+def test_an_organisation_lists_its_documents_in_order(store: stratalog.Store) -> None:
+    for name in ("c", "a", "b"):
+        store.create("acme", name)
+    store.create("other", "d")
+    assert [line.id for line in store.list("acme")] == ["a", "b", "c"]
+    assert [line.id for line in store.list("acme", after="a")] == ["b", "c"]
+    assert list(store.organisations()) == ["acme", "other"]
+
+
+def test_a_documents_organisation_is_found_by_its_id_alone(store: stratalog.Store) -> None:
+    store.create("acme", "budget")
+    assert store.organisation_of("budget") == "acme"
+
+
+def test_an_id_is_unique_in_the_store(store: stratalog.Store) -> None:
+    store.create("acme", "budget")
+    with pytest.raises(stratalog.Conflict):
+        store.create("other", "budget")
+
+
+def test_a_deleted_document_leaves_the_list(store: stratalog.Store) -> None:
+    store.create("acme", "budget").delete()
+    assert list(store.list("acme")) == []
+
+
+def test_a_plain_log_is_no_document(store: stratalog.Store) -> None:
+    store.create_log("acme", "events").append(stratalog.Event("seen", {"by": "ada"}))
+    with pytest.raises(stratalog.Invalid, match="no document"):
+        store.document("acme", "events")
+    assert store.log("acme", "events").entry(1).events[0].data == {"by": "ada"}
+
+
+def test_calls_after_closing_say_so(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    store.close()
+    with pytest.raises(stratalog.Closed):
+        document.mutate("put", {"key": "name", "value": 1})
+
+
+def test_a_store_is_not_made_where_one_is_expected(tmp_path: Path) -> None:
+    with pytest.raises(stratalog.Invalid, match="there is no store"):
+        stratalog.open(tmp_path / "none", create=False)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_url_nobody_knows_is_refused() -> None:
+    with pytest.raises(stratalog.Invalid, match="ftp://host"):
+        stratalog.open("ftp://host/place")
+
+
+def test_everything_in_the_front_door_exists_and_is_sorted() -> None:
+    names = stratalog.__all__
+    assert all(hasattr(stratalog, name) for name in names)
+    assert names == sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
