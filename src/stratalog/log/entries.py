@@ -82,8 +82,7 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
     """The entry an item holds; opens its body where that lies in blobs. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     try:
-        body = attributes["b"] if "b" in attributes else _stored_body(attributes, blobs, owner)
-        events = _decode_events(body)
+        events = _decode_events(attributes.get("b") or _stored_body(attributes, blobs, owner))
         if upcasters:
             events = tuple(_upcast(event, upcasters) for event in events)
         return Entry(parse_number(item.sort), attributes["c"], attributes.get("a", ""), attributes["w"], events)

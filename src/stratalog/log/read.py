@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import islice
 
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
@@ -19,6 +20,7 @@ from stratalog.ports.index import Item
 __all__ = ["Reader"]
 
 LOOKS_MAX = 3
+LOOK_ITEMS = 128
 
 
 class Reader:
@@ -67,10 +69,10 @@ class Reader:
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
         )
         expected = first
-        for item in items:
-            if "k" in item.attributes or parse_number(item.sort) != expected or _outdated(seen):
+        for item in _while_kept(items, seen):
+            if "k" in item.attributes or (entry := self._entry(item)).version != expected:
                 break
-            yield self._entry(item)
+            yield entry
             expected += 1
         if expected <= last:
             yield self._again(expected)
@@ -129,6 +131,12 @@ class Reader:
             # What is forgotten or swept while it is read is not corrupt, but gone.
             self._segment(parse_number(item.sort))
             raise
+
+
+def _while_kept(items: Iterator[Item], seen: Observation) -> Iterator[Item]:
+    """Items that were read while ``seen`` could be relied on. The clock is looked at once for many of them."""
+    while (batch := list(islice(items, LOOK_ITEMS))) and not _outdated(seen):
+        yield from batch
 
 
 def _outdated(seen: Observation) -> bool:
