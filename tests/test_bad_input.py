@@ -167,7 +167,7 @@ def test_a_full_disk_writes_nothing_and_says_so(tmp_path: Path) -> None:
 
     clock = SystemClock()
     database = SqliteDatabase(tmp_path / "index.sqlite", clock, file_bytes_max=200_000)
-    place = Place(database.index, FileBlobs(tmp_path / "blobs", clock), clock)
+    place = Place(database.index, FileBlobs(tmp_path / "blobs", clock), clock, stratalog.Settings(append_seconds_max=0))
     document = Document(create_log(place, "acme", "budget", "document"))
     written = 0
     full = False
