@@ -1,0 +1,148 @@
+"""Logs in memory under a clock moved by hand, over an index that counts calls and fails when told to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.log import Event, Log, Place, Settings, create_log
+from stratalog.ports.index import Item, Write
+from stratalog.testing.clock import ManualClock
+
+ORGANISATION = "acme"
+NAME = "plan"
+DUE_SECONDS = 601
+
+Mishap = Callable[["ScriptedIndex", Sequence[Write]], None]
+
+
+class ScriptedIndex:
+    """A memory index that counts its calls. Each commit takes the next mishap of the script, if there is one."""
+
+    def __init__(self, backend: MemoryIndex | None = None, *, joint_commits: bool = True) -> None:
+        self.backend = backend or MemoryIndex()
+        self.joint_commits = joint_commits
+        self.calls: Counter[str] = Counter()
+        self.script: list[Mishap] = []
+        self.before_page: list[Callable[[], None]] = []
+        self.page_items = 100
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        self.calls["get"] += 1
+        return self.backend.get(partition, sort)
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        left = limit
+        while left is None or left > 0:
+            self.calls["query"] += 1
+            size = self.page_items if left is None else min(left, self.page_items)
+            if self.before_page:
+                self.before_page.pop(0)()
+            page = list(self.backend.query(partition, after=after, before=before, reverse=reverse, limit=size))
+            yield from page
+            if len(page) < size:
+                return
+            after, before = (after, page[-1].sort) if reverse else (page[-1].sort, before)
+            left = None if left is None else left - size
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self.calls["commit"] += 1
+        if self.script:
+            self.script.pop(0)(self, writes)
+        else:
+            self.backend.commit(writes)
+
+    def close(self) -> None:
+        self.backend.close()
+
+
+def lost_request(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+    raise OutcomeUnknown("scripted")
+
+
+def lost_answer(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+    index.backend.commit(writes)
+    raise OutcomeUnknown("scripted")
+
+
+def unavailable(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+    raise Unavailable("scripted")
+
+
+def after(*steps: Callable[[], object]) -> Mishap:
+    """What happens between sending a commit and its effect."""
+
+    def mishap(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        for step in steps:
+            step()
+        index.backend.commit(writes)
+
+    return mishap
+
+
+def answered_late(clock: ManualClock, seconds: float) -> Mishap:
+    """The effect at once, the answer much later."""
+
+    def mishap(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        index.backend.commit(writes)
+        clock.sleep(seconds)
+
+    return mishap
+
+
+def new_place(**settings: Any) -> Place:
+    clock = ManualClock()
+    return Place(ScriptedIndex(), MemoryBlobs(clock), clock, Settings(**settings))
+
+
+def another(place: Place, *, joint_commits: bool = True, **settings: Any) -> Place:
+    """Another process over the same backends: its own counts, script and caches."""
+    index = ScriptedIndex(scripted(place).backend, joint_commits=joint_commits)
+    return Place(index, place.blobs, place.clock, Settings(**settings) if settings else place.settings)
+
+
+def scripted(place: Place) -> ScriptedIndex:
+    assert isinstance(place.index, ScriptedIndex)
+    return place.index
+
+
+def clock_of(place: Place) -> ManualClock:
+    assert isinstance(place.clock, ManualClock)
+    return place.clock
+
+
+def new_log(kind: str = "log", **settings: Any) -> Log:
+    return create_log(new_place(**settings), ORGANISATION, NAME, kind)
+
+
+def event(data: Any = None) -> Event:
+    return Event("set", data)
+
+
+def fill(log: Log, count: int) -> None:
+    for _ in range(count):
+        log.append(event(f"{log.record.name}:{log.head().version + 1}"))
+
+
+def data(log: Log, after: int = 0, upto: int | None = None) -> list[Any]:
+    return [entry.events[0].data for entry in log.read(after, upto)]
+
+
+def calls_of(log: Log, act: Callable[[], object]) -> Counter[str]:
+    """The port calls that ``act`` makes."""
+    index = scripted(log.place)
+    index.calls.clear()
+    act()
+    return Counter(index.calls)

@@ -1,0 +1,255 @@
+"""Appending: versions, fences, lost answers, and who is told what."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, VersionConflict
+from stratalog.keys import entries_partition, number
+from stratalog.log import Log, open_log
+from stratalog.log.append import Appender
+from stratalog.ports.index import Put, Write, item_bytes
+from tests.log.helpers import (
+    NAME,
+    ORGANISATION,
+    ScriptedIndex,
+    after,
+    another,
+    answered_late,
+    calls_of,
+    clock_of,
+    data,
+    event,
+    fill,
+    lost_answer,
+    lost_request,
+    new_log,
+    scripted,
+    unavailable,
+)
+
+
+def other(log: Log) -> Log:
+    return open_log(another(log.place), ORGANISATION, NAME)
+
+
+def test_versions_are_1_2_3() -> None:
+    log = new_log()
+    assert [log.append(event()).version for _ in range(3)] == [1, 2, 3]
+
+
+def test_events_appended_together_are_one_entry() -> None:
+    log = new_log()
+    log.append([event("a"), event("b")], author="ann")
+    (entry,) = log.read()
+    assert ([each.data for each in entry.events], entry.author) == (["a", "b"], "ann")
+
+
+def test_the_right_expected_version_is_accepted() -> None:
+    log = new_log()
+    fill(log, 2)
+    assert log.append(event(), expected=2).version == 3
+
+
+@pytest.mark.parametrize("expected", [0, 1, 3, 9])
+def test_another_expected_version_is_refused_with_the_actual_one(expected: int) -> None:
+    log = new_log()
+    fill(log, 2)
+    with pytest.raises(VersionConflict) as caught:
+        log.append(event(), expected=expected)
+    assert (caught.value.details["expected"], caught.value.details["actual"]) == (expected, 2)
+
+
+def test_a_refused_append_writes_nothing() -> None:
+    log = new_log()
+    fill(log, 2)
+    with pytest.raises(VersionConflict):
+        log.append(event(), expected=1)
+    assert log.head().version == 2
+
+
+def test_a_refusal_comes_from_a_fresh_head() -> None:
+    log = new_log()
+    fill(log, 1)
+    fill(other(log), 2)
+    assert log.append(event(), expected=3).version == 4
+
+
+def test_the_own_write_id_is_found_again_where_it_was_expected() -> None:
+    log = new_log()
+    first = log.append(event("once"), expected=0, write_id="mine")
+    fill(log, 2)
+    assert other(log).append(event("once"), expected=0, write_id="mine") == first
+    assert log.head().version == 3
+
+
+def test_a_steady_writer_makes_one_commit_and_no_read() -> None:
+    log = new_log()
+    fill(log, 1)
+    assert calls_of(log, lambda: log.append(event())) == {"commit": 1}
+
+
+def test_a_cold_append_reads_twice() -> None:
+    log = new_log()
+    fill(log, 3)
+    cold = other(log)
+    assert calls_of(cold, lambda: cold.append(event())) == {"get": 1, "query": 1, "commit": 1}
+
+
+def test_those_who_wait_share_the_next_commit() -> None:
+    log = new_log()
+    fill(log, 1)
+    assert commits_of_a_crowd(log) == 2
+    assert log.head().version == 10
+
+
+def test_nobody_shares_a_commit_where_that_costs_more() -> None:
+    log = open_log(another(new_log().place, joint_commits=False), ORGANISATION, NAME)
+    fill(log, 1)
+    assert commits_of_a_crowd(log) == 9
+
+
+def commits_of_a_crowd(log: Log) -> int:
+    """Nine appends: eight arrive while the first one's commit is on its way."""
+    sent, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        sent.set()
+        go.wait()
+
+    scripted(log.place).calls.clear()
+    scripted(log.place).script = [after(hold)]
+    first = threading.Thread(target=log.append, args=(event(),))
+    first.start()
+    sent.wait()
+    crowd = [threading.Thread(target=log.append, args=(event(),)) for _ in range(8)]
+    for thread in crowd:
+        thread.start()
+    while len(log._appender._waiting) < 8:
+        pass
+    go.set()
+    for thread in [first, *crowd]:
+        thread.join()
+    return scripted(log.place).calls["commit"]
+
+
+def test_one_who_is_refused_keeps_nobody_in_the_group_from_being_written() -> None:
+    log = new_log()
+    appender: Appender = log._appender
+    refused = appender.pending([event()], expected=7)
+    written = appender.pending([event()])
+    appender._run([refused, written])
+    assert isinstance(refused.error, VersionConflict)
+    assert written.answer().version == 1
+
+
+def test_who_comes_second_appends_behind_the_first() -> None:
+    log = new_log()
+    fill(log, 1)
+    rival = other(log)
+    scripted(log.place).script = [after(lambda: rival.append(event("rival")))]
+    assert log.append(event("late")).version == 3
+    assert data(log) == ["plan:1", "rival", "late"]
+
+
+def test_a_rival_makes_an_expected_version_wrong() -> None:
+    log = new_log()
+    fill(log, 1)
+    rival = other(log)
+    scripted(log.place).script = [after(lambda: rival.append(event()))]
+    with pytest.raises(VersionConflict):
+        log.append(event(), expected=1)
+
+
+@pytest.mark.parametrize("mishap", [lost_answer, lost_request, unavailable])
+def test_an_append_whose_answer_is_lost_is_written_once(mishap: object) -> None:
+    log = new_log()
+    fill(log, 1)
+    scripted(log.place).script = [mishap]  # type: ignore[list-item]
+    assert log.append(event("once")).version == 2
+    assert data(log) == ["plan:1", "once"]
+
+
+def test_an_effect_that_comes_late_is_taken_for_what_it_is() -> None:
+    log = new_log()
+    fill(log, 1)
+    kept: list[Sequence[Write]] = []
+
+    def late(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        kept.append(writes)
+        lost_request(index, writes)
+
+    scripted(log.place).script = [late, after(lambda: scripted(log.place).backend.commit(kept[0]))]
+    assert log.append(event("once")).version == 2
+    assert data(log) == ["plan:1", "once"]
+
+
+def test_giving_up_while_others_are_first_says_contention() -> None:
+    log = new_log()
+    rival = other(log)
+
+    def lose() -> None:
+        rival.append(event())
+        log.place.clock.sleep(3)
+
+    scripted(log.place).script = [after(lose)] * 20
+    with pytest.raises(ContentionError):
+        log.append(event())
+
+
+def test_giving_up_while_nothing_is_taken_says_unavailable() -> None:
+    log = new_log(append_seconds_max=0)
+    scripted(log.place).script = [unavailable] * 500
+    log.head()
+    with pytest.raises(Unavailable):
+        log.append(event())
+
+
+def test_giving_up_in_doubt_says_unknown() -> None:
+    log = new_log(append_seconds_max=1)
+    scripted(log.place).script = [lost_request] * 500
+    with pytest.raises(OutcomeUnknown):
+        log.append(event())
+
+
+def test_giving_up_says_unknown_while_a_lost_write_may_still_come() -> None:
+    log = new_log(append_seconds_max=1)
+    scripted(log.place).script = [lost_request, *[unavailable] * 500]
+    with pytest.raises(OutcomeUnknown):
+        log.append(event())
+
+
+def test_a_late_answer_is_checked_before_it_is_believed() -> None:
+    log = new_log()
+    fill(log, 1)
+    scripted(log.place).script = [answered_late(clock_of(log.place), 3600)]
+    assert log.append(event("once")).version == 2
+    assert data(log) == ["plan:1", "once"]
+
+
+def test_created_ms_never_goes_back_though_the_clock_does() -> None:
+    log = new_log()
+    first = log.append(event())
+    clock_of(log.place).set_wall(first.created_ms - 60_000)
+    assert log.append(event()).created_ms == first.created_ms
+
+
+def test_an_entry_adds_at_most_120_bytes_to_its_body() -> None:
+    log = new_log()
+    entry = log.append(event("A1"))
+    item = log.place.index.get(entries_partition(log.record.prefix, 1), number(entry.version))
+    assert item is not None
+    assert item_bytes(item) - len(item.attributes["b"]) <= 120  # type: ignore[arg-type]
+
+
+def test_setting_a_cell_costs_at_most_200_bytes() -> None:
+    log = new_log()
+    written: list[Write] = []
+    scripted(log.place).script = [lambda index, writes: (written.extend(writes), index.backend.commit(writes))[1]]
+    log.append(event({"cell": "C2", "value": 100}))
+    (put,) = written
+    assert isinstance(put, Put)
+    assert item_bytes(put.item) <= 200

@@ -1,0 +1,286 @@
+"""Logs come and go: creation, deletion, re-creation, forks, and what sweeping leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from stratalog.errors import Conflict, Corrupt, LimitExceeded, NotFound, VersionForgotten
+from stratalog.keys import entries_partition, forks_partition
+from stratalog.limits import FORK_DEPTH_MAX
+from stratalog.log import Log, create_log, delete_log, fork_log, open_log
+from stratalog.log.directory import LOGS, home_of, list_directory, list_organisations
+from stratalog.log.retention import raise_floor
+from stratalog.log.sweep import sweep_deleted
+from tests.log.helpers import (
+    DUE_SECONDS,
+    NAME,
+    ORGANISATION,
+    after,
+    another,
+    calls_of,
+    clock_of,
+    data,
+    event,
+    fill,
+    lost_answer,
+    new_log,
+    new_place,
+    scripted,
+)
+
+
+def other(log: Log, name: str = NAME) -> Log:
+    return open_log(another(log.place), ORGANISATION, name)
+
+
+def filled(count: int, **settings: int) -> Log:
+    log = new_log(**settings)
+    fill(log, count)
+    return log
+
+
+def swept(log: Log) -> int:
+    clock_of(log.place).sleep(DUE_SECONDS)
+    return sweep_deleted(log.place, ORGANISATION)
+
+
+def test_a_name_is_given_once() -> None:
+    log = new_log()
+    with pytest.raises(Conflict):
+        create_log(log.place, ORGANISATION, NAME)
+
+
+def test_an_id_is_unique_in_the_store() -> None:
+    log = new_log()
+    with pytest.raises(Conflict):
+        create_log(log.place, "other", NAME)
+
+
+def test_a_creation_whose_answer_is_lost_succeeds() -> None:
+    place = new_place()
+    scripted(place).script = [lost_answer]
+    assert create_log(place, ORGANISATION, NAME).append(event()).version == 1
+
+
+def test_a_log_that_never_was_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        open_log(new_place(), ORGANISATION, NAME)
+
+
+def test_the_directory_lists_the_logs_of_an_organisation_in_order() -> None:
+    place = new_place()
+    for name in ("b", "a", "c/d"):
+        create_log(place, ORGANISATION, name, "sheet")
+    create_log(place, "umbrella", "z")
+    assert [(line.id, line.kind) for line in list_directory(place.index, ORGANISATION, LOGS)] == [
+        ("a", "sheet"),
+        ("b", "sheet"),
+        ("c/d", "sheet"),
+    ]
+    assert [line.id for line in list_directory(place.index, ORGANISATION, LOGS, after="a")] == ["b", "c/d"]
+    assert (home_of(place.index, "z"), list(list_organisations(place.index))) == ("umbrella", ["acme", "umbrella"])
+
+
+def test_a_log_without_a_home_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        home_of(new_place().index, NAME)
+
+
+def test_an_append_after_deletion_is_not_found() -> None:
+    log = filled(2)
+    stale = other(log)
+    stale.head()
+    delete_log(log)
+    for handle in (log, stale):
+        with pytest.raises(NotFound):
+            handle.append(event())
+
+
+def test_a_deleted_log_is_in_no_directory() -> None:
+    log = new_log()
+    delete_log(log)
+    assert list(list_directory(log.place.index, ORGANISATION, LOGS)) == []
+    with pytest.raises(NotFound):
+        open_log(log.place, ORGANISATION, NAME)
+
+
+def test_a_deletion_meets_an_append_and_comes_after_it() -> None:
+    log = filled(2)
+    rival = other(log)
+    scripted(log.place).script = [after(lambda: rival.append(event()))]
+    delete_log(log)
+    with pytest.raises(NotFound):
+        rival.append(event())
+
+
+def test_of_two_who_delete_one_is_told_that_it_was_not_the_one() -> None:
+    log = filled(2)
+    rival = other(log)
+    scripted(log.place).script = [after(lambda: delete_log(rival))]
+    with pytest.raises(NotFound):
+        delete_log(log)
+
+
+def test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told() -> None:
+    log = filled(2)
+    rival = other(log)
+    delete_in_between = after(lambda: delete_log(rival), lambda: scripted(log.place).script.append(lost_answer))
+    scripted(log.place).script = [delete_in_between]
+    with pytest.raises(NotFound):
+        delete_log(log)
+
+
+def test_a_deletion_whose_answer_is_lost_succeeds() -> None:
+    log = filled(2)
+    scripted(log.place).script = [lost_answer]
+    delete_log(log)
+    assert log.place.counters["deletion"] == 1
+
+
+def test_a_log_created_anew_is_another_and_starts_at_1() -> None:
+    log = filled(3)
+    delete_log(log)
+    again = create_log(log.place, ORGANISATION, NAME)
+    assert again.record.incarnation != log.record.incarnation
+    assert again.append(event("new")).version == 1
+    with pytest.raises(NotFound):
+        log.append(event())
+    assert data(other(again)) == ["new"]
+
+
+def test_sweeping_waits_and_then_leaves_the_end_seal() -> None:
+    log = filled(10, segment_entries_target=4)
+    delete_log(log)
+    assert sweep_deleted(log.place, ORGANISATION) == 0
+    assert swept(log) == 1
+    left = [
+        item for segment in (1, 5, 9) for item in log.place.index.query(entries_partition(log.record.prefix, segment))
+    ]
+    assert [item.attributes["k"] for item in left] == ["e"]
+    assert swept(log) == 0
+
+
+def test_sweeping_takes_the_blobs_with_the_last_of_the_family() -> None:
+    log = filled(1, body_inline_bytes_max=8)
+    fork = fork_log(log, ORGANISATION, "fork", 1)
+    delete_log(log)
+    delete_log(fork)
+    assert list(log.place.blobs.list("")) != []
+    assert swept(log) + swept(log) == 2
+    assert list(log.place.blobs.list("")) == []
+
+
+def test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone() -> None:
+    log = filled(10, segment_entries_target=4)
+    reading = other(log).read()
+    next(reading)
+    delete_log(log)
+    swept(log)
+    with pytest.raises(NotFound) as caught:
+        list(reading)
+    assert not isinstance(caught.value, Corrupt)
+
+
+def test_a_fork_reads_as_its_parent_and_goes_its_own_way() -> None:
+    log = filled(10, segment_entries_target=4)
+    fork = fork_log(log, ORGANISATION, "fork", 6)
+    assert fork.append(event("own")).version == 7
+    fill(log, 1)
+    assert data(other(log, "fork")) == [*data(log, 0, 6), "own"]
+
+
+def test_a_fork_costs_the_same_whatever_the_history() -> None:
+    costs = []
+    for count in (10, 10_000):
+        log = filled(count, segment_entries_target=50)
+        costs.append(calls_of(log, lambda log=log: fork_log(log, ORGANISATION, "fork", 7)))  # type: ignore[misc]
+    assert costs == [Counter({"get": 3, "query": 1, "commit": 1})] * 2
+
+
+def test_a_fork_of_a_fork_reads_through_both() -> None:
+    log = filled(6)
+    fork = fork_log(log, ORGANISATION, "fork", 4)
+    fill(fork, 3)
+    again = fork_log(fork, ORGANISATION, "again", 6)
+    fill(again, 1)
+    assert data(other(again, "again")) == ["plan:1", "plan:2", "plan:3", "plan:4", "fork:5", "fork:6", "again:7"]
+
+
+def test_a_fork_of_a_fork_below_its_start_is_one_of_the_grandparent() -> None:
+    log = filled(6)
+    fork = fork_log(log, ORGANISATION, "fork", 4)
+    again = fork_log(fork, ORGANISATION, "again", 2)
+    assert [parent.name for parent in again.record.lineage] == [NAME]
+    assert data(again) == ["plan:1", "plan:2"]
+
+
+def test_forks_nest_up_to_a_bound() -> None:
+    log = filled(1)
+    for depth in range(FORK_DEPTH_MAX):
+        log = fork_log(log, ORGANISATION, f"fork-{depth}", depth + 1)
+        fill(log, 1)
+    with pytest.raises(LimitExceeded) as caught:
+        fork_log(log, ORGANISATION, "deep", FORK_DEPTH_MAX + 1)
+    assert caught.value.details["limit"] == FORK_DEPTH_MAX
+
+
+@pytest.mark.parametrize("at", [-1, 4])
+def test_a_fork_of_a_version_that_is_not_is_not_found(at: int) -> None:
+    with pytest.raises(NotFound):
+        fork_log(filled(3), ORGANISATION, "fork", at)
+
+
+def test_a_deleted_log_cannot_be_forked() -> None:
+    log = filled(3)
+    delete_log(log)
+    with pytest.raises(NotFound):
+        fork_log(log, ORGANISATION, "fork", 2)
+
+
+def test_a_fork_outlives_its_parent() -> None:
+    log = filled(10, segment_entries_target=4)
+    fork = fork_log(log, ORGANISATION, "fork", 6)
+    delete_log(log)
+    assert swept(log) == 0
+    assert len(data(other(fork, "fork"))) == 6
+
+
+def test_a_fork_below_the_floor_is_refused() -> None:
+    log = filled(10, segment_entries_target=4)
+    raise_floor(log, 9)
+    with pytest.raises(VersionForgotten):
+        fork_log(log, ORGANISATION, "fork", 5)
+
+
+def test_a_fork_pins_the_floor() -> None:
+    log = filled(10, segment_entries_target=4)
+    fork_log(log, ORGANISATION, "fork", 6)
+    assert raise_floor(log, 9) == 6
+
+
+def test_a_fork_made_while_the_floor_is_raised_pins_it_all_the_same() -> None:
+    log = filled(10, segment_entries_target=4)
+    rival = other(log)
+    scripted(log.place).script = [after(lambda: fork_log(rival, ORGANISATION, "fork", 6))]
+    assert raise_floor(log, 9) == 6
+
+
+def test_a_fork_with_a_base_of_its_own_lets_its_ancestors_go() -> None:
+    log = filled(10, segment_entries_target=4)
+    fork = fork_log(log, ORGANISATION, "fork", 6)
+    fill(fork, 2)
+    assert raise_floor(fork, 7) == 7
+    assert list(log.place.index.query(forks_partition(log.record.prefix))) == []
+    assert raise_floor(log, 9) == 9
+    assert data(other(fork, "fork"), 6) == ["fork:7", "fork:8"]
+
+
+def test_a_forks_time_begins_no_earlier_than_its_parents_end() -> None:
+    log = filled(3)
+    clock_of(log.place).set_wall(log.head().created_ms - 60_000)
+    fork = fork_log(log, ORGANISATION, "fork", 3)
+    fill(fork, 1)
+    times = [entry.created_ms for entry in fork.read()]
+    assert times == sorted(times)

@@ -1,0 +1,164 @@
+"""Reading: bounded, in order, without a gap, and by time."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.log import Event, Log, Upcasters, open_log
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from tests.log.helpers import DUE_SECONDS, NAME, ORGANISATION, another, clock_of, data, event, fill, new_log, scripted
+
+
+def other(log: Log, upcasters: Upcasters | None = None) -> Log:
+    return open_log(another(log.place), ORGANISATION, NAME, upcasters=upcasters)
+
+
+def timed_log() -> Log:
+    """Ten entries, a second apart, in segments of four; the first two are archived and freed."""
+    log = new_log(segment_entries_target=4)
+    for _ in range(10):
+        log.append(event())
+        clock_of(log.place).sleep(1)
+    return log
+
+
+def test_an_empty_log_reads_as_nothing() -> None:
+    assert data(new_log()) == []
+
+
+def test_a_read_is_bounded_on_both_sides() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    assert [entry.version for entry in log.read(2, 7)] == [3, 4, 5, 6, 7]
+
+
+def test_a_read_ends_at_the_head_it_began_with() -> None:
+    log = new_log()
+    fill(log, 3)
+    reading = log.read()
+    fill(log, 2)
+    assert [entry.version for entry in reading] == [1, 2, 3]
+
+
+def test_entries_that_come_between_two_pages_do_not_tear_a_read() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    reader = other(log)
+    scripted(reader.place).page_items = 2
+    reading = reader.read()
+    begun = list(islice(reading, 3))
+    fill(log, 6)
+    assert [entry.version for entry in [*begun, *reading]] == list(range(1, 11))
+
+
+def test_a_segment_freed_between_two_pages_is_read_on_in_its_archive() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    reader = other(log)
+    scripted(reader.place).page_items = 2
+    reading = reader.read()
+    begun = list(islice(reading, 1))
+    archive_segments(log)
+    clock_of(log.place).sleep(DUE_SECONDS)
+    free_segments(log)
+    assert [entry.version for entry in [*begun, *reading]] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("version", [4, 2**53 - 2])
+def test_a_version_beyond_the_head_is_not_found(version: int) -> None:
+    log = new_log()
+    fill(log, 3)
+    with pytest.raises(NotFound):
+        log.entry(version)
+    with pytest.raises(NotFound):
+        log.read(0, version)
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.5, "1", True])
+def test_a_version_is_a_whole_number_from_1(version: object) -> None:
+    with pytest.raises(Invalid) as caught:
+        new_log().entry(version)  # type: ignore[arg-type]
+    assert caught.value.details["value"] == version
+
+
+def test_the_version_at_a_time_is_the_newest_by_then() -> None:
+    log = timed_log()
+    times = [entry.created_ms for entry in log.read()]
+    assert [log.version_at(time) for time in times] == list(range(1, 11))
+    assert (log.version_at(times[0] - 1), log.version_at(times[4] + 500)) == (0, 5)
+
+
+def test_the_version_at_a_time_is_found_in_archives_too() -> None:
+    log = timed_log()
+    times = [entry.created_ms for entry in log.read()]
+    archive_segments(log)
+    clock_of(log.place).sleep(DUE_SECONDS)
+    free_segments(log)
+    assert [other(log).version_at(time) for time in times] == list(range(1, 11))
+
+
+def test_the_version_at_a_time_above_the_floor_is_still_found() -> None:
+    log = timed_log()
+    times = [entry.created_ms for entry in log.read()]
+    raise_floor(log, 8)
+    assert log.version_at(times[9]) == 10
+    with pytest.raises(VersionForgotten):
+        log.version_at(times[2])
+
+
+def test_old_events_are_read_as_new_ones() -> None:
+    log = new_log()
+    log.append(Event("set", 1))
+    log.append(Event("set", 20, schema=2))
+    upcasters = {("set", 1): lambda value: value * 10, ("set", 2): lambda value: [value]}
+    assert [entry.events[0] for entry in other(log, upcasters).read()] == [
+        Event("set", [10], 3),
+        Event("set", [20], 3),
+    ]
+
+
+def test_a_follower_gets_what_comes_later() -> None:
+    log = new_log()
+    fill(log, 2)
+    following = other(log).follow(1)
+    assert next(following).version == 2
+    fill(log, 1)
+    assert next(following).version == 3
+
+
+def test_a_follower_waits_at_the_head() -> None:
+    log = new_log()
+    fill(log, 1)
+    follower = other(log)
+    following = follower.follow()
+    next(following)
+    asleep_ms: list[int] = []
+    sleep = clock_of(log.place).sleep
+
+    def wake(seconds: float) -> None:
+        sleep(seconds)
+        asleep_ms.append(round(seconds * 1000))
+        if len(asleep_ms) == 3:
+            fill(log, 1)
+
+    vars(clock_of(log.place))["sleep"] = wake
+    assert next(following).version == 2
+    assert asleep_ms[:3] == [500, 500, 500]
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 9 * 1024 * 1024])
+def test_a_large_body_lies_in_blobs_and_reads_back(size: int) -> None:
+    log = new_log(body_inline_bytes_max=64)
+    text = "".join(chr(32 + place % 90) for place in range(size)) if size < 10_000 else "x" * size
+    log.append(event(text))
+    assert data(other(log)) == [text]
+    assert len(list(log.place.blobs.list(""))) == (3 if size > 8 * 1024 * 1024 else 1)
+
+
+def test_a_small_body_is_no_blob() -> None:
+    log = new_log()
+    log.append(event("x" * 1000))
+    assert list(log.place.blobs.list("")) == []

@@ -1,0 +1,285 @@
+"""Segments: sealed when full, archived, freed long after, and what a writer from long ago may do to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.errors import Corrupt
+from stratalog.keys import entries_partition, number
+from stratalog.log import Log, open_log
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.segments import Segment, list_segments, segment_put
+from stratalog.log.snapshots import put_snapshot
+from stratalog.ports.index import Absent, Delete, Item, Put
+from tests.log.helpers import (
+    DUE_SECONDS,
+    NAME,
+    ORGANISATION,
+    after,
+    another,
+    answered_late,
+    calls_of,
+    clock_of,
+    data,
+    event,
+    fill,
+    lost_answer,
+    new_log,
+    scripted,
+)
+
+
+def other(log: Log) -> Log:
+    return open_log(another(log.place), ORGANISATION, NAME)
+
+
+def firsts(log: Log) -> list[int]:
+    return [segment.first for segment in list_segments(log.place.index, log.record.prefix)]
+
+
+def expected_data(count: int) -> list[str]:
+    return [f"{NAME}:{version}" for version in range(1, count + 1)]
+
+
+def test_a_full_segment_is_sealed_and_numbers_run_on() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    assert firsts(log) == [1, 5, 9]
+    assert data(log) == expected_data(10)
+
+
+def test_a_roll_over_is_one_commit() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 4)
+    assert calls_of(log, lambda: log.append(event()))["commit"] == 1
+
+
+def test_a_roll_over_whose_answer_is_lost_happens_once() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 4)
+    scripted(log.place).script = [lost_answer]
+    assert log.append(event()).version == 5
+    assert firsts(log) == [1, 5]
+
+
+def test_two_who_roll_over_make_one_segment() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 4)
+    rival = other(log)
+    scripted(log.place).script = [after(lambda: rival.append(event()))]
+    assert log.append(event()).version == 6
+    assert firsts(log) == [1, 5]
+
+
+def test_a_stale_writer_follows_the_seal() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 3)
+    fill(other(log), 7)
+    assert log.append(event()).version == 11
+
+
+def test_a_group_of_appends_seals_a_segment_it_steps_over() -> None:
+    log = new_log(segment_entries_target=16)
+    for _ in range(3):
+        log._appender._run([log._appender.pending([event()]) for _ in range(17)])
+    assert firsts(log) == [1, 18, 35]
+
+
+def test_a_log_with_state_waits_for_its_snapshot() -> None:
+    log = new_log("model", segment_entries_target=8)
+    fill(log, 12)
+    assert firsts(log) == [1]
+    put_snapshot(log.place, log.record.prefix, 12, b"state", None)
+    fill(log, 2)
+    assert firsts(log) == [1, 13]
+
+
+def test_a_log_with_state_waits_up_to_the_hard_cap() -> None:
+    log = new_log("model", segment_entries_target=8)
+    fill(log, 17)
+    assert firsts(log) == [1, 17]
+    assert log.place.counters["roll-over without snapshot"] == 1
+
+
+def test_an_append_among_10_000_segments_costs_what_it_costs_in_one() -> None:
+    few, many = new_log(), new_log()
+    last = grow(many, 10_000)
+    assert calls_of(many, lambda: other(many).append(event())) == calls_of(few, lambda: other(few).append(event()))
+    cold = other(many)
+    assert calls_of(cold, lambda: cold.append(event())) == {"get": 1, "query": 1, "commit": 1}
+    assert cold.head().version == last + 2
+
+
+def grow(log: Log, segments: int) -> int:
+    """Give the log many segments of one entry each, by hand."""
+    index, prefix = scripted(log.place).backend, log.record.prefix
+    name = index.get(f"{ORGANISATION}/{NAME}", "name")
+    assert name is not None
+    fill(log, 1)
+    for version in range(2, segments + 1):
+        old, new = entries_partition(prefix, version - 1), entries_partition(prefix, version)
+        index.commit(
+            [
+                Put(Item(old, number(version), {"c": 1, "k": "s"})),
+                segment_put(prefix, Segment(first=version, created_ms=1), Absent()),
+                Put(Item(new, number(version), {"c": 1, "w": str(version), "b": b"\x90"})),
+            ]
+        )
+    index.commit([Put(Item(name.partition, name.sort, {**name.attributes, "s": segments}))])
+    log._appender._head = None
+    return segments
+
+
+def test_an_archived_segment_reads_as_before() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    before = list(log.read())
+    assert archive_segments(log) == 2
+    assert list(other(log).read()) == before
+    assert other(log).entry(3) == before[2]
+
+
+def test_only_sealed_segments_are_archived() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 4)
+    assert archive_segments(log) == 0
+
+
+def test_archiving_stops_where_it_is_told() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    assert archive_segments(log, upto=4) == 1
+
+
+def test_nothing_is_freed_before_the_observation_window_and_the_grace() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    archive_segments(log)
+    clock_of(log.place).sleep(DUE_SECONDS - 1)
+    assert free_segments(log) == 0
+    clock_of(log.place).sleep(2)
+    assert free_segments(log) == 2
+    assert list(log.place.index.query(entries_partition(log.record.prefix, 1))) == []
+
+
+def test_a_freed_segment_reads_from_its_archive() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    before = list(log.read())
+    free_all(log)
+    assert list(other(log).read()) == before
+    assert free_segments(log) == 0
+
+
+def free_all(log: Log) -> None:
+    archive_segments(log)
+    clock_of(log.place).sleep(DUE_SECONDS)
+    free_segments(log)
+
+
+def test_an_archiver_overtaken_by_another_reports_no_damage() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 6)
+    slow = other(log)
+    pages = [lambda: None, lambda: free_all(log)]
+    scripted(slow.place).before_page = pages
+    assert archive_segments(slow) == 0
+
+
+def test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    slow = other(log)
+    scripted(slow.place).script = [after(lambda: raise_floor(log, 6))]
+    archive_segments(slow)
+    kept = next(each for each in list_segments(log.place.index, log.record.prefix) if each.first == 5)
+    assert kept.base == 6
+
+
+def test_an_archive_that_was_damaged_is_corrupt() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 6)
+    free_all(log)
+    for stat in list(log.place.blobs.list("")):
+        log.place.blobs.delete(stat.key, stat.stamp)
+    with pytest.raises(Corrupt):
+        data(other(log))
+
+
+def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
+    """Its put is sent, then the segment is rolled over, archived and freed, then the put takes effect."""
+    log = new_log(segment_entries_target=4)
+    fill(log, 3)
+    rival = other(log)
+    rival.head()
+
+    def meanwhile() -> None:
+        fill(rival, 5)
+        free_all(rival)
+
+    scripted(log.place).script = [after(meanwhile)]
+    assert log.append(event("late")).version == 9
+    assert data(other(log)) == [*expected_data(8), "late"]
+
+
+def test_a_frozen_writers_stray_is_found_by_nobody() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 3)
+    rival, bystander = other(log), other(log)
+    bystander.head()
+    fill(rival, 5)
+    free_all(rival)
+    stray = Item(entries_partition(log.record.prefix, 1), number(4), {"c": 1, "w": "stray", "b": b"\x90"})
+    rival.place.index.commit([Put(stray)])
+    assert bystander.append(event("true")).version == 9
+    assert log.entry(3).write_id != "stray"
+    assert log.entry(4).write_id != "stray"
+    assert data(bystander) == [*expected_data(8), "true"]
+
+
+def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 3)
+    rival = other(log)
+
+    def land_and_freeze(index: object, writes: list[Put]) -> None:
+        scripted(log.place).backend.commit(writes)
+        fill(rival, 5)
+        free_all(rival)
+
+    scripted(log.place).script = [land_and_freeze]  # type: ignore[list-item]
+    assert log.append(event("once")).version == 4
+    assert data(other(log)).count("once") == 1
+
+
+def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 4)
+    rival = other(log)
+    original = log.place.index.get
+
+    def frozen(*where: str, consistent: bool = True) -> Item | None:
+        vars(log.place.index).pop("get")
+        fill(rival, 5)
+        free_all(rival)
+        return original(*where)
+
+    vars(log.place.index)["get"] = frozen
+    assert log.append(event("late")).version == 10
+    assert firsts(other(log)) == [1, 5, 9]
+
+
+def test_a_late_entrys_large_body_is_put_again() -> None:
+    log = new_log(body_inline_bytes_max=64)
+    scripted(log.place).script = [answered_late(clock_of(log.place), 200)]
+    log.append(event("x" * 100))
+    (stat,) = log.place.blobs.list("")
+    assert clock_of(log.place).wall_ms() - stat.modified_ms < 1000
+
+
+def test_a_gap_below_the_head_is_corrupt_and_never_skipped() -> None:
+    log = new_log()
+    fill(log, 5)
+    log.place.index.commit([Delete(entries_partition(log.record.prefix, 1), number(3))])
+    with pytest.raises(Corrupt):
+        data(other(log))
