@@ -37,9 +37,15 @@ class Draft:
             raise LimitExceeded("a value is too large", value=len(encoded), limit=VALUE_BYTES_MAX)
         self.changes[check_key(key)] = encoded
 
+    def __contains__(self, key: str) -> bool:
+        """Whether there is a value; it is not opened."""
+        if key in self.changes:
+            return self.changes[key] is not None
+        return next(self._keys(key), None) == key
+
     def delete(self, key: str) -> bool:
-        """Remove ``key``; whether there was one."""
-        if self.encoded(check_key(key)) is None:
+        """Remove ``key``; whether there was one. The value is not opened."""
+        if check_key(key) not in self:
             return False
         self.changes[key] = None
         return True
