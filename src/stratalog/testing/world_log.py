@@ -231,7 +231,7 @@ class LogWorld:
     def _read(self, process: Process, log: Log) -> None:
         """Read from somewhere on. What is read continues itself and agrees with what anybody read before."""
         prefix = log.record.prefix
-        self.lineages.setdefault(prefix, log.record.lineage)
+        self.lineages[prefix] = log.record.lineage or self.lineages.get(prefix, ())
         head = self._head(log)
         after = 0 if process.clock.random() < 0.5 else int(process.clock.random() * (head + 1))
         last, created_ms = after, 0

@@ -1,0 +1,132 @@
+"""Any order of operations leaves what a plain list would hold."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from stratalog.errors import NotFound, VersionConflict
+from stratalog.log import Log, create_log, delete_log, fork_log, open_log
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.sweep import sweep_deleted
+from tests.log.helpers import (
+    NAME,
+    ORGANISATION,
+    another,
+    clock_of,
+    data,
+    event,
+    lost_answer,
+    lost_request,
+    new_place,
+    scripted,
+    unavailable,
+)
+
+FORK = "fork"
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Two handles of two processes on one log, its fork, and all that may happen to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = new_place(segment_entries_target=3, body_inline_bytes_max=64)
+        self.number = 0
+        self.floor = 0
+        self.model: list[str] = []
+        self.fork: list[str] | None = None
+        self.fork_floor = 0
+        create_log(self.place, ORGANISATION, NAME)
+        self.handles = self.open()
+
+    def open(self) -> list[Log]:
+        return [open_log(another(self.place), ORGANISATION, NAME) for _ in range(2)]
+
+    def text(self) -> str:
+        self.number += 1
+        return str(self.number) * (40 if self.number % 5 == 0 else 1)
+
+    @rule(which=st.integers(0, 1), mishaps=st.lists(st.sampled_from([lost_answer, lost_request, unavailable])))
+    def append(self, which: int, mishaps: list[object]) -> None:
+        text = self.text()
+        scripted(self.handles[which].place).script = mishaps[:4]  # type: ignore[assignment]
+        assert self.handles[which].append(event(text)).version == len(self.model) + 1
+        self.model.append(text)
+        scripted(self.handles[which].place).script = []
+
+    @rule(which=st.integers(0, 1), expected=st.integers(0, 12))
+    def append_expecting(self, which: int, expected: int) -> None:
+        text = self.text()
+        try:
+            self.handles[which].append(event(text), expected=expected)
+        except VersionConflict as conflict:
+            assert conflict.details["actual"] == len(self.model) != expected
+        else:
+            assert expected == len(self.model)
+            self.model.append(text)
+
+    @rule(which=st.integers(0, 1))
+    def archive(self, which: int) -> None:
+        archive_segments(self.handles[which])
+
+    @rule(which=st.integers(0, 1))
+    def free(self, which: int) -> None:
+        free_segments(self.handles[which])
+        sweep_deleted(self.place, ORGANISATION)
+
+    @rule(seconds=st.sampled_from([1, 200, 700]))
+    def wait(self, seconds: int) -> None:
+        clock_of(self.place).sleep(seconds)
+
+    @rule(share=st.floats(0, 1))
+    def forget(self, share: float) -> None:
+        self.floor = raise_floor(self.handles[0], int(share * len(self.model)))
+
+    @precondition(lambda self: self.fork is None)
+    @rule(share=st.floats(0, 1))
+    def make_fork(self, share: float) -> None:
+        at = max(self.floor, int(share * len(self.model)))
+        fork_log(self.handles[0], ORGANISATION, FORK, at)
+        self.fork, self.fork_floor = self.model[:at], self.floor
+
+    @precondition(lambda self: self.fork is not None)
+    @rule()
+    def append_to_fork(self) -> None:
+        assert self.fork is not None
+        text = self.text()
+        self.fork.append(text)
+        open_log(self.place, ORGANISATION, FORK).append(event(text))
+
+    @rule()
+    def delete(self) -> None:
+        delete_log(self.handles[0])
+        stale = self.handles[1]
+        create_log(self.place, ORGANISATION, NAME)
+        self.handles, self.model = self.open(), []
+        if self.fork is not None:
+            self.fork_floor = max(self.fork_floor, self.floor)
+            delete_log(open_log(self.place, ORGANISATION, FORK))
+            self.fork = None
+        self.floor = 0
+        try:
+            stale.append(event())
+        except NotFound:
+            return
+        raise AssertionError("a handle outlived its log")
+
+    @invariant()
+    def the_log_reads_as_the_list(self) -> None:
+        for log in [*self.handles, open_log(another(self.place), ORGANISATION, NAME)]:
+            assert data(log, self.floor) == self.model[self.floor :]
+
+    @invariant()
+    def the_fork_reads_as_its_list(self) -> None:
+        if self.fork is not None:
+            floor = max(self.fork_floor, min(self.floor, len(self.fork)))
+            assert data(open_log(another(self.place), ORGANISATION, FORK), floor) == self.fork[floor:]
+
+
+TestLog = LogMachine.TestCase
+TestLog.settings = settings(max_examples=60, stateful_step_count=40)

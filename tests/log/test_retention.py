@@ -1,0 +1,173 @@
+"""The floor: what is forgotten, what is kept, and what comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.errors import NotFound, OutcomeUnknown, Unavailable, VersionForgotten
+from stratalog.log import Log, fork_log, open_log
+from stratalog.log.commit import commit_once
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.segments import list_segments
+from stratalog.log.snapshots import list_snapshots, newest_snapshot, put_snapshot
+from stratalog.ports.index import Absent, Item, Put
+from tests.log.helpers import (
+    DUE_SECONDS,
+    NAME,
+    ORGANISATION,
+    after,
+    another,
+    clock_of,
+    data,
+    fill,
+    lost_answer,
+    new_log,
+    new_place,
+    scripted,
+    unavailable,
+)
+
+
+def other(log: Log) -> Log:
+    return open_log(another(log.place), ORGANISATION, NAME)
+
+
+def filled(count: int = 10) -> Log:
+    log = new_log(segment_entries_target=4)
+    fill(log, count)
+    return log
+
+
+def firsts(log: Log) -> list[int]:
+    return [segment.first for segment in list_segments(log.place.index, log.record.prefix)]
+
+
+def test_versions_in_segments_below_the_floor_are_forgotten() -> None:
+    log = filled()
+    assert raise_floor(log, 6) == 6
+    with pytest.raises(VersionForgotten):
+        log.entry(4)
+    with pytest.raises(VersionForgotten):
+        data(log)
+    assert data(log, 6) == ["plan:7", "plan:8", "plan:9", "plan:10"]
+
+
+def test_forgotten_segments_go_once_nobody_can_rely_on_them() -> None:
+    log = filled()
+    raise_floor(log, 8)
+    assert free_segments(log) == 0
+    clock_of(log.place).sleep(DUE_SECONDS)
+    assert (free_segments(log), firsts(log)) == (2, [9])
+
+
+def test_the_floor_never_falls() -> None:
+    log = filled()
+    raise_floor(log, 8)
+    assert raise_floor(log, 3) == 8
+    assert other(log).floor() == 8
+
+
+def test_the_floor_stays_at_or_below_the_head() -> None:
+    with pytest.raises(NotFound):
+        raise_floor(filled(3), 4)
+
+
+def test_the_base_is_made_before_anything_is_forgotten() -> None:
+    log = filled()
+    readable: list[object] = []
+    raise_floor(log, 6, lambda floor: readable.append((floor, other(log).entry(1).version)))
+    assert readable == [(6, 1)]
+
+
+def test_a_base_that_cannot_be_made_keeps_everything() -> None:
+    log = filled()
+
+    def fail(floor: int) -> None:
+        raise Unavailable("no base")
+
+    with pytest.raises(Unavailable):
+        raise_floor(log, 6, fail)
+    assert len(data(other(log))) == 10
+
+
+def test_the_first_kept_segment_names_the_base() -> None:
+    log = filled()
+    raise_floor(log, 6)
+    assert [segment.base for segment in list_segments(log.place.index, log.record.prefix)] == [0, 6, 0]
+
+
+def test_snapshots_below_the_base_go_with_it() -> None:
+    log = filled()
+    for version in (2, 6, 9):
+        put_snapshot(log.place, log.record.prefix, version, b"", None)
+    raise_floor(log, 6)
+    assert [snapshot.version for snapshot in list_snapshots(log.place.index, log.record.prefix)] == [6, 9]
+
+
+def test_a_floor_whose_answer_is_lost_is_raised_once() -> None:
+    log = filled()
+    scripted(log.place).script = [lost_answer]
+    assert raise_floor(log, 6) == 6
+
+
+def test_what_a_crash_left_unforgotten_is_forgotten_the_next_time() -> None:
+    log = filled()
+    scripted(log.place).script = [after(lambda: scripted(log.place).script.append(unavailable))]
+    with pytest.raises(Unavailable):
+        raise_floor(log, 8)
+    raise_floor(log, 8)
+    with pytest.raises(VersionForgotten):
+        log.entry(4)
+
+
+def test_what_was_archived_can_be_forgotten() -> None:
+    log = filled()
+    archive_segments(log)
+    raise_floor(log, 8)
+    with pytest.raises(VersionForgotten):
+        other(log).entry(2)
+    clock_of(log.place).sleep(DUE_SECONDS)
+    free_segments(log)
+    assert firsts(log) == [9]
+
+
+def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
+    log = filled()
+    put_snapshot(log.place, log.record.prefix, 9, b"new", None)
+    put_snapshot(log.place, log.record.prefix, 4, b"old", None)
+    found = newest_snapshot(log.place.index, log.record.prefix, 10)
+    assert found is not None
+    assert found.body == b"new"
+
+
+def test_a_second_snapshot_of_a_version_is_not_stored() -> None:
+    log = filled()
+    assert put_snapshot(log.place, log.record.prefix, 4, b"first", None)
+    assert not put_snapshot(log.place, log.record.prefix, 4, b"second", None)
+
+
+def test_a_snapshot_whose_answer_is_lost_is_stored() -> None:
+    log = filled()
+    scripted(log.place).script = [lost_answer]
+    assert put_snapshot(log.place, log.record.prefix, 4, b"", None)
+
+
+def test_a_fork_sees_its_ancestors_snapshots_up_to_where_it_began() -> None:
+    log = filled()
+    for version in (3, 8):
+        put_snapshot(log.place, log.record.prefix, version, b"", None)
+    found = fork_log(log, ORGANISATION, "fork", 6).snapshot_at(6)
+    assert found is not None
+    assert found.version == 3
+
+
+def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:
+    place = new_place(append_seconds_max=0.1)
+    write = Put(Item("p", "s", {}), Absent())
+    scripted(place).script = [lost_answer]
+
+    def landed() -> bool:
+        raise Unavailable("scripted")
+
+    with pytest.raises(OutcomeUnknown):
+        commit_once(place, [write], landed)
