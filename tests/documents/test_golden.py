@@ -1,0 +1,95 @@
+"""The format is fixed: what was written once reads for ever, and the same mutations make the same entries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stratalog.codec import encode
+from stratalog.documents import Document, verify
+from stratalog.documents.snapshots import roots_of
+from stratalog.log import open_log
+from stratalog.log.snapshots import list_snapshots
+from stratalog.ports.index import Attribute, Item, Put
+from stratalog.protocol import Mutation
+from tests.documents.helpers import World, inc, large, put, statuses
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/documents-v1.json").read_text())
+
+
+def grown(world: World) -> Document:
+    """One of everything that an entry can say."""
+    document = world.create("p_4567")
+    poison = Mutation(client="bob", name="poison", args={"text": "z" * 1500})
+    document.apply([put("name", "My project"), put("Collection1/id1", large("id1", 400)), poison], author="ada")
+    document.apply([inc("count", client="tab"), put("Collection1/id2", 2, client="tab")], group="g", owner="eve")
+    document.mutate("del", {"key": "Collection1/id2"})
+    document.mutate("put", {"key": "Collection1/id2", "value": {"id": "id2", "parts": [1.5, None, True, "é"]}})
+    document.mutate("del", {"key": "count"})
+    document.collect_clients(["tab"], ["g"])
+    document.snapshot(5)
+    document.forget_below(2, lambda floor: None)
+    replayed = Mutation(client="replay/abc", name="inc", args={"key": "count"}, origin=("tab", 7))
+    document.apply([replayed])
+    document.snapshot()
+    return document
+
+
+def stored() -> Document:
+    """The golden document, from its bytes."""
+    world = World()
+    for partition, sort, attributes in GOLDEN["items"]:
+        world.backend.commit([Put(Item(partition, sort, {name: plain(value) for name, value in attributes.items()}))])
+    for key, body in GOLDEN["blobs"].items():
+        world.blobs.put(key, bytes.fromhex(body))
+    return Document(open_log(world.place, "acme", "p_4567"))
+
+
+def plain(value: Any) -> Attribute:
+    return bytes.fromhex(value["hex"]) if isinstance(value, dict) else value  # type: ignore[no-any-return]
+
+
+def entries(document: Document) -> list[str]:
+    return [encode([[one.type, one.data, one.schema] for one in entry.events]).hex() for entry in document.log.read()]
+
+
+def snapshots(document: Document) -> dict[str, str]:
+    return {
+        str(snapshot.version): encode(roots_of(snapshot)).hex()
+        for snapshot in list_snapshots(document.log.place.index, document.log.record.prefix)
+    }
+
+
+def test_the_golden_document_still_reads() -> None:
+    document = stored()
+    states = GOLDEN["states"]
+    assert {version: document.at(int(version)).whole() for version in states} == states
+    assert [list(one) for one in document.state().client_ids()] == GOLDEN["clients"]
+    assert [one.version for one in document.history("Collection1/id2")] == [4, 3]
+    assert document.at().collection_version("Collection1") == 4
+    assert verify(document).digest == GOLDEN["digest"]
+
+
+def test_the_golden_document_still_knows_its_mutations() -> None:
+    first, *_, last = stored().versions()
+    assert [(one.client, one.id, one.args, one.reason) for one in first.mutations] == [
+        ("ada", 1, {"key": "name", "value": "My project"}, None),
+        ("ada", 2, {"key": "Collection1/id1", "value": large("id1", 400)}, None),
+        ("bob", 1, {"text": "z" * 1500}, "no such mutator: poison"),
+    ]
+    assert last.mutations[0].origin == ("tab", 7)
+
+
+def test_the_golden_document_still_goes_on() -> None:
+    document = stored()
+    outcomes = document.apply([inc("count", id=2), inc("count", id=3), inc("count", id=5)], owner="")
+    assert statuses(outcomes) == ["mismatch", "applied", "gap"]
+    assert statuses(document.apply([inc("count", client="tab", id=3)], group="g")) == ["collected"]
+    verify(document)
+
+
+def test_the_same_mutations_still_make_the_same_entries_and_roots() -> None:
+    document = grown(World())
+    assert entries(document) == GOLDEN["entries"]
+    assert snapshots(document) == GOLDEN["snapshots"]
