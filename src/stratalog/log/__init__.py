@@ -6,7 +6,8 @@ place       the ports a log stands on, and its settings
 entries     entries and events as index items              bodies      large bodies as blobs
 names       the one record of a log that changes           directory   who owns which log
 head        where a log ends                               segments    runs of entries in one partition
-append      plan, lane, attempts                           read        bounded reads, across segments and archives
+append      plan, attempts                                 read        bounded reads, across segments and archives
+pending     an entry on its way                            lane        whose turn it is among the callers of a process
 log         the handle                                     lifecycle   create, fork, delete
 snapshots   a version with its state                       archive, retention, sweep    what happens to old segments
 commit      a commit whose unknown outcome is resolved

@@ -6,8 +6,6 @@ Callers of one process queue in a lane, so that those who wait share the next co
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -30,7 +28,9 @@ from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, GRACE_SECONDS,
 from stratalog.log.bodies import write_body
 from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
 from stratalog.log.head import Head, follow_head
+from stratalog.log.lane import Lane
 from stratalog.log.names import NameRecord, name_put, require_name
+from stratalog.log.pending import Pending
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment, segment_put
 from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
@@ -42,44 +42,6 @@ JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 
 _ABSENT = Absent()
-
-
-class Pending:
-    """An entry on its way: what is to be written, and in the end its answer."""
-
-    __slots__ = ("attributes", "body", "doubts", "entry", "error", "events", "expected", "ref_seen")
-
-    def __init__(
-        self, events: Sequence[Event], body: bytes, attributes: dict[str, Attribute], expected: int | None
-    ) -> None:
-        self.events = tuple(events)
-        self.body = body
-        self.attributes = attributes
-        self.expected = expected
-        self.ref_seen: Observation | None = None
-        self.doubts: list[tuple[str, int]] = []
-        self.entry: Entry | None = None
-        self.error: BaseException | None = None
-
-    @property
-    def write_id(self) -> str:
-        """The id that proves an entry to be this one."""
-        return str(self.attributes["w"])
-
-    @property
-    def settled(self) -> bool:
-        """Whether its answer is known."""
-        return (self.entry or self.error) is not None
-
-    def settle(self, version: int, created_ms: int) -> None:
-        """It stands as entry ``version``."""
-        self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
-
-    def answer(self) -> Entry:
-        """The entry as it stands. Raises what kept it from being written."""
-        if self.entry is None:
-            raise self.error or OutcomeUnknown("an append ended without an answer", write_id=self.write_id)
-        return self.entry
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -130,8 +92,7 @@ class Appender:
         self._name = name
         self._stored_entry = stored_entry
         self._segment_ready = segment_ready
-        self._waiting: deque[Pending] = deque()
-        self._turn = threading.Lock()
+        self._lane: Lane[Pending] = Lane()
         self._head: Head | None = None
         self._ask_again_at = 0
 
@@ -155,17 +116,19 @@ class Appender:
 
     def append(self, pending: Pending) -> Entry:
         """Write ``pending`` as the next entry; its error otherwise. See `Log.append`."""
-        self._waiting.append(pending)
-        with self._turn:
-            while not pending.settled:
-                self._run(self._take())
+        if self._lane.enter(pending):
+            batch = [pending]
+            try:
+                self._fill(batch)
+                self._run(list(batch))
+            finally:
+                self._lane.leave(batch[1:])
         return pending.answer()
 
     def head(self) -> Head:
         """The head, read now and consistently."""
-        with self._turn:
-            self._head = follow_head(self._place.index, self._place.clock, self._name, self._head)
-            return self._head
+        head = self._head = follow_head(self._place.index, self._place.clock, self._name, self._head)
+        return head
 
     def known_head(self) -> Head | None:
         """The head as last seen by this process, which others may have left behind."""
@@ -176,14 +139,13 @@ class Appender:
         ref = write_body(self._place.blobs, f"{self._name.owner}/bodies", pending.body)
         pending.attributes["x"] = encode(ref)
 
-    def _take(self) -> list[Pending]:
-        """Those who wait, in order, as many as one commit holds — one only where a joint commit costs more."""
-        batch, size = list[Pending](), 0
+    def _fill(self, batch: list[Pending]) -> None:
+        """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
+        size = len(batch[0].body)
         most = JOINT_ENTRIES_MAX if self._place.index.joint_commits else 1
-        while self._waiting and len(batch) < most and size < JOINT_BYTES_MAX:
-            batch.append(self._waiting.popleft())
-            size += len(batch[-1].body)
-        return batch
+        while len(batch) < most and size < JOINT_BYTES_MAX and (pending := self._lane.next()):
+            batch.append(pending)
+            size += len(pending.body)
 
     def _run(self, batch: list[Pending]) -> None:
         try:
@@ -191,18 +153,9 @@ class Appender:
         except BaseException as exc:
             for pending in batch:
                 if not pending.settled:
-                    pending.error = _verdict(pending, exc)
+                    pending.fail(exc)
             if not isinstance(exc, StratalogError):
                 raise
-
-
-def _verdict(pending: Pending, cause: BaseException) -> BaseException:
-    """``cause``, or OutcomeUnknown where the log was deleted before it could be seen whether the entry stood in it."""
-    if isinstance(cause, NotFound) and pending.doubts:
-        unknown = OutcomeUnknown("the log was deleted before an append was answered", write_id=pending.write_id)
-        unknown.__cause__ = cause
-        return unknown
-    return cause
 
 
 class _Attempts:

@@ -1,0 +1,60 @@
+"""An entry on its way, from the caller who wants it written to the answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from stratalog.clock import Observation
+from stratalog.errors import NotFound, OutcomeUnknown
+from stratalog.log.entries import Entry, Event
+from stratalog.ports.index import Attribute
+
+__all__ = ["Pending"]
+
+
+class Pending:
+    """An entry on its way: what is to be written, and in the end its answer."""
+
+    __slots__ = ("attributes", "body", "doubts", "entry", "error", "events", "expected", "gate", "leads", "ref_seen")
+
+    def __init__(
+        self, events: Sequence[Event], body: bytes, attributes: dict[str, Attribute], expected: int | None
+    ) -> None:
+        self.events = tuple(events)
+        self.body = body
+        self.attributes = attributes
+        self.expected = expected
+        self.ref_seen: Observation | None = None
+        self.doubts: list[tuple[str, int]] = []
+        self.entry: Entry | None = None
+        self.error: BaseException | None = None
+        self.gate = threading.Lock()
+        self.leads: bool | None = None
+
+    @property
+    def write_id(self) -> str:
+        """The id that proves an entry to be this one."""
+        return str(self.attributes["w"])
+
+    @property
+    def settled(self) -> bool:
+        """Whether its answer is known."""
+        return (self.entry or self.error) is not None
+
+    def settle(self, version: int, created_ms: int) -> None:
+        """It stands as entry ``version``."""
+        self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
+
+    def fail(self, cause: BaseException) -> None:
+        """It was not written; or, where the log was deleted before that could be seen, it is not known whether."""
+        self.error = cause
+        if isinstance(cause, NotFound) and self.doubts:
+            self.error = OutcomeUnknown("the log was deleted before an append was answered", write_id=self.write_id)
+            self.error.__cause__ = cause
+
+    def answer(self) -> Entry:
+        """The entry as it stands. Raises what kept it from being written."""
+        if self.entry is None:
+            raise self.error or OutcomeUnknown("an append ended without an answer", write_id=self.write_id)
+        return self.entry
