@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
     found = problems(results, [figure.name for figure in wanted])
-    print("\n".join(found), file=sys.stderr)
+    for problem in found:
+        print(problem, file=sys.stderr)
     return 1 if found else 0
 
 
@@ -51,7 +52,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=[figure.name for figure in FIGURES], help="measure only these")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, says nothing about speed")
     parser.add_argument(
-        "--folder", type=Path, help="where to measure: the disk counts; the temporary folder, if left out"
+        "--folder", type=Path, help="where to measure: its disk counts; the temporary folder if left out"
     )
     return parser.parse_args(arguments)
 

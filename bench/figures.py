@@ -79,13 +79,32 @@ FIGURES: tuple[Figure, ...] = (
         unit="events/s",
         goal=0.6,
     ),
+    Figure(
+        name="read-100",
+        what="the same where 100 events were committed at a time",
+        unit="events/s",
+        goal=0.6,
+    ),
+    Figure(
+        name="read-decoded",
+        what="as `read`; beside a plain select that decodes its JSON",
+        unit="events/s",
+        reason="`read` beside one who needs the data",
+    ),
     Figure(name="peer-read", what="the same by `eventsourcing`, which decodes nothing", unit="events/s", reason=PEER),
     Figure(
         name="load",
-        what="a state from 10,000 mutations without a snapshot; beside plain select, decode and fold",
+        what="a state from 10,000 mutations without a snapshot; beside plain select, `json.loads` and fold",
         unit="ms",
         goal=1.5,
         better="less",
+    ),
+    Figure(
+        name="load-msgspec",
+        what="as `load`; beside plain select and fold with the fastest decoder",
+        unit="ms",
+        better="less",
+        reason="`load` beside a stricter other side",
     ),
     Figure(
         name="load-snapshot",
@@ -141,7 +160,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="edit",
-        what="written to index and blobs when one of 200 items of 50 KB changes; beside 1.1 × its compressed size + 2 KB",
+        what="written to index and blobs when one of 200 items of 50 KB changes; beside 1.1 × it compressed + 2 KB",
         unit="bytes",
         goal=1,
         better="less",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from stratalog.codec import decode
-
 __all__ = ["Plain"]
+
+Decode = Callable[[bytes], Any]
 
 INSERT = "INSERT INTO events VALUES (?, ?, ?)"
 SELECT = "SELECT version, body FROM events WHERE log = ? ORDER BY version"
@@ -45,16 +45,20 @@ class Plain:
         self._connection.execute("COMMIT")
         self._version += len(rows)
 
-    def select(self) -> list[tuple[int, bytes]]:
-        """All rows as they are stored."""
-        return self._connection.execute(SELECT, ("log",)).fetchall()
+    def select(self) -> Iterator[tuple[int, bytes]]:
+        """All rows as they are stored, one after another."""
+        return self._connection.execute(SELECT, ("log",))
 
-    def fold(self) -> dict[str, Any]:
-        """The newest value of every key: select, decode, fold."""
+    def decoded(self, decode: Decode) -> Iterator[tuple[int, Any]]:
+        """All rows, their data decoded."""
+        return ((version, decode(body)) for version, body in self._connection.execute(SELECT, ("log",)))
+
+    def fold(self, decode: Decode) -> dict[str, Any]:
+        """The newest data of every key."""
         state = {}
         for _, body in self._connection.execute(SELECT, ("log",)):
-            change = decode(body)
-            state[change["key"]] = change["value"]
+            data = decode(body)
+            state[data["key"]] = data
         return state
 
     def close(self) -> None:

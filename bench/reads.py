@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from bench.figures import Measured
 from bench.measure import alternated, median_ms
@@ -15,45 +20,40 @@ from bench.plain import Plain
 from bench.workplace import DOCUMENT, ORGANISATION, Workplace, reopened, unsynced_store
 from stratalog import Event, Settings
 from stratalog.assembly import open_store
-from stratalog.codec import encode
 
 __all__ = ["MEASURES"]
 
 SEED = 7
 READ_ROUNDS_SHARE = 2
-KEYS = 1000
 WITHOUT_SNAPSHOTS = Settings(snapshot_entries_interval=10**9)
 
 
 def read(work: Workplace) -> Measured:
-    count = work.scale.entries_read
-    folder = work.fresh()
-    with unsynced_store(folder) as store:
-        log = store.create_log(ORGANISATION, "log")
-        for number in range(count):
-            log.append(Event("paid", fact(number)))
-    with open_store(folder) as store, closing(_plain(work, count)) as plain:
-        log = store.log(ORGANISATION, "log")
-        ours, other = alternated(_rounds(work), lambda: list(log.read()), plain.select)
-    return Measured(count / ours, count / other)
+    return _read(work, 1, Plain.select)
+
+
+def read_100(work: Workplace) -> Measured:
+    return _read(work, 100, Plain.select)
+
+
+def read_decoded(work: Workplace) -> Measured:
+    return _read(work, 1, lambda plain: plain.decoded(json.loads))
 
 
 def peer_read(work: Workplace) -> Measured:
     count = work.scale.entries_read
     with closing(Peer(work.fresh() / "peer.sqlite")) as peer, closing(_plain(work, count)) as plain:
         peer.append_all(fact_bytes(number) for number in range(count))
-        ours, other = alternated(_rounds(work), peer.select, plain.select)
+        ours, other = alternated(_rounds(work), peer.select, lambda: _drain(plain.select()))
     return Measured(count / ours, count / other)
 
 
 def load(work: Workplace) -> Measured:
-    count = work.scale.entries_loaded
-    folder = work.fresh()
-    _fill(folder, count)
-    with closing(Plain(work.fresh() / "plain.sqlite")) as plain, open_store(folder) as store:
-        plain.append_all(encode({"key": item_key(n % KEYS), "value": fact(n)}) for n in range(count))
-        ours, other = alternated(work.scale.rounds, lambda: reopened(store).state(), plain.fold)
-    return Measured(ours * 1000, other * 1000)
+    return _load(work, json.loads)
+
+
+def load_msgspec(work: Workplace) -> Measured:
+    return _load(work, msgspec.json.Decoder().decode)
 
 
 def load_snapshot(work: Workplace) -> Measured:
@@ -77,11 +77,39 @@ def state_at(work: Workplace) -> Measured:
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "read": read,
+    "read-100": read_100,
+    "read-decoded": read_decoded,
     "peer-read": peer_read,
     "load": load,
+    "load-msgspec": load_msgspec,
     "load-snapshot": load_snapshot,
     "state-at": state_at,
 }
+
+
+def _read(work: Workplace, share: int, other_side: Callable[[Plain], Iterator[Any]]) -> Measured:
+    """Entries of ``share`` events each, one after another, none of them kept."""
+    count, folder = work.scale.entries_read, work.fresh()
+    with unsynced_store(folder) as store:
+        log = store.create_log(ORGANISATION, "log")
+        for first in range(0, count, share):
+            log.append([Event("paid", fact(number)) for number in range(first, first + share)])
+    with open_store(folder) as store, closing(_plain(work, count)) as plain:
+        log = store.log(ORGANISATION, "log")
+        ours, other = alternated(_rounds(work), lambda: _drain(log.read()), lambda: _drain(other_side(plain)))
+    return Measured(count / ours, count / other)
+
+
+def _load(work: Workplace, decode: Callable[[bytes], Any]) -> Measured:
+    folder = work.fresh()
+    _fill(folder, work.scale.entries_loaded)
+    with open_store(folder) as store, closing(_plain(work, work.scale.entries_loaded)) as plain:
+        ours, other = alternated(work.scale.rounds, lambda: reopened(store).state(), lambda: plain.fold(decode))
+    return Measured(ours * 1000, other * 1000)
+
+
+def _drain(rows: Iterator[Any]) -> None:
+    deque(rows, maxlen=0)
 
 
 def _fill(folder: Path, count: int) -> None:
@@ -89,7 +117,7 @@ def _fill(folder: Path, count: int) -> None:
     with unsynced_store(folder, WITHOUT_SNAPSHOTS) as store:
         document = store.create(ORGANISATION, DOCUMENT)
         for number in range(count):
-            document.mutate("put", {"key": item_key(number % KEYS), "value": fact(number)})
+            document.mutate("put", {"key": item_key(number % 1000), "value": fact(number)})
 
 
 def _plain(work: Workplace, count: int) -> Plain:

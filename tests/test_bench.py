@@ -1,0 +1,72 @@
+"""The benchmark program says all it promises. How fast anything is, is never asserted here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.__main__ import MEASURES, main, measured
+from bench.figures import FIGURES, Figure, Measured, Result, judge, problems
+from bench.workplace import QUICK
+
+NAMES = [figure.name for figure in FIGURES]
+
+
+def test_every_figure_has_a_name_of_its_own_and_a_function_behind_it() -> None:
+    assert sorted(NAMES) == sorted(set(NAMES)) == sorted(MEASURES)
+
+
+def test_a_figure_without_a_goal_says_why() -> None:
+    assert [figure.name for figure in FIGURES if figure.goal is None and not figure.reason] == []
+
+
+def test_a_missing_row_is_a_problem() -> None:
+    rows = [row(name) for name in NAMES]
+    assert problems(rows, NAMES) == []
+    assert problems(rows[1:], NAMES) == [f"no row: {NAMES[0]}"]
+
+
+@pytest.mark.parametrize("column", ["value", "reference", "ratio", "goal", "meets"])
+def test_an_empty_column_without_a_reason_is_a_problem(column: str) -> None:
+    empty = msgspec.structs.replace(row("append"), **{column: None})
+    assert problems([empty], ["append"]) == [f"empty without a reason: append, {column}"]
+    assert problems([msgspec.structs.replace(empty, reason="told")], ["append"]) == []
+
+
+@pytest.mark.parametrize(
+    ("better", "judged", "value", "meets"),
+    [
+        ("more", "ratio", 5.0, True),
+        ("more", "ratio", 4.9, False),
+        ("less", "ratio", 5.0, True),
+        ("less", "ratio", 5.1, False),
+        ("less", "value", 0.5, True),
+        ("less", "value", 0.6, False),
+    ],
+)
+def test_a_goal_is_reached_from_its_side(better: str, judged: str, value: float, meets: bool) -> None:
+    figure = msgspec.convert(
+        {"name": "n", "what": "", "unit": "ms", "goal": 0.5} | {"better": better, "judged": judged}, Figure
+    )
+    assert judge(figure, Measured(value, 10.0)).meets is meets
+
+
+def test_every_figure_can_be_measured() -> None:
+    results = list(measured(FIGURES, QUICK))
+    assert problems(results, NAMES) == []
+
+
+def test_the_program_prints_a_row_and_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bench.json"
+    assert main(["--quick", "--only", "load-snapshot", "--json", str(path)]) == 0
+    (written,) = json.loads(path.read_text())
+    assert written["name"] == "load-snapshot"
+    assert set(written) == {"name", "value", "unit", "reference", "ratio", "goal", "meets", "reason"}
+    assert "load-snapshot" in capsys.readouterr().out
+
+
+def row(name: str) -> Result:
+    return Result(name=name, value=1.0, unit="ms", reference=1.0, ratio=1.0, goal=1.0, meets=True)
