@@ -7,7 +7,7 @@ from typing import Any
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.documents import Document, Rules
-from stratalog.log import Place, Settings, create_log, open_log
+from stratalog.log import Log, Place, Settings, create_log, open_log
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Item, Put, Write
 from stratalog.protocol import Mutation
@@ -113,6 +113,10 @@ class World:
     def open(self, name: str = "doc", rules: Rules | None = None) -> Document:
         """The document as another process would have it: nothing is remembered."""
         return Document(open_log(self.place, "acme", name), rules)
+
+    def open_in(self, organisation: str, name: str) -> Log:
+        """Any organisation's log as another process would have it."""
+        return open_log(self.place, organisation, name)
 
     def watched(self) -> Recorder:
         """The recorder, emptied."""
