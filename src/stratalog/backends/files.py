@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -31,12 +31,14 @@ class FileBlobs:
 
     A file's modification time is the blob's age by ``clock``, with random digits below the millisecond, so that inode
     and time together name one generation. A file left in ``.new`` by a crash is harmless; one left in ``.aside`` is
-    put back when the folder is next opened, since it may have been refreshed just before.
+    put back when the folder is next opened, since it may have been refreshed just before. ``sync`` makes durable what
+    a descriptor, of a file or of a folder, stands for.
     """
 
-    def __init__(self, folder: str | Path, clock: Clock) -> None:
+    def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
         self._folder = os.fspath(folder)
         self._clock = clock
+        self._sync_descriptor = sync or _sync_descriptor
         self._closed = False
         self._durable_folders: set[str] = set()
         with _errors():
@@ -90,7 +92,7 @@ class FileBlobs:
                 self._put_back(aside, path)
                 return False
             os.unlink(aside)
-            _sync(os.path.dirname(path))
+            self._sync(os.path.dirname(path))
         return True
 
     def close(self) -> None:
@@ -100,7 +102,7 @@ class FileBlobs:
         """Start the age of a standing blob anew, durably. By path, so that one renamed aside meanwhile is missed."""
         with _errors(), suppress(FileNotFoundError):
             os.utime(path, ns=self._times())
-            _sync(path)
+            self._sync(path)
             self._sync_folders(os.path.dirname(path))
             return True
         return False
@@ -126,7 +128,7 @@ class FileBlobs:
             file.write(data)
             file.flush()
             os.utime(file.fileno(), ns=self._times())
-            _sync_descriptor(file.fileno())
+            self._sync_descriptor(file.fileno())
 
     def _times(self) -> tuple[int, int]:
         now_ns = self._clock.wall_ms() * 1_000_000 + int.from_bytes(self._clock.random_bytes(4), "big") % 1_000_000
@@ -134,23 +136,30 @@ class FileBlobs:
 
     def _sync_folders(self, folder: str) -> None:
         """Make the names in ``folder`` durable, and once a process the names of it and of the folders above it."""
-        _sync(folder)
+        self._sync(folder)
         if folder in self._durable_folders:
             return
         above = folder
         while above != self._folder:
             above = os.path.dirname(above)
-            _sync(above)
+            self._sync(above)
         if len(self._durable_folders) == FOLDERS_REMEMBERED_MAX:
             self._durable_folders.clear()
         self._durable_folders.add(folder)
+
+    def _sync(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._sync_descriptor(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _put_back(self, aside: str, path: str) -> None:
         """By a link, which keeps the generation and gives way to a blob that was put meanwhile."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with suppress(FileExistsError):
             os.link(aside, path)
-        _sync(os.path.dirname(path))
+        self._sync(os.path.dirname(path))
         os.unlink(aside)
 
     def _put_back_all(self) -> None:
@@ -203,14 +212,6 @@ def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str
 def _stat(key: str, status: os.stat_result) -> BlobStat:
     stamp = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
     return BlobStat(key, status.st_size, status.st_mtime_ns // 1_000_000, stamp)
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _sync_descriptor(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sync_descriptor(descriptor: int) -> None:

@@ -44,8 +44,9 @@ class SqliteDatabase:
     """One file with an ``index`` and a ``queue``. Safe for threads, and for several processes that open it themselves.
 
     ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo answered commits.
-    ``file_bytes_max`` bounds the file: a write over it raises StorageFull. In a forked child every call raises Closed;
-    open the file again there.
+    ``file_bytes_max`` bounds the file: a write over it raises StorageFull. ``vfs`` names a layer to the operating
+    system that is registered with SQLite; the simulation has one. In a forked child every call raises Closed; open the
+    file again there.
 
     Raises Corrupt (the file is no whole SQLite database), Unsupported (a newer format), Invalid (another program's
     database), Unavailable.
@@ -59,9 +60,10 @@ class SqliteDatabase:
         synchronous: str = "FULL",
         receives_max: int = 10,
         file_bytes_max: int | None = None,
+        vfs: str | None = None,
     ) -> None:
         self.path = os.fspath(path)
-        self._file = SqliteFile(self.path, synchronous, file_bytes_max)
+        self._file = SqliteFile(self.path, synchronous, file_bytes_max, vfs)
         self.index = SqliteIndex(self._file)
         self.queue = SqliteQueue(self._file, clock, receives_max)
 

@@ -61,14 +61,15 @@ class SqliteFile:
     lock beside it, since SQLite's own busy handler starves some of them.
     """
 
-    def __init__(self, path: str, synchronous: str, file_bytes_max: int | None) -> None:
+    def __init__(self, path: str, synchronous: str, file_bytes_max: int | None, vfs: str | None = None) -> None:
         self._path = path
+        self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
         self._lock_file = _open_lock_file(path + ".lock")
         try:
             with _opening(self._lock_file):
-                writer = _open_writer(path, synchronous, file_bytes_max)
+                writer = _open_writer(path, synchronous, file_bytes_max, vfs)
         except BaseException:
             os.close(self._lock_file)
             raise
@@ -118,7 +119,7 @@ class SqliteFile:
             os.close(self._lock_file)
 
     def _open_reader(self) -> apsw.Connection:
-        reader = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
+        reader = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)
         reader.set_busy_timeout(BUSY_MS)
         reader.pragma("query_only", 1)
         return reader
@@ -314,8 +315,8 @@ def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
         ticket.error.__cause__ = error.__cause__
 
 
-def _open_writer(path: str, synchronous: str, file_bytes_max: int | None) -> apsw.Connection:
-    connection = apsw.Connection(path)
+def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: str | None) -> apsw.Connection:
+    connection = apsw.Connection(path, vfs=vfs)
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("synchronous", synchronous)
     if file_bytes_max is not None:
