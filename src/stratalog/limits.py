@@ -21,6 +21,7 @@ JSON_DEPTH_MAX = 64
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 VALUE_INLINE_BYTES_MAX = 1024
 DOCUMENT_FIELDS_BYTES_MAX = 4096
+PATCH_BYTES_MAX = 16 * 1024 * 1024
 METADATA_BYTES_MAX = 1024
 
 # Index: DynamoDB's own bounds, kept on every backend so that a program that runs on one runs on all.

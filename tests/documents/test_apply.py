@@ -215,6 +215,48 @@ def test_an_item_that_cannot_be_read_now_rejects_nothing() -> None:
     assert document.mutate("patch", {"key": "c/a", "merge": {"x": 1}}).status == "applied"
 
 
+def careless(draft: Draft, args: Any) -> None:
+    """Take a default where the item cannot be read."""
+    try:
+        value = draft.get("c/a", {})
+        keys = [key for key, _ in draft.scan("c/")]
+    except Exception:  # noqa: BLE001 - what a careless application does
+        value, keys = {}, []
+    draft.put("copy", [value.get("id"), keys])
+
+
+def test_a_mutator_that_catches_a_port_error_commits_nothing_made_from_it() -> None:
+    world = World()
+    document = world.create(rules=Rules(mutators={**STOCK, "careless": careless}))
+    document.apply([put("c/a", large("a"))])
+
+    def refuse(name: str, target: str) -> None:
+        if name == "blob get":
+            raise Unavailable("no blobs today")
+
+    world.recorder.before = refuse
+    with pytest.raises(Unavailable):
+        document.mutate("careless")
+    world.recorder.before = None
+    assert document.version == 1
+    assert document.mutate("careless").status == "applied"
+    assert document.get("copy") == ["a", ["c/a"]]
+
+
+def many(draft: Draft, args: Any) -> None:
+    """Put a thousand bytes under each of ``count`` keys."""
+    for number in range(args["count"]):
+        draft.put(f"c/{number}", "x" * 1000)
+
+
+def test_a_mutation_that_no_entry_could_hold_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.documents.run.PATCH_BYTES_MAX", 50_000)
+    document = World().create(rules=Rules(mutators={**STOCK, "many": many}))
+    outcomes = document.apply([Mutation(client="ada", name="many", args={"count": count}) for count in (45, 55, 1)])
+    assert statuses(outcomes) == ["applied", "rejected", "applied"]
+    assert "changes too much at once" in str(outcomes[1].reason)
+
+
 def test_a_put_equal_to_the_present_value_is_not_part_of_the_patch() -> None:
     document = World().create()
     document.apply([put("a", 1), put("c/b", large("b"))])

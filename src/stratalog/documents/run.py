@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -10,7 +11,12 @@ from stratalog.codec import encode
 from stratalog.documents.state import Client, State
 from stratalog.documents.values import Values, same_value
 from stratalog.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, Unavailable
-from stratalog.limits import DOCUMENT_FIELDS_BYTES_MAX
+from stratalog.limits import (
+    DOCUMENT_FIELDS_BYTES_MAX,
+    METADATA_BYTES_MAX,
+    PATCH_BYTES_MAX,
+    VALUE_INLINE_BYTES_MAX,
+)
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.keys import collection_of
 from stratalog.protocol.messages import Mutation, Outcome, Status, payload_hash
@@ -19,6 +25,7 @@ from stratalog.protocol.mutators import Mutators, Rejected
 __all__ = ["Ran", "Run", "net_changes", "run_batch"]
 
 REASON_CHARACTERS_MAX = 500
+VALUE_STORED_BYTES_MAX = VALUE_INLINE_BYTES_MAX + METADATA_BYTES_MAX
 PORT_ERRORS = (Unavailable, OutcomeUnknown, Corrupt, Closed)
 
 
@@ -60,6 +67,7 @@ class _Running:
         self._owner = owner
         self._clients: dict[str, Client | None] = {}
         self._refused: dict[str, Outcome] = {}
+        self._failure: Exception | None = None
         self.draft = Draft(self._load, self._keys)
         self.fields_bytes = state.fields_bytes
         self.ran: list[Ran] = []
@@ -122,15 +130,25 @@ class _Running:
         mutator = self._mutators.get(mutation.name)
         if mutator is None:
             return f"no such mutator: {mutation.name}", 0
+        reason: str | None = None
         try:
             mutator(draft, mutation.args)
-            return None, self._fields_after(draft)
+            self._check_patch(draft)
+            fields_bytes = self._fields_after(draft)
         except PORT_ERRORS:
             raise
-        except Rejected as exc:
-            return exc.reason[:REASON_CHARACTERS_MAX], 0
         except Exception as exc:  # noqa: BLE001 - whatever a mutator raises is a rejection with its reason (DESIGN §7)
-            return f"{type(exc).__name__}: {exc}"[:REASON_CHARACTERS_MAX], 0
+            reason, fields_bytes = _reason(exc), 0
+        if self._failure is not None:
+            # The mutator caught what a port raised: what it made of that is no outcome.
+            raise self._failure
+        return reason, fields_bytes
+
+    def _check_patch(self, child: Draft) -> None:
+        """A mutation whose patch no entry could hold is rejected here, or it would block its client for ever."""
+        size = sum(len(key) + min(len(value or b""), VALUE_STORED_BYTES_MAX) for key, value in child.changes.items())
+        if size > PATCH_BYTES_MAX:
+            raise LimitExceeded("a mutation changes too much at once", value=size, limit=PATCH_BYTES_MAX)
 
     def _fields_after(self, child: Draft) -> int:
         size = self.fields_bytes
@@ -147,11 +165,22 @@ class _Running:
         return self._clients[client]
 
     def _load(self, key: str) -> bytes | None:
-        slot = self._state.slot(key)
-        return None if slot is None else self._values.load(slot.value)
+        with self._watched():
+            slot = self._state.slot(key)
+            return None if slot is None else self._values.load(slot.value)
 
     def _keys(self, prefix: str) -> Iterator[str]:
-        return (key for key, _ in self._state.scan(prefix))
+        with self._watched():
+            yield from (key for key, _ in self._state.scan(prefix))
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Remember what a port raised, whatever the mutator does about it."""
+        try:
+            yield
+        except PORT_ERRORS as exc:
+            self._failure = exc
+            raise
 
 
 def net_changes(state: State, changes: dict[str, bytes | None]) -> dict[str, bytes | None]:
@@ -163,6 +192,11 @@ def net_changes(state: State, changes: dict[str, bytes | None]) -> dict[str, byt
         if not unchanged:
             net[key] = encoded
     return net
+
+
+def _reason(exc: Exception) -> str:
+    reason = exc.reason if isinstance(exc, Rejected) else f"{type(exc).__name__}: {exc}"
+    return reason[:REASON_CHARACTERS_MAX]
 
 
 def _field_bytes(key: str, encoded: bytes | None) -> int:
