@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from stratalog.clock import Observation
+from stratalog.clock import Observation, backoff_seconds
 from stratalog.documents import history as past
 from stratalog.documents.commits import COLLECT, FLOOR
 from stratalog.documents.committing import commit_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshots import load_state, roots_of, take_snapshot
 from stratalog.documents.state import State
-from stratalog.documents.values import Values
+from stratalog.documents.values import Upload, Values
 from stratalog.documents.view import View
 from stratalog.errors import (
     ContentionError,
@@ -27,7 +27,7 @@ from stratalog.errors import (
     Unavailable,
     VersionConflict,
 )
-from stratalog.limits import GRACE_SECONDS, MUTATIONS_PER_BATCH_MAX
+from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
@@ -39,6 +39,7 @@ from stratalog.tree.chunks import Chunks
 __all__ = ["DEFAULT_CLIENT", "Document", "Rules"]
 
 DEFAULT_CLIENT = "local"
+RENEW_ATTEMPTS_MAX = 20
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -219,16 +220,28 @@ class Document:
             fresh = True
 
     def _append(self, state: State, run: Run, author: str) -> Entry:
-        """Blobs first, then the entry; a commit answered long after its blobs were put puts them again."""
-        looked = Observation(self.log.place.clock)
-        commit = commit_of(state, run, self.values)
-        entry = self.log.append(commit.event(), expected=state.version, author=author)
-        if looked.age_seconds() > GRACE_SECONDS / 2:
-            try:
-                commit_of(state, run, self.values)
-            except Unavailable as exc:
-                raise OutcomeUnknown("the blobs of an entry that stands could not be put again") from exc
+        """Blobs first, then the entry; where it stands, or may, and was long in coming, the blobs once more."""
+        upload = Upload(self.values, Observation(self.log.place.clock))
+        event = commit_of(state, run, upload).event()
+        try:
+            entry = self.log.append(event, expected=state.version, author=author)
+        except OutcomeUnknown:
+            self._renew(upload)
+            raise
+        self._renew(upload)
         return entry
+
+    def _renew(self, upload: Upload) -> None:
+        """Renew the blobs of an entry that may stand, with patience: without them it would dangle."""
+        settings = self.log.place.settings
+        for attempt in range(1, RENEW_ATTEMPTS_MAX + 1):
+            try:
+                return upload.renew()
+            except (Unavailable, OutcomeUnknown) as exc:
+                cause = exc
+            first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
+            self.log.place.clock.sleep(backoff_seconds(self.log.place.clock, attempt, first, most))
+        raise OutcomeUnknown("the blobs of an entry that may stand could not be put again") from cause
 
     def _append_event(self, event: Event) -> Entry:
         with self._turn:

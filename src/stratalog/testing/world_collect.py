@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from stratalog.documents import Document, document, snapshots, verify
+from stratalog.documents import Document, snapshots, values, verify
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Place as LogPlace
 from stratalog.log import Settings, create_log, open_log
@@ -35,6 +35,7 @@ SETTINGS = Settings(segment_entries_target=6, snapshot_entries_interval=4, body_
 TEXTS = tuple(f"{place}" * 1100 for place in range(4))
 KEYS = ("notes/a", "notes/b", "plans/c")
 FURNITURE = tuple(f"{key}{place}" for key in KEYS for place in range(40))
+FREEZE_RATE = 0.005
 CHANGES = 16
 ROUNDS = 14
 PAUSE_SECONDS_MAX = 900.0
@@ -49,9 +50,11 @@ class CollectWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         weather = draw_weather(scheduler.random)
-        spared = "crash" if scheduler.random.random() < 0.5 else "freeze"
-        calm = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith(spared)), 0.0)
-        self.place = Place(scheduler, msgspec.structs.replace(weather, **calm))
+        freezes = scheduler.random.random() < 0.7
+        rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
+        if freezes:
+            rates |= {"freeze_before": FREEZE_RATE, "freeze_after": FREEZE_RATE}
+        self.place = Place(scheduler, msgspec.structs.replace(weather, **rates))
         self.left = {"writer-a": CHANGES, "writer-b": CHANGES, "keeper": ROUNDS, "forker": 2, "collector": ROUNDS}
         self.forks: list[str] = []
         self._furnish(Document(create_log(self._ground(), ORGANISATION, NAME, "document")))
@@ -189,7 +192,7 @@ MUTANTS = (
         "observation rule ignored (blobs)", CollectWorld, replaced(collect, "OBSERVATION_SECONDS_MAX", -301), DANGLING
     ),
     Mutant("blob deleted without its stamp", CollectWorld, replaced(collect, "_delete", _delete_unseen), DANGLING),
-    Mutant("late commit leaves its blobs unput", CollectWorld, replaced(document, "GRACE_SECONDS", 10**9), DANGLING),
+    Mutant("late commit leaves its blobs unput", CollectWorld, replaced(values, "GRACE_SECONDS", 10**9), DANGLING),
     Mutant(
         "late snapshot leaves its chunks unput", CollectWorld, replaced(snapshots, "GRACE_SECONDS", 10**9), DANGLING
     ),
