@@ -77,7 +77,7 @@ class Layer:
         slot = self._recent.get(key) or self._old.get(key)
         if slot is not None:
             return slot if slot.value else None
-        return get(chunks, self._root, key)
+        return get(chunks, self._root, key) if self._root.count else None
 
     def scan(self, chunks: Chunks, prefix: str, after: str | None = None) -> Iterator[tuple[str, Slot]]:
         """Keys that start with ``prefix`` and come after ``after``, in order, with their slots."""

@@ -154,7 +154,7 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 def item_bytes(item: Item) -> int:
     """The item's size as DynamoDB counts it: names and texts in UTF-8, numbers at two digits a byte and one more."""
-    size = len(item.partition.encode()) + len(item.sort.encode()) + 2
+    size = _length(item.partition) + _length(item.sort) + 2
     for name, value in item.attributes.items():
         size += len(name) + (len(str(abs(value))) // 2 + 2 if isinstance(value, int) else _length(value))
     return size
@@ -175,13 +175,18 @@ def check_commit(writes: Sequence[Write]) -> None:
 
 
 def _checked_bytes(item: Item) -> int:
-    for what, text, limit in (("partition", item.partition, PARTITION_BYTES_MAX), ("sort", item.sort, SORT_BYTES_MAX)):
-        if not text or (len(text) * 4 > limit and len(text.encode()) > limit):
-            raise LimitExceeded(f"an item's {what} is empty or too long", value=len(text), limit=limit)
+    if not 0 < _length(item.partition) <= PARTITION_BYTES_MAX:
+        raise _misfit("partition", item.partition, PARTITION_BYTES_MAX)
+    if not 0 < _length(item.sort) <= SORT_BYTES_MAX:
+        raise _misfit("sort", item.sort, SORT_BYTES_MAX)
     size = item_bytes(item)
     if size > ITEM_BYTES_MAX:
         raise LimitExceeded("an item is too large", value=size, limit=ITEM_BYTES_MAX, partition=item.partition)
     return size
+
+
+def _misfit(what: str, text: str, limit: int) -> LimitExceeded:
+    return LimitExceeded(f"an item's {what} is empty or too long", value=len(text), limit=limit)
 
 
 def _key(write: Write) -> tuple[str, str]:

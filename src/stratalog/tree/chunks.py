@@ -41,9 +41,15 @@ class Chunks:
         """The topmost node of a tree."""
         if root.inline is None:
             return self.load(root.address)
+        with self._lock:
+            found = self._cache.get(root.address)
+        if found is not None:
+            return found
         if sha256(root.inline) != root.address:
             raise Corrupt("an inline chunk does not have the root's address", address=root.address.hex())
-        return decode_node(root.inline)
+        node = decode_node(root.inline)
+        self._keep(root.address, node, len(root.inline))
+        return node
 
     def child(self, node: Inner, place: int) -> Node:
         """The child in row ``place``. It lies one level below, so every walk down a tree ends."""
