@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from stratalog.documents import Document, snapshots
+from stratalog.clock import Observation
+from stratalog.documents import Document, projections, snapshots
 from stratalog.documents.committing import commit_of
 from stratalog.documents.run import Run, _Running, run_batch
 from stratalog.documents.state import Client, State
-from stratalog.documents.values import Values
+from stratalog.documents.values import Upload, Values
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Entry, retention
 from stratalog.log.place import Place
@@ -94,7 +95,8 @@ class _Later:
 def _append_first(handle: Document, state: State, run: Run, author: str) -> Entry:
     later: Any = _Later(handle.log.place.blobs)
     values = Values(later, handle.log.record.owner, handle.rules.metadata_fields)
-    entry = handle.log.append(commit_of(state, run, values).event(), expected=state.version, author=author)
+    upload = Upload(values, Observation(handle.log.place.clock))
+    entry = handle.log.append(commit_of(state, run, upload).event(), expected=state.version, author=author)
     for key, body in later.waiting:
         handle.log.place.blobs.put(key, body)
     return entry
@@ -123,6 +125,12 @@ MUTANTS = (
         DocumentWorld,
         replaced(replay, "_own_mutations", _unnumbered),
         ("merged",),
+    ),
+    Mutant(
+        "documents: checkpoint unconditional",
+        DocumentWorld,
+        replaced(projections, "Equals", lambda name, value: None),
+        ("projected",),
     ),
     Mutant(
         "documents: client collected without tombstone",

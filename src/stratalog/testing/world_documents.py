@@ -33,6 +33,13 @@ PROJECTED = "projected"
 BATCH_MAX = 3
 LARGE_CHARACTERS = 1500
 PAUSE_SECONDS_MAX = 900.0
+FURNITURE = [
+    Mutation(client="setup", name="put", args={"key": f"{collection}/{place:03}", "value": "small" * 15})
+    for collection in ("items", "zoo")
+    for place in range(40)
+]
+"""Enough that the content is more than one chunk."""
+
 SAMPLED_VERSIONS = 4
 SAMPLED_ID = 5
 HISTORIES = ("count", "items/1", "copies/0")
@@ -107,7 +114,7 @@ class DocumentWorld:
         self.seen: dict[int, dict[str, Any]] = {}
         self.collecting = False
         self.turns = {"snapshotter": 4, "archivist": 5, "forgetter": 3, "collector": 1, "follower": 8, "reader": 6}
-        create_log(self.ground(), ORGANISATION, MAIN, "document")
+        Document(create_log(self.ground(), ORGANISATION, MAIN, "document"), RULES).apply(FURNITURE)
         for place in range(draw.choice((2, 3))):
             self.place.start(f"server-{place}", self.serve)
         for name, turn in self._roles().items():
