@@ -1,5 +1,6 @@
 """Work on whole stores and documents, by those who run them.
 
 collect     deletes blobs that nothing refers to
-exchange    a document as a file, and back
+exchange    a document as a file            importing   and a file as a document, with all its versions
+readable    values as JSON, without loss    replayed_clock    entries written anew keep their time
 """

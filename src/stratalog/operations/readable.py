@@ -1,0 +1,72 @@
+"""Values as JSON that people can read, and back without loss.
+
+JSON has no bytes, so they are written ``{"$bytes": "<base64>"}``. An object that happens to have a single name that
+starts with ``$`` is written with one ``$`` more, so that reading gives back what was there.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import Value, canonical
+from stratalog.errors import Invalid
+
+__all__ = ["from_json", "from_plain", "to_json", "to_plain"]
+
+BYTES = "$bytes"
+
+
+def to_plain(value: Value) -> Any:
+    """``value`` in what JSON can say."""
+    if isinstance(value, bytes):
+        return {BYTES: b64encode(value).decode()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, dict):
+        plain = {name: to_plain(item) for name, item in value.items()}
+        return {f"${name}": item for name, item in plain.items()} if _is_marked(plain) else plain
+    return value
+
+
+def from_plain(plain: Any) -> Value:
+    """The value behind :func:`to_plain`'s answer. Raises Invalid."""
+    if isinstance(plain, list):
+        return [from_plain(item) for item in plain]
+    if isinstance(plain, dict):
+        if _is_marked(plain):
+            return _unmarked(plain)
+        return {name: from_plain(item) for name, item in plain.items()}
+    return plain
+
+
+def to_json(value: Value) -> bytes:
+    """One line of JSON without its end."""
+    return msgspec.json.encode(to_plain(value))
+
+
+def from_json(text: str | bytes) -> Value:
+    """The canonical value a JSON text says. Raises Invalid, LimitExceeded."""
+    try:
+        plain = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
+        raise Invalid("this is no JSON", reason=str(exc)) from exc
+    return from_plain(canonical(plain))
+
+
+def _is_marked(plain: dict[str, Any]) -> bool:
+    return len(plain) == 1 and next(iter(plain)).startswith("$")
+
+
+def _unmarked(plain: dict[str, Any]) -> Value:
+    name, item = next(iter(plain.items()))
+    if name.startswith("$$"):
+        return {name[1:]: from_plain(item)}
+    if name != BYTES or not isinstance(item, str):
+        raise Invalid('an object whose only name starts with "$" must be {"$bytes": base64} or start with "$$"')
+    try:
+        return b64decode(item, validate=True)
+    except ValueError as exc:
+        raise Invalid("bytes are not in base64", reason=str(exc)) from exc
