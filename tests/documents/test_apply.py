@@ -416,12 +416,33 @@ def test_two_handles_take_turns_and_mutators_run_again_on_the_new_state() -> Non
         (Mutation(client="ada", name="put", id=1.0), Invalid),  # type: ignore[arg-type]
         (Mutation(client=5, name="put"), Invalid),  # type: ignore[arg-type]
         (Mutation(client="\udc00", name="put"), Invalid),
+        (Mutation(client="ada", name="put", origin=("", 1)), Invalid),
+        (Mutation(client="ada", name="put", origin=("c" * 129, 1)), LimitExceeded),
+        (Mutation(client="ada", name="put", origin=("bob", -1)), Invalid),
+        (Mutation(client="ada", name="put", origin="bob"), Invalid),  # type: ignore[arg-type]
     ],
 )
 def test_what_may_not_be_committed_is_refused_and_nothing_is_written(mutation: Mutation, error: type) -> None:
     document = World().create()
     with pytest.raises(error):
         document.apply([put("ok", 1), mutation])
+    assert document.version == 0
+
+
+@pytest.mark.parametrize(
+    ("identity", "error"), [("g" * 129, LimitExceeded), ("\0g", Invalid), ("\ud800", Invalid), (7, Invalid)]
+)
+def test_a_group_or_owner_that_no_snapshot_could_hold_is_refused(identity: Any, error: type) -> None:
+    document = World(snapshot_entries_interval=1).create()
+    calls: list[Callable[[], object]] = [
+        lambda: document.apply([inc()], group=identity),
+        lambda: document.apply([inc()], owner=identity),
+        lambda: document.collect_clients([identity]),
+        lambda: document.collect_clients(["ada"], [identity]),
+    ]
+    for call in calls:
+        with pytest.raises(error):
+            call()
     assert document.version == 0
 
 

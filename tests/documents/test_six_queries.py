@@ -43,6 +43,14 @@ def test_listing_goes_on_after_a_key() -> None:
     assert [item.key for item in document.at().list("c/", after="c/2")] == ["c/3", "c/4"]
 
 
+def test_the_fields_are_read_without_opening_an_item() -> None:
+    world = World()
+    world.create().apply([put("name", "My project"), put("c/a", large("a")), put("zoom", 2)])
+    calls = world.watched()
+    assert world.open().at().fields() == {"name": "My project", "zoom": 2}
+    assert calls.named("blob get") == []
+
+
 def test_query_3_one_item_at_the_latest_or_a_given_version() -> None:
     world = World()
     document = world.create()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stratalog.codec import encode
-from stratalog.documents import Document, verify
+from stratalog.documents import Document, Rules, verify
 from stratalog.documents.snapshots import roots_of, take_snapshot
 from stratalog.errors import Corrupt, NotFound, StratalogError, Unavailable, VersionForgotten
 from stratalog.keys import number, snapshots_partition
@@ -228,3 +228,11 @@ def test_an_older_snapshot_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match="base snapshot could not be made"):
         document.forget_below(33, lambda floor: None)
     assert (world.open().log.floor(), snapshots(document)) == (0, [10, 20, 30, 40])
+
+
+def test_a_state_does_not_change_with_the_mutators() -> None:
+    world = World(snapshot_entries_interval=100)
+    document = grown(world, 8)
+    other = world.open(rules=Rules(mutators={"inc": lambda draft, args: draft.put("n", "changed")}))
+    assert other.at().whole() == document.at().whole()
+    assert verify(other) == verify(document)

@@ -32,7 +32,7 @@ from stratalog.log import Entry, Event, Log
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import newest_snapshot
-from stratalog.protocol.messages import Mutation, Outcome, check_mutation
+from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.tree.chunks import Chunks
 
@@ -100,6 +100,8 @@ class Document:
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
         batch = [check_mutation(mutation) for mutation in mutations]
+        check_identity(group, "group")
+        check_identity(owner, "owner")
         with self._turn:
             outcomes = self._commit_batch(batch, group, owner, author)
             self._keep_snapshots()
@@ -107,7 +109,9 @@ class Document:
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
         """Forget clients, as an entry; each group leaves a tombstone, so that its late mutations have no effect."""
-        return self._append_event(Event(COLLECT, [sorted(clients), sorted(groups)]))
+        forgotten = sorted(check_identity(client, "client") for client in clients)
+        buried = sorted(check_identity(group, "group") for group in groups)
+        return self._append_event(Event(COLLECT, [forgotten, buried]))
 
     def delete(self) -> None:
         """Delete the document. Its name may be used again; that is another incarnation."""

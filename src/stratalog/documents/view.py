@@ -53,7 +53,8 @@ class View:
 
     def fields(self) -> dict[str, Any]:
         """The document's fields: the keys without a collection."""
-        return {key: value for key, value in self.scan() if "/" not in key}
+        slots = ((key, slot) for key, slot in self._state.scan() if "/" not in key)
+        return {key: decode(self._values.load(slot.value)) for key, slot in slots}
 
     def whole(self) -> dict[str, Any]:
         """Every key and value."""

@@ -10,7 +10,7 @@ from stratalog.codec import canonical, encode, sha256
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATOR_NAME_BYTES_MAX, VALUE_BYTES_MAX
 
-__all__ = ["Mutation", "Outcome", "Status", "check_mutation", "payload_hash"]
+__all__ = ["Mutation", "Outcome", "Status", "check_identity", "check_mutation", "payload_hash"]
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
@@ -52,7 +52,16 @@ def check_mutation(mutation: Mutation) -> Mutation:
     _check_text(mutation.name, "mutator name", MUTATOR_NAME_BYTES_MAX)
     if type(mutation.id) is not int or not 0 <= mutation.id <= INTEGER_MAX:
         raise Invalid("a mutation id lies outside its range", value=mutation.id, limit=INTEGER_MAX)
+    if mutation.origin is not None:
+        _check_origin(mutation.origin)
     return msgspec.structs.replace(mutation, args=canonical(mutation.args, "argument"))
+
+
+def check_identity(text: str, what: str) -> str:
+    """``text`` as a client, group or owner; the latter two may be empty. Raises Invalid or LimitExceeded."""
+    if text != "" or what == "client":
+        _check_text(text, what, CLIENT_ID_BYTES_MAX)
+    return text
 
 
 def payload_hash(name: str, args: bytes) -> bytes:
@@ -60,6 +69,15 @@ def payload_hash(name: str, args: bytes) -> bytes:
     if len(args) > VALUE_BYTES_MAX:
         raise LimitExceeded("a mutation's arguments are too large", value=len(args), limit=VALUE_BYTES_MAX)
     return sha256(encode(name) + args)[:16]
+
+
+def _check_origin(origin: tuple[str, int]) -> None:
+    if type(origin) is not tuple or len(origin) != 2:
+        raise Invalid("a mutation's origin must be a client and an id", value=repr(origin))
+    client, id = origin
+    _check_text(client, "client", CLIENT_ID_BYTES_MAX)
+    if type(id) is not int or not 0 <= id <= INTEGER_MAX:
+        raise Invalid("a mutation id lies outside its range", value=id, limit=INTEGER_MAX)
 
 
 def _check_text(text: str, what: str, limit: int) -> None:
