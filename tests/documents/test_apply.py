@@ -446,6 +446,20 @@ def test_a_group_or_owner_that_no_snapshot_could_hold_is_refused(identity: Any, 
     assert document.version == 0
 
 
+def test_those_without_a_group_cannot_be_collected_all_at_once() -> None:
+    document = World().create()
+    with pytest.raises(Invalid):
+        document.collect_clients(["ada"], [""])
+    assert statuses(document.apply([inc(id=1)])) == ["applied"]
+
+
+def test_a_number_that_comes_twice_in_a_batch_is_applied_once() -> None:
+    document = World().create()
+    outcomes = document.apply([inc(id=1), inc(id=1), inc(id=1, by=5), inc(id=2)])
+    assert statuses(outcomes) == ["applied", "seen", "mismatch", "applied"]
+    assert document.get("n") == 2
+
+
 def test_arguments_that_are_too_deep_are_refused() -> None:
     value: Any = 1
     for _ in range(64):

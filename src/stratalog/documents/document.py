@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from stratalog.clock import Observation, backoff_seconds
+from stratalog.clock import Observation
 from stratalog.documents import history as past
 from stratalog.documents.commits import COLLECT, FLOOR
 from stratalog.documents.committing import commit_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshots import load_state, roots_of, take_snapshot
 from stratalog.documents.state import State
-from stratalog.documents.values import Upload, Values
+from stratalog.documents.values import Values
 from stratalog.documents.view import View
 from stratalog.errors import (
     ContentionError,
@@ -32,6 +32,7 @@ from stratalog.log import Entry, Event, Log
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import newest_snapshot
+from stratalog.log.upload import Upload
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.tree.chunks import Chunks
@@ -39,7 +40,6 @@ from stratalog.tree.chunks import Chunks
 __all__ = ["DEFAULT_CLIENT", "Document", "Rules"]
 
 DEFAULT_CLIENT = "local"
-RENEW_ATTEMPTS_MAX = 20
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -100,15 +100,18 @@ class Document:
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
         batch = [check_mutation(mutation) for mutation in mutations]
-        check_identity(group, "group")
-        check_identity(owner, "owner")
+        check_identity(group, "group", empty=True)
+        check_identity(owner, "owner", empty=True)
         with self._turn:
             outcomes = self._commit_batch(batch, group, owner, author)
             self._keep_snapshots()
         return outcomes
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
-        """Forget clients, as an entry; each group leaves a tombstone, so that its late mutations have no effect."""
+        """Forget clients, as an entry; each group leaves a tombstone, so that its late mutations have no effect.
+
+        A client without a group leaves none: its first mutation, sent again, is applied again. Raises Invalid.
+        """
         forgotten = sorted(check_identity(client, "client") for client in clients)
         buried = sorted(check_identity(group, "group") for group in groups)
         return self._append_event(Event(COLLECT, [forgotten, buried]))
@@ -224,28 +227,9 @@ class Document:
             fresh = True
 
     def _append(self, state: State, run: Run, author: str) -> Entry:
-        """Blobs first, then the entry; where it stands, or may, and was long in coming, the blobs once more."""
-        upload = Upload(self.values, Observation(self.log.place.clock))
-        event = commit_of(state, run, upload).event()
-        try:
-            entry = self.log.append(event, expected=state.version, author=author)
-        except OutcomeUnknown:
-            self._renew(upload)
-            raise
-        self._renew(upload)
-        return entry
-
-    def _renew(self, upload: Upload) -> None:
-        """Renew the blobs of an entry that may stand, with patience: without them it would dangle."""
-        settings = self.log.place.settings
-        for attempt in range(1, RENEW_ATTEMPTS_MAX + 1):
-            try:
-                return upload.renew()
-            except (Unavailable, OutcomeUnknown) as exc:
-                cause = exc
-            first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-            self.log.place.clock.sleep(backoff_seconds(self.log.place.clock, attempt, first, most))
-        raise OutcomeUnknown("the blobs of an entry that may stand could not be put again") from cause
+        upload = Upload(self.log.place)
+        event = commit_of(state, run, self.values, upload).event()
+        return self.log.append(event, expected=state.version, author=author, upload=upload)
 
     def _append_event(self, event: Event) -> Entry:
         with self._turn:

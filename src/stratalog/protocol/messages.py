@@ -57,9 +57,9 @@ def check_mutation(mutation: Mutation) -> Mutation:
     return msgspec.structs.replace(mutation, args=canonical(mutation.args, "argument"))
 
 
-def check_identity(text: str, what: str) -> str:
+def check_identity(text: str, what: str, *, empty: bool = False) -> str:
     """``text`` as a client, group or owner; the latter two may be empty. Raises Invalid or LimitExceeded."""
-    if text != "" or what == "client":
+    if text != "" or not empty:
         _check_text(text, what, CLIENT_ID_BYTES_MAX)
     return text
 
