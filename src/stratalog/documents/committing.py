@@ -10,20 +10,21 @@ from stratalog.codec import decode, encode, sha256
 from stratalog.documents.commits import Change, Commit, Recorded
 from stratalog.documents.run import Ran, Run, net_changes
 from stratalog.documents.state import State
-from stratalog.documents.values import Upload, Values, as_reference
+from stratalog.documents.values import Values, as_reference
 from stratalog.limits import VALUE_INLINE_BYTES_MAX
+from stratalog.log.upload import Upload
 
 __all__ = ["commit_of"]
 
 
-def commit_of(state: State, run: Run, upload: Upload) -> Commit:
+def commit_of(state: State, run: Run, values: Values, upload: Upload) -> Commit:
     """The commit that follows ``state``. Large values stand as blobs on return: blob first, index second."""
     net = net_changes(state, run.changes)
-    stored = {key: None if encoded is None else upload.store(key, encoded) for key, encoded in net.items()}
+    stored = {key: None if encoded is None else values.store(key, encoded, upload) for key, encoded in net.items()}
     items = {reference.content_hash: slot for slot in stored.values() if slot and (reference := as_reference(slot))}
     fields_bytes = run.fields_bytes if run.fields_bytes != state.fields_bytes else None
     return Commit(
-        mutations=tuple(_recorded(ran, upload, items) for ran in run.ran),
+        mutations=tuple(_recorded(ran, values, upload, items) for ran in run.ran),
         patch=tuple(
             Change(key, slot, state.changed_in(key), _touched_by(run.ran, key)) for key, slot in sorted(stored.items())
         ),
@@ -42,26 +43,26 @@ def load_arguments(recorded: Recorded, values: Values) -> Any:
     return _loaded(args, values)
 
 
-def _recorded(ran: Ran, upload: Upload, items: dict[bytes, bytes]) -> Recorded:
+def _recorded(ran: Ran, values: Values, upload: Upload, items: dict[bytes, bytes]) -> Recorded:
     mutation = ran.mutation
     args, payload = ran.args, None
     if len(args) > VALUE_INLINE_BYTES_MAX:
-        args, payload = encode(_externalised(mutation.args, upload, items)), ran.payload
+        args, payload = encode(_externalised(mutation.args, values, upload, items)), ran.payload
     return Recorded(mutation.client, mutation.id, mutation.name, args, ran.reason, payload, mutation.origin)
 
 
-def _externalised(args: Any, upload: Upload, items: dict[bytes, bytes]) -> Any:
+def _externalised(args: Any, values: Values, upload: Upload, items: dict[bytes, bytes]) -> Any:
     """Arguments with each large one replaced by a reference; an item with the same bytes shares its blob."""
     if isinstance(args, dict):
-        return {name: _argument(value, upload, items) for name, value in args.items()}
-    return _argument(args, upload, items)
+        return {name: _argument(value, values, upload, items) for name, value in args.items()}
+    return _argument(args, values, upload, items)
 
 
-def _argument(value: Any, upload: Upload, items: dict[bytes, bytes]) -> Any:
+def _argument(value: Any, values: Values, upload: Upload, items: dict[bytes, bytes]) -> Any:
     encoded = encode(value)
     if len(encoded) <= VALUE_INLINE_BYTES_MAX:
         return value
-    return decode(items.get(sha256(encoded)) or upload.store_argument(encoded))
+    return decode(items.get(sha256(encoded)) or values.store_argument(encoded, upload))
 
 
 def _loaded(value: Any, values: Values) -> Any:

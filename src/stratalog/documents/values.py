@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from stratalog.clock import Observation
 from stratalog.codec import Value, decode, encode, sha256
 from stratalog.keys import escape
-from stratalog.limits import GRACE_SECONDS, METADATA_BYTES_MAX, VALUE_INLINE_BYTES_MAX
-from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.limits import METADATA_BYTES_MAX, VALUE_INLINE_BYTES_MAX
+from stratalog.log.bodies import BodyRef, read_body
+from stratalog.log.upload import Upload
 from stratalog.ports.blobs import Blobs
 from stratalog.protocol.keys import collection_of
 
-__all__ = ["Reference", "Upload", "Values", "as_reference", "same_value", "value_size"]
+__all__ = ["Reference", "Values", "as_reference", "same_value", "value_size"]
 
 ARGUMENTS = "arguments"
 EXTENSION = 1
@@ -57,9 +57,19 @@ class Values:
         reference = as_reference(stored)
         return reference.metadata if reference else self._metadata(stored)
 
-    def write(self, place: str, encoded: bytes) -> bytes:
-        """The reference to a large value, which is a blob on return."""
-        body = write_body(self._blobs, f"{self._owner}/{place}", encoded)
+    def store(self, key: str, encoded: bytes, upload: Upload) -> bytes:
+        """What a slot holds for ``key``; a large value is a blob on return."""
+        if len(encoded) <= VALUE_INLINE_BYTES_MAX:
+            return encoded
+        collection = collection_of(key)
+        return self._store(f"items/{escape(collection)}" if collection else "fields", encoded, upload)
+
+    def store_argument(self, encoded: bytes, upload: Upload) -> bytes:
+        """What a mutation holds for a large argument that is no item's value; a blob on return."""
+        return self._store(ARGUMENTS, encoded, upload)
+
+    def _store(self, place: str, encoded: bytes, upload: Upload) -> bytes:
+        body = upload.write(f"{self._owner}/{place}", encoded)
         reference = Reference(body, place, self._metadata(encoded))
         return encode(msgspec.msgpack.Ext(EXTENSION, encode(reference)))
 
@@ -72,36 +82,6 @@ class Values:
                 if field in value and len(encode({**found, field: value[field]})) <= METADATA_BYTES_MAX:
                     found[field] = value[field]
         return found
-
-
-class Upload:
-    """The blobs of one commit: put before it is sent, and once more where its answer was long in coming."""
-
-    def __init__(self, values: Values, looked: Observation) -> None:
-        self._values = values
-        self._looked = looked
-        self._written: list[tuple[str, bytes]] = []
-
-    def store(self, key: str, encoded: bytes) -> bytes:
-        """What a slot holds for ``key``; a large value is a blob on return."""
-        if len(encoded) <= VALUE_INLINE_BYTES_MAX:
-            return encoded
-        collection = collection_of(key)
-        return self._write(f"items/{escape(collection)}" if collection else "fields", encoded)
-
-    def store_argument(self, encoded: bytes) -> bytes:
-        """What a mutation holds for a large argument that is no item's value; a blob on return."""
-        return self._write(ARGUMENTS, encoded)
-
-    def renew(self) -> None:
-        """Put the blobs again if a collector may have looked at them since. Raises what ``put`` raises."""
-        if self._written and self._looked.age_seconds() > GRACE_SECONDS / 2:
-            for place, encoded in self._written:
-                self._values.write(place, encoded)
-
-    def _write(self, place: str, encoded: bytes) -> bytes:
-        self._written.append((place, encoded))
-        return self._values.write(place, encoded)
 
 
 def as_reference(stored: bytes) -> Reference | None:

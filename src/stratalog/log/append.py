@@ -24,8 +24,7 @@ from stratalog.errors import (
     VersionForgotten,
 )
 from stratalog.keys import entries_partition, number
-from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log.bodies import write_body
+from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
 from stratalog.log.head import Head, follow_head
 from stratalog.log.lane import Lane
@@ -33,6 +32,7 @@ from stratalog.log.names import NameRecord, name_put, require_name
 from stratalog.log.pending import Pending
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment, segment_put
+from stratalog.log.upload import Upload
 from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
 
 __all__ = ["Appender", "Pending", "Plan", "plan_append"]
@@ -97,7 +97,13 @@ class Appender:
         self._ask_again_at = 0
 
     def pending(
-        self, events: Sequence[Event], *, expected: int | None = None, author: str = "", write_id: str | None = None
+        self,
+        events: Sequence[Event],
+        *,
+        expected: int | None = None,
+        author: str = "",
+        write_id: str | None = None,
+        upload: Upload | None = None,
     ) -> Pending:
         """An entry ready to be written: checked, encoded, and its body in blobs where it is large."""
         attributes: dict[str, Attribute] = {
@@ -106,12 +112,12 @@ class Appender:
         if author:
             attributes["a"] = check_author(author)
         body = encode_events(events)
-        pending = Pending(events, body, attributes, expected)
+        pending = Pending(events, body, attributes, expected, upload or Upload(self._place))
         name, stored = inline_body(body)
         if len(stored) <= self._place.settings.body_inline_bytes_max:
             attributes[name] = stored
         else:
-            self._externalise(pending)
+            attributes["x"] = encode(pending.upload.write(f"{self._name.owner}/bodies", body))
         return pending
 
     def append(self, pending: Pending) -> Entry:
@@ -133,11 +139,6 @@ class Appender:
     def known_head(self) -> Head | None:
         """The head as last seen by this process, which others may have left behind."""
         return self._head
-
-    def _externalise(self, pending: Pending) -> None:
-        pending.ref_seen = Observation(self._place.clock)
-        ref = write_body(self._place.blobs, f"{self._name.owner}/bodies", pending.body)
-        pending.attributes["x"] = encode(ref)
 
     def _fill(self, batch: list[Pending]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
@@ -244,7 +245,7 @@ class _Attempts:
             return False
         if entry.write_id != pending.write_id:
             return False
-        self._accept(pending, version, entry.created_ms)
+        pending.settle(version, entry.created_ms)
         return True
 
     def _plan(self, head: Head, chosen: list[Pending]) -> Plan | None:
@@ -279,7 +280,7 @@ class _Attempts:
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             return
         for version, pending in plan.entries:
-            self._accept(pending, version, plan.created_ms)
+            pending.settle(version, plan.created_ms)
             self._batch.remove(pending)
         self._appender._head = Head(plan.entries[-1][0], plan.segment, plan.created_ms, self._sent)
         self._fresh = True
@@ -287,15 +288,6 @@ class _Attempts:
             self._place.counters["roll-over"] += 1
             name = self._appender._name
             self._appender._name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
-
-    def _accept(self, pending: Pending, version: int, created_ms: int) -> None:
-        """Entry ``version`` is ours. A body put long ago is put again, lest a collector looked at it in between."""
-        if pending.ref_seen and pending.ref_seen.age_seconds() > GRACE_SECONDS / 2:
-            try:
-                write_body(self._place.blobs, f"{self._appender._name.owner}/bodies", pending.body)
-            except Unavailable as exc:
-                raise OutcomeUnknown("the body of an entry that stands could not be put again") from exc
-        pending.settle(version, created_ms)
 
     def _learn(self, plan: Plan, conflict: ConditionFailed) -> None:
         """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""

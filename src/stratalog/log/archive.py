@@ -9,22 +9,23 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, Unavailable
 from stratalog.keys import entries_partition, number, parse_number
-from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.log.bodies import BodyRef, read_body
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment
+from stratalog.log.upload import Upload
 from stratalog.ports.index import Item
 
 __all__ = ["open_archive", "read_archive", "write_archive"]
 
 
-def write_archive(place: Place, prefix: str, owner: str, segment: Segment, last: int) -> BodyRef:
+def write_archive(place: Place, prefix: str, owner: str, segment: Segment, last: int, upload: Upload) -> BodyRef:
     """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie.
 
     Raises Corrupt where an entry is missing, Unavailable where the archive does not read back: nothing names it yet.
     """
     items = _indexed(place, prefix, segment, last)
     body = encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
-    ref = write_body(place.blobs, f"{owner}/archive", body)
+    ref = upload.write(f"{owner}/archive", body)
     try:
         read_body(place.blobs, f"{owner}/archive", ref)
     except Corrupt as exc:

@@ -12,6 +12,7 @@ from stratalog.log.names import NameRecord, require_name
 from stratalog.log.place import Place
 from stratalog.log.read import Reader
 from stratalog.log.snapshots import Snapshot, newest_snapshot
+from stratalog.log.upload import Upload
 
 __all__ = ["Log"]
 
@@ -45,11 +46,13 @@ class Log:
         expected: int | None = None,
         author: str = "",
         write_id: str | None = None,
+        upload: Upload | None = None,
     ) -> Entry:
         """Append ``events`` as one entry, durably, and return it.
 
         With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own
-        a repeated call with the same ``expected`` finds what it wrote the first time.
+        a repeated call with the same ``expected`` finds what it wrote the first time. ``upload`` holds the blobs that
+        the events refer to, put before the call; they are renewed where the answer was long in coming.
 
         Raises, with the state after it:
         VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
@@ -58,7 +61,7 @@ class Log:
         """
         wanted = [events] if isinstance(events, Event) else events
         return self._appender.append(
-            self._appender.pending(wanted, expected=expected, author=author, write_id=write_id)
+            self._appender.pending(wanted, expected=expected, author=author, write_id=write_id, upload=upload)
         )
 
     def head(self) -> Head:

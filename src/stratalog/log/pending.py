@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
-from stratalog.clock import Observation
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.log.entries import Entry, Event
+from stratalog.log.upload import Upload
 from stratalog.ports.index import Attribute
 
 __all__ = ["Pending"]
@@ -16,16 +17,21 @@ __all__ = ["Pending"]
 class Pending:
     """An entry on its way: what is to be written, and in the end its answer."""
 
-    __slots__ = ("attributes", "body", "doubts", "entry", "error", "events", "expected", "gate", "leads", "ref_seen")
+    __slots__ = ("attributes", "body", "doubts", "entry", "error", "events", "expected", "gate", "leads", "upload")
 
     def __init__(
-        self, events: Sequence[Event], body: bytes, attributes: dict[str, Attribute], expected: int | None
+        self,
+        events: Sequence[Event],
+        body: bytes,
+        attributes: dict[str, Attribute],
+        expected: int | None,
+        upload: Upload,
     ) -> None:
         self.events = tuple(events)
         self.body = body
         self.attributes = attributes
         self.expected = expected
-        self.ref_seen: Observation | None = None
+        self.upload = upload
         self.doubts: list[tuple[str, int]] = []
         self.entry: Entry | None = None
         self.error: BaseException | None = None
@@ -43,7 +49,8 @@ class Pending:
         return (self.entry or self.error) is not None
 
     def settle(self, version: int, created_ms: int) -> None:
-        """It stands as entry ``version``."""
+        """It stands as entry ``version``. Raises OutcomeUnknown where its blobs could not be renewed."""
+        self.upload.renew()
         self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
 
     def fail(self, cause: BaseException) -> None:
@@ -52,6 +59,9 @@ class Pending:
         if isinstance(cause, NotFound) and self.doubts:
             self.error = OutcomeUnknown("the log was deleted before an append was answered", write_id=self.write_id)
             self.error.__cause__ = cause
+        if isinstance(self.error, OutcomeUnknown):
+            with suppress(OutcomeUnknown):
+                self.upload.renew()
 
     def answer(self) -> Entry:
         """The entry as it stands. Raises what kept it from being written."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stratalog.clock import Clock, Observation
+from stratalog.clock import Clock
 from stratalog.errors import ConditionFailed, ContentionError, Corrupt, NotFound
 from stratalog.keys import entries_partition, forks_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
@@ -22,6 +22,7 @@ from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment, list_segments, segment_change, segment_holding, segment_unchanged
+from stratalog.log.upload import Upload
 from stratalog.ports.index import Delete, Index, Write
 
 __all__ = ["archive_segments", "delete_items", "forget_segment", "free_segments", "free_time_reached", "raise_floor"]
@@ -39,16 +40,15 @@ def archive_segments(log: Log, upto: int | None = None) -> int:
     for segment, last in _sealed(place.index, prefix):
         if segment.marked_ms or (upto is not None and last > upto):
             continue
-        looked = Observation(place.clock)
+        upload = Upload(place)
         try:
-            ref = write_archive(place, prefix, log.record.owner, segment, last)
+            ref = write_archive(place, prefix, log.record.owner, segment, last, upload)
         except Corrupt:
             if _changed(place.index, prefix, segment):
                 continue
             raise
         archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
-        if looked.age_seconds() > GRACE_SECONDS / 2:
-            write_archive(place, prefix, log.record.owner, segment, last)
+        upload.renew()
     place.counters["archive"] += archived
     return archived
 
@@ -129,7 +129,7 @@ def _prove_archive(log: Log, segment: Segment) -> None:
         open_archive(log.place, log.record.prefix, log.record.owner, segment)
     except Corrupt:
         log.place.counters["archive made anew"] += 1
-        write_archive(log.place, log.record.prefix, log.record.owner, segment, segment.last)
+        write_archive(log.place, log.record.prefix, log.record.owner, segment, segment.last, Upload(log.place))
 
 
 def _changed(index: Index, prefix: str, segment: Segment) -> bool:

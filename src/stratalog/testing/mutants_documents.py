@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from stratalog.clock import Observation
+from stratalog.codec import sha256
 from stratalog.documents import Document, projections, snapshots
 from stratalog.documents.committing import commit_of
 from stratalog.documents.run import Run, _Running, run_batch
 from stratalog.documents.state import Client, State
-from stratalog.documents.values import Upload, Values
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Entry, retention
+from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.place import Place
 from stratalog.log.snapshots import Snapshot, newest_snapshot
-from stratalog.ports.blobs import Blobs
+from stratalog.log.upload import Upload
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.protocol import Mutation, Outcome
 from stratalog.testing.mutants import Mutant, replaced
@@ -80,25 +80,24 @@ def _unnumbered(fork: Document, after: int) -> Iterator[Any]:
         yield msgspec.structs.replace(own, mutation=msgspec.structs.replace(own.mutation, id=0))
 
 
-class _Later:
-    """Blobs whose puts wait."""
+class _Later(Upload):
+    """An upload whose blobs wait until somebody asks."""
 
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
-        self.get = blobs.get
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self.waiting: list[tuple[str, bytes]] = []
 
-    def put(self, key: str, body: bytes) -> None:
-        self.waiting.append((key, body))
+    def write(self, prefix: str, body: bytes) -> BodyRef:
+        self.waiting.append((prefix, body))
+        return BodyRef(sha256(body), len(body))
 
 
 def _append_first(handle: Document, state: State, run: Run, author: str) -> Entry:
-    later: Any = _Later(handle.log.place.blobs)
-    values = Values(later, handle.log.record.owner, handle.rules.metadata_fields)
-    upload = Upload(values, Observation(handle.log.place.clock))
-    entry = handle.log.append(commit_of(state, run, upload).event(), expected=state.version, author=author)
-    for key, body in later.waiting:
-        handle.log.place.blobs.put(key, body)
+    later = _Later(handle.log.place)
+    event = commit_of(state, run, handle.values, later).event()
+    entry = handle.log.append(event, expected=state.version, author=author)
+    for prefix, body in later.waiting:
+        write_body(handle.log.place.blobs, prefix, body)
     return entry
 
 

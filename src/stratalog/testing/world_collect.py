@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import msgspec
 
-from stratalog.documents import Document, snapshots, values, verify
+from stratalog.documents import Document, snapshots, verify
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Place as LogPlace
-from stratalog.log import Settings, create_log, open_log
+from stratalog.log import Settings, create_log, open_log, upload
 from stratalog.log.retention import free_segments
 from stratalog.operations import collect
 from stratalog.ports.blobs import BlobStat
@@ -192,7 +192,7 @@ MUTANTS = (
         "observation rule ignored (blobs)", CollectWorld, replaced(collect, "OBSERVATION_SECONDS_MAX", -301), DANGLING
     ),
     Mutant("blob deleted without its stamp", CollectWorld, replaced(collect, "_delete", _delete_unseen), DANGLING),
-    Mutant("late commit leaves its blobs unput", CollectWorld, replaced(values, "GRACE_SECONDS", 10**9), DANGLING),
+    Mutant("late commit leaves its blobs unput", CollectWorld, replaced(upload, "GRACE_SECONDS", 10**9), DANGLING),
     Mutant(
         "late snapshot leaves its chunks unput", CollectWorld, replaced(snapshots, "GRACE_SECONDS", 10**9), DANGLING
     ),
