@@ -1,0 +1,140 @@
+"""The format is fixed: items and blobs written once read for ever, and the same operations write the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.codec import sha256
+from stratalog.log import Event, Log, Place, Settings, create_log, delete_log, fork_log, open_log
+from stratalog.log.directory import LOGS, home_of, list_directory
+from stratalog.log.entries import encode_events
+from stratalog.log.names import read_name
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.segments import list_segments
+from stratalog.log.snapshots import newest_snapshot, put_snapshot
+from stratalog.ports.index import Item, Put
+from stratalog.testing.clock import ManualClock
+
+FILE = Path(__file__).parents[2] / "formats/golden/log-v1.json"
+GOLDEN: dict[str, Any] = json.loads(FILE.read_text())
+ORGANISATION = "acme"
+LARGE = "".join(sha256(bytes([number])).hex() for number in range(256)) * 2
+
+
+def written() -> Place:
+    """Every kind of item: inline, compressed and external bodies, a seal, an archive, a fork, a floor, an end seal."""
+    clock = ManualClock()
+    place = Place(MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=2))
+    log = create_log(place, ORGANISATION, "plan")
+    _append(log, Event("set", {"cell": "A1", "value": 1.5}), author="ann")
+    _append(log, Event("note", "x" * 2000), Event("set", None, schema=2))
+    _append(log, Event("note", LARGE))
+    for number in range(4, 8):
+        _append(log, Event("set", number))
+    put_snapshot(place, log.record.prefix, 4, b"state", None)
+    fork = fork_log(log, ORGANISATION, "branch é", 5)
+    _append(fork, Event("set", "own"))
+    raise_floor(log, 3)
+    archive_segments(log, 4)
+    clock.sleep(601)
+    free_segments(log)
+    delete_log(create_log(place, ORGANISATION, "gone"))
+    return place
+
+
+def _append(log: Log, *events: Event, author: str = "") -> None:
+    log.append(events, author=author)
+    log.place.clock.sleep(1)
+
+
+def restored() -> Place:
+    """A place with what the golden file holds."""
+    clock = ManualClock(wall_ms=GOLDEN["wall_ms"])
+    place = Place(MemoryIndex(), MemoryBlobs(clock), clock)
+    for partition, sort, attributes in GOLDEN["items"]:
+        place.index.commit([Put(Item(partition, sort, {name: _loaded(value) for name, value in attributes.items()}))])
+    for key, body in GOLDEN["blobs"].items():
+        place.blobs.put(key, base64.b64decode(body))
+    return place
+
+
+def golden_of(place: Place) -> dict[str, Any]:
+    """What a place holds, as the golden file says it."""
+    assert isinstance(place.index, MemoryIndex)
+    items = [
+        [partition, sort, {name: _dumped(value) for name, value in sorted(item.attributes.items())}]
+        for partition, kept in sorted(place.index._partitions.items())
+        for sort, item in sorted(kept.items.items())
+    ]
+    blobs = {stat.key: base64.b64encode(place.blobs.get(stat.key)).decode() for stat in place.blobs.list("")}
+    return {"wall_ms": place.clock.wall_ms(), "items": items, "blobs": blobs}
+
+
+def _dumped(value: Any) -> Any:
+    return {"bytes": value.hex()} if isinstance(value, bytes) else value
+
+
+def _loaded(value: Any) -> Any:
+    return bytes.fromhex(value["bytes"]) if isinstance(value, dict) else value
+
+
+def shapes(golden: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
+    """Keys and names of attributes, with every incarnation called alike."""
+    return sorted((_nameless(partition), _nameless(sort), sorted(kept)) for partition, sort, kept in golden["items"])
+
+
+def _nameless(text: str) -> str:
+    return re.sub("@[a-z2-7]{12}", "@", text)
+
+
+def test_the_same_operations_still_write_the_same_keys_and_attributes() -> None:
+    assert shapes(golden_of(written())) == shapes(GOLDEN)
+
+
+def test_the_same_events_still_have_the_same_bytes() -> None:
+    bodies = [kept["b"] for _, sort, kept in GOLDEN["items"] if sort == "0000000000000005" and "b" in kept]
+    assert bodies == [_dumped(encode_events([Event("set", 5)]))]
+
+
+def test_the_golden_log_still_reads() -> None:
+    log = open_log(restored(), ORGANISATION, "plan")
+    entries = list(log.read(2))
+    assert [entry.version for entry in entries] == [3, 4, 5, 6, 7]
+    assert [entry.events for entry in entries[1:]] == [(Event("set", number),) for number in range(4, 8)]
+    assert entries[0].events == (Event("note", LARGE),)
+
+
+def test_the_golden_fork_still_reads() -> None:
+    fork = open_log(restored(), ORGANISATION, "branch é")
+    assert [entry.events[0].data for entry in fork.read(3)] == [4, 5, "own"]
+
+
+def test_the_golden_log_can_still_be_appended_to() -> None:
+    place = restored()
+    assert open_log(place, ORGANISATION, "plan").append(Event("set")).version == 8
+
+
+def test_the_golden_snapshot_floor_and_base_still_stand() -> None:
+    place = restored()
+    log = open_log(place, ORGANISATION, "plan")
+    found = newest_snapshot(place.index, log.record.prefix, 7)
+    assert found is not None
+    assert (found.version, found.body, log.floor()) == (4, b"state", 3)
+    assert [segment.base for segment in list_segments(place.index, log.record.prefix)] == [3, 0, 0]
+
+
+def test_the_golden_directory_still_lists() -> None:
+    place = restored()
+    assert [line.id for line in list_directory(place.index, ORGANISATION, LOGS)] == ["branch é", "plan"]
+    assert home_of(place.index, "plan") == ORGANISATION
+
+
+def test_the_golden_deleted_log_is_still_deleted() -> None:
+    record = read_name(restored().index, ORGANISATION, "gone")
+    assert record is not None
+    assert record.deleted_ms > 0
