@@ -46,13 +46,13 @@ def append_32(work: Workplace) -> Measured:
 def append_100(work: Workplace) -> Measured:
     with _log(work) as log, _plain(work) as plain:
         facts, bodies = _batch(EVENTS)
-        repeats = range(max(1, work.scale.commits // 10))
+        repeats = max(1, work.scale.commits // 10)
         seconds = alternated(
             work.scale.rounds,
-            lambda: [log.append([Event("paid", data) for data in facts]) for _ in repeats],
-            lambda: [plain.append_all(bodies) for _ in repeats],
+            lambda: _repeated(repeats, lambda: log.append([Event("paid", data) for data in facts])),
+            lambda: _repeated(repeats, lambda: plain.append_all(bodies)),
         )
-        return _rates(seconds, EVENTS * len(repeats))
+        return _rates(seconds, EVENTS * repeats)
 
 
 def mutate(work: Workplace) -> Measured:
@@ -94,6 +94,11 @@ def _batch(count: int) -> tuple[list[dict[str, object]], list[bytes]]:
 def _append_each(log: Log, facts: Sequence[dict[str, object]]) -> None:
     for data in facts:
         log.append(Event("paid", data))
+
+
+def _repeated(times: int, work: Callable[[], object]) -> None:
+    for _ in range(times):
+        work()
 
 
 def _together(count: int, work: Callable[[], None]) -> None:
