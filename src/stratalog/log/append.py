@@ -113,6 +113,7 @@ class Appender:
             attributes["a"] = check_author(author)
         body = encode_events(events)
         pending = Pending(events, body, attributes, expected, upload or Upload(self._place))
+        pending.named = write_id is not None
         name, stored = inline_body(body)
         if len(stored) <= self._place.settings.body_inline_bytes_max:
             attributes[name] = stored
@@ -226,9 +227,9 @@ class _Attempts:
         return head
 
     def _refuse(self, pending: Pending, head: Head) -> None:
-        """The version expected is not the head's — unless it is this very entry that followed it."""
+        """The version expected is not the head's — unless an earlier call of the same write id made it so."""
         expected, name = pending.expected or 0, self._appender._name.name
-        if expected >= head.version or not self._stands_at(pending, expected + 1):
+        if not (pending.named and expected < head.version and self._stands_at(pending, expected + 1)):
             pending.error = VersionConflict(
                 "the log is not at the expected version", log=name, expected=expected, actual=head.version
             )

@@ -17,7 +17,19 @@ __all__ = ["Pending"]
 class Pending:
     """An entry on its way: what is to be written, and in the end its answer."""
 
-    __slots__ = ("attributes", "body", "doubts", "entry", "error", "events", "expected", "gate", "leads", "upload")
+    __slots__ = (
+        "attributes",
+        "body",
+        "doubts",
+        "entry",
+        "error",
+        "events",
+        "expected",
+        "gate",
+        "leads",
+        "named",
+        "upload",
+    )
 
     def __init__(
         self,
@@ -32,6 +44,7 @@ class Pending:
         self.attributes = attributes
         self.expected = expected
         self.upload = upload
+        self.named = False
         self.doubts: list[tuple[str, int]] = []
         self.entry: Entry | None = None
         self.error: BaseException | None = None
