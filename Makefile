@@ -5,6 +5,8 @@
 python := .venv/bin/python
 BENCH_JSON ?= bench.json
 SEEDS ?= 200000
+TEST_SEEDS ?= 5000
+FRESH_SEED ?= $(shell date +%s)
 WORKERS ?= auto
 
 help: ## print this
@@ -15,7 +17,8 @@ demo: demo-core ## show the newest whole: now the same as demo-core
 demo-core: ready-demo ## documents, records, history and forks on one machine
 	$(python) examples/demo_core.py
 
-test: ready-dev ## every test, with branch coverage of src/ and its floor
+test: ready-dev ## every test, with branch coverage of src/ and its floor, after 5,000 fresh seeds of the simulation
+	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(FRESH_SEED)
 	$(python) -m pytest -q -n $(WORKERS) --cov --cov-branch --cov-report=term
 
 check: ready-dev ## lint, format, types and import arrows
@@ -25,7 +28,7 @@ check: ready-dev ## lint, format, types and import arrows
 	.venv/bin/lint-imports
 
 soak: ready-dev ## the simulation over many seeds: make soak SEEDS=1000
-	$(python) -m stratalog.testing.simulate --seeds $(SEEDS)
+	$(python) -m stratalog.testing.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
 
 bench: ready-dev ## benchmarks, figures to bench.json
 	$(python) -m bench --json $(BENCH_JSON)
