@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from stratalog.codec import encode, sha256
+from stratalog.codec import sha256
 from stratalog.errors import NotFound, StratalogError
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
@@ -17,6 +17,7 @@ from stratalog.log.entries import END, SEAL
 from stratalog.log.head import Head
 from stratalog.log.names import require_name
 from stratalog.log.read import Reader
+from stratalog.log.upload import Upload
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.world_log import LogWorld
 
@@ -51,8 +52,8 @@ def _landed_or_absent(self: Any, pending: Pending, partition: str, version: int,
     return landed
 
 
-def _externalise_later(self: Any, pending: Pending) -> None:
-    pending.attributes["x"] = encode(BodyRef(sha256(pending.body), len(pending.body)))
+def _write_later(self: Any, prefix: str, body: bytes) -> BodyRef:
+    return BodyRef(sha256(body), len(body)) if prefix.endswith("/bodies") else _write(self, prefix, body)
 
 
 def _append_then_put(self: Any, pending: Pending) -> Entry:
@@ -112,6 +113,7 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
     return _pin(source, record)[:-1]
 
 
+_write = Upload.write
 _landed = _Attempts._landed
 _attempts = _Attempts.__init__
 _append = Appender.append
@@ -131,9 +133,7 @@ MUTANTS = (
     ),
     _mutant(
         "pointer before blob",
-        _together(
-            replaced(Appender, "_externalise", _externalise_later), replaced(Appender, "append", _append_then_put)
-        ),
+        _together(replaced(Upload, "write", _write_later), replaced(Appender, "append", _append_then_put)),
         "dangling",
     ),
     _mutant(
