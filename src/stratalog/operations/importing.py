@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 import msgspec
 
 from stratalog.assembly import Store
-from stratalog.clock import Observation
 from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.documents.commits import Commit
@@ -21,13 +20,14 @@ from stratalog.documents.committing import commit_of
 from stratalog.documents.run import Ran, Run
 from stratalog.documents.snapshots import load_state, take_snapshot, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
-from stratalog.documents.values import Upload
+from stratalog.documents.values import Values
 from stratalog.errors import Corrupt, Invalid, StratalogError, Unsupported
 from stratalog.log import Event, Log, Place, create_log
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.names import name_put, require_name
+from stratalog.log.upload import Upload
 from stratalog.operations.exchange import FORMAT, FORMAT_VERSION, Progress
 from stratalog.operations.readable import from_plain
 from stratalog.operations.replayed_clock import ReplayedClock
@@ -150,6 +150,11 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
             raise Corrupt("a version of an export does not decode", version=line["version"], reason=str(exc)) from exc
 
 
+def _first_ms(file: BinaryIO, default: int) -> int:
+    """When the first version was made: a log cannot be younger than that."""
+    return next((entry.created_ms for entry in _entries(file)), default)
+
+
 class _Import:
     """One import under way. A fork is made as it was: its ancestors first, under names of their own that go again."""
 
@@ -163,7 +168,7 @@ class _Import:
 
     def run(self, header: _Header, file: BinaryIO, progress: Progress | None) -> None:
         boundaries = [*header.forked_at, None]
-        self._clock.say(header.created_ms)
+        self._clock.say(min(header.created_ms, _first_ms(file, header.created_ms)))
         log = self._keep(create_log(self._place, self._organisation, self._stage(0, boundaries), UNFINISHED))
         document = Document(log, self._store.rules)
         state = State.at_snapshot(document.chunks, 0, EMPTY_ROOTS)
@@ -171,14 +176,14 @@ class _Import:
         for entry in _entries(file):
             while boundaries[level] is not None and state.version == boundaries[level]:
                 level += 1
-                document, state = self._fork(document, state, self._stage(level, boundaries))
+                document, state = self._fork(document, state, self._stage(level, boundaries), header)
             self._clock.say(entry.created_ms)
             state = self._write(document, state, entry)
             if progress:
                 progress(1)
         while boundaries[level] is not None:
             level += 1
-            document, state = self._fork(document, state, self._stage(level, boundaries))
+            document, state = self._fork(document, state, self._stage(level, boundaries), header)
         if tree_roots(state).content.digest.hex() != header.digest:
             raise Corrupt("what was imported is not what the export says", version=state.version)
         self._publish(document.log)
@@ -197,16 +202,20 @@ class _Import:
         """The name of the log at a level of ancestry; the last level is the document itself."""
         return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
 
-    def _fork(self, document: Document, state: State, name: str) -> tuple[Document, State]:
+    def _fork(self, document: Document, state: State, name: str, header: _Header) -> tuple[Document, State]:
+        """An ancestor's fork. When the ones between were made is not known; the last was when the header says."""
+        if name == self._name:
+            self._clock.say(header.created_ms)
         log = self._keep(fork_log(document.log, self._organisation, name, state.version))
         fork = Document(log, self._store.rules)
         return fork, load_state(log, fork.chunks, state.version)
 
     def _write(self, document: Document, state: State, entry: _Entry) -> State:
-        upload = Upload(document.values, Observation(self._clock))
-        event = Event(*_event(entry)) if entry.event else _commit(state, entry, upload).event()
-        written = document.log.append(event, expected=state.version, author=entry.author, write_id=entry.write_id)
-        upload.renew()
+        upload = Upload(document.log.place)
+        event = Event(*_event(entry)) if entry.event else _commit(state, entry, document.values, upload).event()
+        written = document.log.append(
+            event, expected=state.version, author=entry.author, write_id=entry.write_id, upload=upload
+        )
         state = state.after([written])
         if state.version - state.snapshot_version >= self._place.settings.snapshot_entries_interval:
             return take_snapshot(document.log, state)
@@ -228,9 +237,9 @@ class _Import:
             delete_log(ancestor)
 
 
-def _commit(state: State, entry: _Entry, upload: Upload) -> Commit:
+def _commit(state: State, entry: _Entry, values: Values, upload: Upload) -> Commit:
     """The commit as this store would have made it; it must say what the export says."""
-    commit = commit_of(state, _run_of(state, entry), upload)
+    commit = commit_of(state, _run_of(state, entry), values, upload)
     ours = [(change.key, change.before, change.by) for change in commit.patch]
     if ours != [(change.key, change.before, change.by) for change in entry.patch]:
         raise Corrupt("a version of an export does not follow from those before it", version=entry.version)

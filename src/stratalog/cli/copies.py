@@ -1,0 +1,74 @@
+"""Commands on copies: fork, replay, merge."""
+
+from __future__ import annotations
+
+import click
+
+from stratalog.cli.naming import split_name, version_of
+from stratalog.cli.output import dim, note, print_json, print_table, progress, short
+from stratalog.cli.session import Session, command
+from stratalog.documents import merge as merge_fork
+from stratalog.documents import replay as replay_fork
+from stratalog.documents.replay import Replayed
+
+__all__ = ["COMMANDS"]
+
+
+@command("fork", example="stratalog fork acme/budget acme/budget-copy --at 3")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.argument("name", metavar="ORGANISATION/NAME")
+@click.option("--at", metavar="VERSION|TIME", help="Up to where it shares the history.  [default: now]")
+def fork(session: Session, document: str, name: str, at: str | None) -> None:
+    """Make a new document that starts from a version of another; nothing is copied."""
+    source = session.document(document)
+    organisation, own = split_name(name)
+    made = source.fork(own, at=version_of(source, at), organisation=organisation)
+    if session.json:
+        print_json({"name": name, "source": document, "version": made.log.first})
+    else:
+        click.echo(f"forked {document} at version {made.log.first} as {name}")
+
+
+@command("replay", example="stratalog replay acme/budget-copy acme/budget")
+@click.argument("fork", metavar="FORK")
+@click.argument("target", metavar="TARGET")
+@click.option("--after", metavar="VERSION", type=int, help="Only the fork's mutations after it.")
+def replay(session: Session, fork: str, target: str, after: int | None) -> None:
+    """Run a fork's own mutations on another document, write nothing, and tell what would come out differently."""
+    _print_report(session, replay_fork(session.document(fork), session.document(target), after=after))
+
+
+@command("merge", example="stratalog merge acme/budget-copy acme/budget")
+@click.argument("fork", metavar="FORK")
+@click.argument("target", metavar="TARGET")
+def merge(session: Session, fork: str, target: str) -> None:
+    """Commit a fork's own mutations on another document. A merge repeated changes nothing twice."""
+    with progress("merging", None):
+        report = merge_fork(session.document(fork), session.document(target))
+    _print_report(session, report)
+
+
+def _print_report(session: Session, report: list[Replayed]) -> None:
+    if session.json:
+        for replayed in report:
+            print_json(replayed)
+        return
+    if not report:
+        note("the fork has no mutations of its own")
+        return
+    print_table([_row(replayed) for replayed in report])
+    different = sum(not replayed.same for replayed in report)
+    note(f"{len(report)} mutations, {different} of them come out differently")
+
+
+def _row(replayed: Replayed) -> list[str]:
+    mark = click.style("same", fg="green") if replayed.same else click.style("differs", fg="yellow")
+    if replayed.reason_after is not None:
+        mark = click.style("rejected", fg="red")
+    into = f"version {replayed.merged_in}" if replayed.merged_in else ""
+    changes = "; ".join(f"{key}: {short(a, 30)} → {short(b, 30)}" for key, (a, b) in replayed.differences.items())
+    said = replayed.reason_after or changes or dim(short(replayed.args, 60))
+    return [mark, f"{replayed.client}#{replayed.id}", replayed.name, into, said]
+
+
+COMMANDS = [fork, replay, merge]

@@ -1,0 +1,101 @@
+"""Commands that move documents between stores: export and import."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from stratalog.assembly import Store
+from stratalog.cli.naming import split_name, version_of
+from stratalog.cli.output import print_json, progress
+from stratalog.cli.session import Session, command
+from stratalog.documents import Document
+from stratalog.errors import NotFound
+from stratalog.operations.exchange import export_document, export_state, import_state, is_export
+from stratalog.operations.importing import import_document
+
+__all__ = ["COMMANDS"]
+
+
+@command("export", example="stratalog export acme/budget budget.jsonl")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.argument("file", metavar="FILE|-", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--state", is_flag=True, help="Only the keys and values of one version.")
+@click.option("--at", metavar="VERSION|TIME", help="Which version, with --state.  [default: now]")
+def export(session: Session, document: str, file: str, state: bool, at: str | None) -> None:
+    """Write a document with all its versions, or one state, to a file of JSON lines."""
+    if at is not None and not state:
+        raise click.UsageError("--at goes with --state: an export without it has every version")
+    opened = session.document(document)
+    with _writing(file) as out, progress("exporting", None if state else opened.version) as step:
+        at_version = version_of(opened, at)
+        done = export_state(opened, out, at_version) if state else export_document(opened, out, step)
+    to_error = file == "-"
+    if session.json and not to_error:
+        print_json({"name": document, "version": done.version, "lines": done.lines, "digest": done.digest})
+    else:
+        click.echo(f"exported {document} at version {done.version}: {done.lines} lines", err=to_error)
+
+
+@command("import", example="stratalog import acme/budget-again budget.jsonl")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.argument("file", metavar="FILE|-", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+def import_(session: Session, document: str, file: str) -> None:
+    """Make a new document of an export, or put a file of {"key", "value"} lines into a new or present one."""
+    store = session.open()
+    with _reading(file) as source, progress("importing", None) as step:
+        if is_export(source):
+            made = import_document(store, *split_name(document), source, step)
+        else:
+            made = _document_for_state(store, document)
+            import_state(made, source, step)
+    version, digest = made.version, made.at().content_digest()
+    if session.json:
+        print_json({"name": document, "version": version, "digest": digest})
+    else:
+        click.echo(f"imported {document}: version {version}, digest {digest[:12]}")
+
+
+def _document_for_state(store: Store, name: str) -> Document:
+    try:
+        return store.document(*split_name(name))
+    except NotFound:
+        return store.create(*split_name(name))
+
+
+@contextmanager
+def _writing(file: str) -> Iterator[BinaryIO]:
+    """The output, or a file that takes its name only once it is whole."""
+    if file == "-":
+        yield sys.stdout.buffer
+        return
+    target = Path(file)
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with partial.open("wb") as out:
+            yield out
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _reading(file: str) -> Iterator[BinaryIO]:
+    """A file that can be rewound; the input is kept in one."""
+    if file != "-":
+        with Path(file).open("rb") as source:
+            yield source
+        return
+    with tempfile.TemporaryFile() as kept:
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+        yield kept
+
+
+COMMANDS = [export, import_]

@@ -1,0 +1,122 @@
+"""Commands that look back: versions, the changes of one key, the difference of two versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stratalog.cli.naming import version_of
+from stratalog.cli.output import dim, local_time, note, print_json, print_table, short
+from stratalog.cli.session import Session, command
+from stratalog.documents.history import Applied, Difference, KeyChange, Version
+
+__all__ = ["COMMANDS"]
+
+VERSIONS_MAX = 20
+KEYS_MAX = 3
+
+
+@command("log", example="stratalog log acme/budget --limit 5")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.option("--after", metavar="VERSION|TIME", help="Only versions after it.")
+@click.option("--upto", metavar="VERSION|TIME", help="Only versions up to it.")
+@click.option("--limit", type=click.IntRange(min=0), default=VERSIONS_MAX, show_default=True, help="0 for all.")
+def log(session: Session, document: str, after: str | None, upto: str | None, limit: int) -> None:
+    """List versions, newest first: when, who, which mutations, what they changed."""
+    opened = session.document(document)
+    last = version_of(opened, upto)
+    last = opened.version if last is None else last
+    start = max(opened.log.floor(), version_of(opened, after) or 0, last - limit if limit else 0)
+    versions = sorted(opened.versions(start, max(last, start)), key=lambda one: -one.version)
+    if session.json:
+        for version in versions:
+            print_json(version)
+    elif versions:
+        print_table([_version_row(version) for version in versions], right=[0])
+    else:
+        note("no versions")
+
+
+@command("diff", example="stratalog diff acme/budget 3 7")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.argument("source", metavar="VERSION|TIME")
+@click.argument("target", metavar="VERSION|TIME", required=False)
+def diff(session: Session, document: str, source: str, target: str | None) -> None:
+    """Show the keys that two versions hold differently; the second is the newest by default."""
+    opened = session.document(document)
+    old, new = version_of(opened, source) or 0, version_of(opened, target)
+    found = list(opened.diff(old, opened.version if new is None else new))
+    if session.json:
+        for difference in found:
+            print_json(difference)
+        return
+    width = max((len(difference.key) for difference in found), default=0)
+    for difference in found:
+        _print_difference(difference, width)
+    if not found:
+        note("no differences")
+
+
+@command("history", example="stratalog history acme/budget cells/C2")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.argument("key")
+@click.option("--at", metavar="VERSION|TIME", help="Its history up to then.  [default: now]")
+def history(session: Session, document: str, key: str, at: str | None) -> None:
+    """List the changes of one key, newest first: who, when, by which mutation, to what."""
+    opened = session.document(document)
+    rows = []
+    for change in opened.history(key, at=version_of(opened, at)):
+        if session.json:
+            print_json(change)
+        rows.append(_change_row(change))
+    if not session.json and rows:
+        print_table(rows, right=[0])
+    elif not rows:
+        note("the key was never changed")
+
+
+def _version_row(version: Version) -> list[str]:
+    changes = [click.style(f"+{key}", fg="green") for key in version.changed[:KEYS_MAX]]
+    changes += [click.style(f"-{key}", fg="red") for key in version.deleted[: KEYS_MAX - len(changes)]]
+    rest = len(version.changed) + len(version.deleted) - len(changes)
+    if rest:
+        changes.append(dim(f"and {rest} more"))
+    changes += [click.style(f"rejected: {one.reason}", fg="red") for one in version.mutations if one.reason][:1]
+    number = click.style(str(version.version), bold=True)
+    return [number, local_time(version.created_ms), version.author, _mutations(version.mutations), " ".join(changes)]
+
+
+def _mutations(mutations: tuple[Applied, ...]) -> str:
+    """The first mutation, and how many came with it."""
+    if not mutations:
+        return dim("upkeep")
+    first = f"{mutations[0].client}#{mutations[0].id} {mutations[0].name}"
+    return first if len(mutations) == 1 else f"{first} (of {len(mutations)})"
+
+
+def _change_row(change: KeyChange) -> list[str]:
+    value = click.style("deleted", fg="red") if change.deleted else short(change.value)
+    number = click.style(str(change.version), bold=True)
+    return [number, local_time(change.created_ms), change.author, _mutations(change.mutations), value]
+
+
+def _print_difference(difference: Difference, width: int) -> None:
+    key = difference.key.ljust(width)
+    before, after = _shown(difference.before, difference.after)
+    if difference.was:
+        click.secho(f"- {key}  {before}", fg="red")
+    if difference.is_now:
+        click.secho(f"+ {key}  {after}", fg="green")
+
+
+def _shown(before: Any, after: Any) -> tuple[str, str]:
+    """Two values; of two objects only the names that differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        before = {name: value for name, value in before.items() if name in changed}
+        after = {name: value for name, value in after.items() if name in changed}
+    return short(before, 100), short(after, 100)
+
+
+COMMANDS = [log, diff, history]

@@ -1,0 +1,57 @@
+"""What people type: names of documents, versions and times, arguments of mutations."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from stratalog.documents import Document
+from stratalog.errors import Invalid
+from stratalog.log import Log
+from stratalog.operations.readable import from_json
+
+__all__ = ["milliseconds", "parse_arguments", "split_name", "version_of"]
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """ORGANISATION/NAME in its two parts. A name may hold slashes, an organisation not."""
+    organisation, slash, rest = name.partition("/")
+    if not (slash and organisation and rest):
+        raise click.BadParameter(f"{name!r} is not ORGANISATION/NAME, as in acme/budget")
+    return organisation, rest
+
+
+def version_of(document: Document | Log, text: str | None) -> int | None:
+    """The version a number says, or the newest at an ISO time; None for None. Raises NotFound before the first."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    log = document.log if isinstance(document, Document) else document
+    return log.version_at(milliseconds(text))
+
+
+def milliseconds(text: str) -> int:
+    """An ISO time since 1970; without an offset it is local time."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise click.BadParameter(f"{text!r} is neither a number nor an ISO time, as in 2026-11-21T10:00") from exc
+    return round(moment.astimezone(UTC).timestamp() * 1000)
+
+
+def parse_arguments(texts: tuple[str, ...]) -> Any:
+    """A mutation's arguments: one JSON text, or ``name=value`` each, the value JSON where it is, else text."""
+    if len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "["):
+        return from_json(texts[0])
+    return dict(_pair(text) for text in texts) if texts else None
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not (sign and name):
+        raise click.BadParameter(f"{text!r} is neither JSON nor name=value")
+    try:
+        return name, from_json(value)
+    except Invalid:
+        return name, value

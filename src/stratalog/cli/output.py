@@ -1,0 +1,85 @@
+"""What people and programs are shown: aligned columns, local times, colour on a terminal; JSON on request."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from stratalog.operations.readable import to_plain
+
+__all__ = ["dim", "local_time", "note", "print_json", "print_table", "progress", "short", "size_text"]
+
+VALUE_CHARACTERS = 72
+
+
+def print_json(value: Any) -> None:
+    """One line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``."""
+    plain = to_plain(msgspec.to_builtins(value, builtin_types=(bytes,)))
+    click.echo(msgspec.json.encode(plain).decode())
+
+
+def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """Rows in columns as wide as their widest cell, colours not counted; the last column is left as it is."""
+    widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [_aligned(cell, widths[place], place in right, place == len(row) - 1) for place, cell in enumerate(row)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def note(text: str) -> None:
+    """A line beside the answer, on the error stream, so that pipes do not get it."""
+    click.echo(dim(text), err=True)
+
+
+def dim(text: str) -> str:
+    """Text that is there but does not ask to be read."""
+    return click.style(text, dim=True)
+
+
+def local_time(time_ms: int) -> str:
+    """A time as ISO in the local time zone, to the second."""
+    moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()
+    return moment.isoformat(sep=" ", timespec="seconds")[:19]
+
+
+def short(value: Any, characters: int = VALUE_CHARACTERS) -> str:
+    """A value as one line of JSON, cut where it is long."""
+    text = msgspec.json.encode(to_plain(value)).decode()
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+
+
+def size_text(size: int) -> str:
+    """A size in the unit that keeps it short."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024  # type: ignore[assignment]
+    return f"{size:.1f} GiB"
+
+
+@contextmanager
+def progress(label: str, length: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on the error stream, where that is a terminal; the function to call with the steps made.
+
+    Where it is not known how many there will be, they are counted.
+    """
+    if not sys.stderr.isatty():
+        yield lambda steps: None
+        return
+    counted: Iterable[int] = range(length) if length is not None else itertools.count()
+    with click.progressbar(counted, length=length, label=label, file=sys.stderr, show_pos=True) as bar:
+        yield bar.update
+
+
+def _aligned(cell: str, width: int, right: bool, last: bool) -> str:
+    space = " " * (width - len(click.unstyle(cell)))
+    if right:
+        return space + cell
+    return cell if last else cell + space

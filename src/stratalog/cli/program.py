@@ -1,0 +1,103 @@
+"""The program: errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+from stratalog.cli.session import ENVIRONMENT, of_every_command
+from stratalog.errors import (
+    Closed,
+    Conflict,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+)
+from stratalog.operations.readable import to_json
+
+__all__ = ["EXIT_CODES", "FAILED", "Failed", "Program"]
+
+FAILED, USAGE, CONFLICT = 1, 2, 4
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    FAILED: "a mutation was rejected, or a verification failed",
+    USAGE: "the command or its input is not valid",
+    3: "there is no such thing, or it is no longer kept",
+    CONFLICT: "somebody else was first",
+    5: "the store could not be reached, or an answer was lost",
+    6: "stored bytes are damaged",
+}
+_CODES: tuple[tuple[type[StratalogError], int], ...] = (
+    (NotFound, 3),
+    (Conflict, CONFLICT),
+    (Invalid, USAGE),
+    (LimitExceeded, USAGE),
+    (Unavailable, 5),
+    (OutcomeUnknown, 5),
+    (Closed, 5),
+    (Corrupt, 6),
+)
+_EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
+
+
+class Failed(click.ClickException):
+    """A command that ran and found something wrong: the answer was printed, the exit code says so."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__("")
+        self.code = code
+
+
+class Program(click.Group):
+    """All commands, in the order they were added."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "stratalog",
+            help="Versioned, fully ordered documents. Every command takes --store and --json, before it or after.",
+            epilog=_EPILOG,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        of_every_command(self, envvar=ENVIRONMENT)
+        click.version_option(version("stratalog"), prog_name="stratalog")(self)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        arguments = list(sys.argv[1:] if args is None else args)
+        options["standalone_mode"] = False
+        try:
+            code = super().main(arguments, *rest, **options)
+        except Failed as exc:
+            code = exc.code
+        except click.ClickException as exc:
+            code = _report("--json" in arguments, USAGE, "usage", exc.format_message(), {})
+        except click.Abort:
+            code = _report("--json" in arguments, FAILED, "aborted", "aborted", {})
+        except StratalogError as exc:
+            details = dict(exc.details)
+            code = _report("--json" in arguments, _code(exc), exc.code, str(exc), details, exc.message)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _code(error: StratalogError) -> int:
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def _report(as_json: bool, exit_code: int, code: str, line: str, details: dict[str, Any], message: str = "") -> int:
+    if as_json:
+        plain = {name: value if isinstance(value, int | str | bytes) else str(value) for name, value in details.items()}
+        error = {"error": {"code": code, "message": message or line, "details": plain}}
+        click.echo(to_json(error).decode(), err=True)
+    else:
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
+    return exit_code

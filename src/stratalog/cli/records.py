@@ -1,0 +1,194 @@
+"""Commands on records: named values of any size with versions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from stratalog.cli.naming import milliseconds, parse_arguments, split_name
+from stratalog.cli.output import dim, local_time, note, print_json, print_table, size_text
+from stratalog.cli.session import Session, command, of_every_command
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.records import Records, RecordVersion
+
+__all__ = ["COMMANDS"]
+
+NAME = "ORGANISATION/RECORD"
+PREVIEW_BYTES = 60
+
+
+@click.group("records", epilog="Example: stratalog records put acme/report report.pdf")
+@of_every_command
+def records() -> None:
+    """Named values of any size with versions: put, get, list, history, delete, prune."""
+
+
+@command("put", example="stratalog records put acme/report report.pdf --meta author=ada")
+@click.argument("record", metavar=NAME)
+@click.argument("file", metavar="FILE|-", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+@click.option("--meta", metavar="NAME=VALUE", multiple=True, help="Metadata beside the body; may be repeated.")
+@click.option("--expected", type=int, metavar="VERSION", help="The version it must follow; 0: it must be new.")
+@click.option("--source-time", metavar="TIME", help="When the source last changed it, in ISO.")
+def put(
+    session: Session, record: str, file: str, meta: tuple[str, ...], expected: int | None, source_time: str | None
+) -> None:
+    """Store a file, or the input, as the next version; the same bytes make none."""
+    handle, id = _open(session, record)
+    metadata = parse_arguments(meta) if meta else None
+    source_ms = milliseconds(source_time) if source_time else None
+    if file == "-":
+        body = _parts(sys.stdin.buffer)
+        stored = handle.put(id, body, expected=expected, metadata=metadata, source_time_ms=source_ms)
+    else:
+        with Path(file).open("rb") as source:
+            stored = handle.put(id, _parts(source), expected=expected, metadata=metadata, source_time_ms=source_ms)
+    _answer(session, record, stored, f"{record} is at version {stored.version}, {size_text(stored.size)}")
+
+
+@command("get", example="stratalog records get acme/report --at 2 --output report.pdf")
+@click.argument("record", metavar=NAME)
+@click.option("--at", type=int, metavar="VERSION", help="Which version.  [default: the latest]")
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where to.  [default: the output]")
+def get(session: Session, record: str, at: int | None, output: str | None) -> None:
+    """Write the body of a version to a file, or to the output; in JSON with its version."""
+    handle, id = _open(session, record)
+    if output:
+        with Path(output).open("wb") as out:
+            for part in handle.open(id, at):
+                out.write(part)
+        _answer(session, record, handle.stat(id, at), f"wrote {output}")
+    elif session.json:
+        found = handle.get(id, at)
+        print_json({**_plain(record, found.version), "body": found.body})
+    else:
+        for part in handle.open(id, at):
+            sys.stdout.buffer.write(part)
+
+
+@command("list", example="stratalog records list acme")
+@click.argument("organisation")
+@click.option("--after", metavar="RECORD", default="", help="Only records after it.")
+def list_(session: Session, organisation: str, after: str) -> None:
+    """List an organisation's records, deleted ones too."""
+    handle = session.open().records(organisation)
+    rows = []
+    for listing in handle.list(after):
+        latest = handle.stat(listing.id)
+        if session.json:
+            print_json(_plain(f"{organisation}/{listing.id}", latest))
+        rows.append([f"{organisation}/{listing.id}", *_row(latest)])
+    _table(session, rows, "no records")
+
+
+@command("versions", example="stratalog records versions acme/report")
+@click.argument("record", metavar=NAME)
+def versions(session: Session, record: str) -> None:
+    """List the kept versions of a record, oldest first, without opening a body."""
+    handle, id = _open(session, record)
+    rows = []
+    for version in handle.versions(id):
+        if session.json:
+            print_json(_plain(record, version))
+        rows.append(_row(version))
+    _table(session, rows, "no versions", right=0)
+
+
+@command("history", example="stratalog records history acme/report")
+@click.argument("record", metavar=NAME)
+def history(session: Session, record: str) -> None:
+    """List the kept versions, newest first, each with the beginning of its body."""
+    handle, id = _open(session, record)
+    rows = []
+    for version in handle.versions(id, reverse=True):
+        preview = b"" if version.deleted else next(iter(handle.open(id, version.version)), b"")[:PREVIEW_BYTES]
+        if session.json:
+            print_json({**_plain(record, version), "begins": preview})
+        rows.append([*_row(version), dim(ascii(preview.decode(errors="replace"))[1:-1])])
+    _table(session, rows, "no versions", right=0)
+
+
+@command("delete", example="stratalog records delete acme/report")
+@click.argument("record", metavar=NAME)
+def delete(session: Session, record: str) -> None:
+    """Store a deletion as the next version; the versions before it stay."""
+    handle, id = _open(session, record)
+    stored = handle.delete(id)
+    _answer(session, record, stored, f"deleted {record} in version {stored.version}; undelete brings it back")
+
+
+@command("undelete", example="stratalog records undelete acme/report")
+@click.argument("record", metavar=NAME)
+def undelete(session: Session, record: str) -> None:
+    """Store what stood before the deletion as a new version."""
+    handle, id = _open(session, record)
+    stored = handle.undelete(id)
+    _answer(session, record, stored, f"{record} is back in version {stored.version}")
+
+
+@command("prune", example="stratalog records prune acme/report --keep 3")
+@click.argument("record", metavar=NAME)
+@click.option("--keep", type=int, metavar="COUNT", help="Keep the newest so many versions.")
+@click.option("--before", metavar="TIME", help="Forget what was superseded before this ISO time.")
+def prune(session: Session, record: str, keep: int | None, before: str | None) -> None:
+    """Forget old versions; `sweep` frees their room later."""
+    handle, id = _open(session, record)
+    oldest = handle.prune(id, keep=keep, before_ms=milliseconds(before) if before else None)
+    if session.json:
+        print_json({"name": record, "oldest_kept": oldest})
+    else:
+        click.echo(f"{record} keeps its versions from {oldest} on")
+
+
+def _open(session: Session, record: str) -> tuple[Records, str]:
+    organisation, id = split_name(record)
+    return session.open().records(organisation), id
+
+
+def _parts(source: BinaryIO) -> Iterator[bytes]:
+    while part := source.read(BODY_PART_BYTES):
+        yield part
+
+
+def _plain(name: str, version: RecordVersion) -> dict[str, Any]:
+    return {
+        "name": name,
+        "version": version.version,
+        "created_ms": version.created_ms,
+        "size": version.size,
+        "sha256": version.digest.hex(),
+        "deleted": version.deleted,
+        "source_time_ms": version.source_time_ms,
+        "metadata": dict(version.metadata),
+    }
+
+
+def _row(version: RecordVersion) -> list[str]:
+    size = click.style("deleted", fg="red") if version.deleted else size_text(version.size)
+    metadata = " ".join(f"{name}={value}" for name, value in version.metadata.items())
+    return [str(version.version), local_time(version.created_ms), size, version.digest.hex()[:12], metadata]
+
+
+def _answer(session: Session, name: str, version: RecordVersion, line: str) -> None:
+    if session.json:
+        print_json(_plain(name, version))
+    else:
+        click.echo(line)
+
+
+def _table(session: Session, rows: list[list[str]], nothing: str, right: int = 1) -> None:
+    if session.json:
+        return
+    if rows:
+        print_table(rows, right=[right])
+    else:
+        note(nothing)
+
+
+for _command in (put, get, list_, versions, history, delete, undelete, prune):
+    records.add_command(_command)
+
+COMMANDS = [records]

@@ -1,0 +1,76 @@
+"""The session: what the options that every command has say, and the store they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from stratalog.assembly import Store, open_store
+from stratalog.cli.naming import split_name
+from stratalog.documents import Document
+
+__all__ = ["ENVIRONMENT", "STORE_DEFAULT", "Session", "command", "of_every_command", "pass_session"]
+
+ENVIRONMENT = "STRATALOG_STORE"
+STORE_DEFAULT = "./data"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Session:
+    """One run of the program: where the store is, how to answer, and the exit code in the end."""
+
+    def __init__(self) -> None:
+        self.url = STORE_DEFAULT
+        self.json = False
+        self._store: Store | None = None
+
+    def open(self, *, create: bool = False) -> Store:
+        """The store, opened once and closed when the command ends."""
+        if self._store is None:
+            self._store = click.get_current_context().with_resource(open_store(self.url, create=create))
+        return self._store
+
+    def document(self, name: str) -> Document:
+        """The document called ORGANISATION/DOCUMENT."""
+        return self.open().document(*split_name(name))
+
+
+pass_session = click.make_pass_decorator(Session)
+
+
+def of_every_command(function: F, envvar: str | None = None) -> F:
+    """Add ``--store`` and ``--json``, which may stand before the command as well as after it."""
+    store = click.option(
+        "--store",
+        metavar="URL",
+        envvar=envvar,
+        expose_value=False,
+        callback=_set_store,
+        help=f"The store: a folder.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
+    )
+    as_json = click.option(
+        "--json", is_flag=True, expose_value=False, callback=_set_json, help="Answer in JSON; lists as JSON lines."
+    )
+    return store(as_json(function))
+
+
+def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command with the options of every command, the session as its first argument, and an example in its help."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        made = click.command(name, epilog=f"Example: {example}")
+        return made(of_every_command(pass_session(function)))
+
+    return decorate
+
+
+def _set_store(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Session).url = value
+
+
+def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Session).json = True
