@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,12 +12,14 @@ from stratalog.keys import entries_partition, forks_partition
 from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log import Log, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, home_of, list_directory, list_organisations
-from stratalog.log.retention import raise_floor
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.sweep import sweep_deleted
+from stratalog.ports.index import Item, Write
 from tests.log.helpers import (
     DUE_SECONDS,
     NAME,
     ORGANISATION,
+    ScriptedIndex,
     after,
     another,
     calls_of,
@@ -25,6 +28,7 @@ from tests.log.helpers import (
     event,
     fill,
     lost_answer,
+    lost_request,
     new_log,
     new_place,
     scripted,
@@ -126,10 +130,33 @@ def test_of_two_who_delete_one_is_told_that_it_was_not_the_one() -> None:
 def test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told() -> None:
     log = filled(2)
     rival = other(log)
-    delete_in_between = after(lambda: delete_log(rival), lambda: scripted(log.place).script.append(lost_answer))
-    scripted(log.place).script = [delete_in_between]
+
+    def second(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        delete_log(rival)
+        lost_request(index, writes)
+
+    scripted(log.place).script = [second]
     with pytest.raises(NotFound):
         delete_log(log)
+
+
+def test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is() -> None:
+    log = filled(4, segment_entries_target=4)
+    rival = other(log)
+    original = scripted(log.place).get
+
+    def frozen(partition: str, sort: str) -> Item | None:
+        vars(log.place.index).pop("get")
+        fill(rival, 5)
+        archive_segments(rival)
+        clock_of(log.place).sleep(DUE_SECONDS)
+        free_segments(rival)
+        return original(partition, sort)
+
+    vars(log.place.index)["get"] = frozen
+    delete_log(log)
+    with pytest.raises(NotFound):
+        rival.append(event())
 
 
 def test_a_deletion_whose_answer_is_lost_succeeds() -> None:
