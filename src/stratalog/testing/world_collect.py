@@ -1,7 +1,7 @@
 """The world of the collector: documents whose large values come, go and come back, beside one that deletes blobs.
 
-Values are drawn from a few texts, so that a hash is orphaned at one moment and put again at the next. Clocks advance by
-minutes between calls, so that blobs grow old enough to be collected while writers are still on their way.
+Half the values are drawn from a few texts, so that a hash is orphaned at one moment and put again at the next. Clocks
+advance by minutes between calls, so that blobs grow old enough to be collected while writers are still on their way.
 
 A writer that was frozen for longer than the rule allows *and* crashes before it has put its blobs again is beyond what
 the rule promises (DESIGN §5); a seed has freezes or crashes, not both.
@@ -35,7 +35,7 @@ SETTINGS = Settings(segment_entries_target=6, snapshot_entries_interval=4, body_
 TEXTS = tuple(f"{place}" * 1100 for place in range(4))
 KEYS = ("notes/a", "notes/b", "plans/c")
 FURNITURE = tuple(f"{key}{place}" for key in KEYS for place in range(40))
-FREEZE_RATE = 0.005
+FREEZE_RATE = 0.01
 CHANGES = 16
 ROUNDS = 14
 PAUSE_SECONDS_MAX = 900.0
@@ -68,7 +68,7 @@ class CollectWorld:
         """Put one of a few large texts under one of a few keys, or delete it."""
         changing = _document(process, NAME)
         while self._next(process):
-            key, text = _choice(process, KEYS), _choice(process, TEXTS)
+            key, text = _choice(process, KEYS), _text(process)
             name, args = ("del", {"key": key}) if process.clock.random() < 0.3 else ("put", {"key": key, "value": text})
             self._try(lambda name=name, args=args: changing.mutate(name, args, client=process.name))
 
@@ -132,7 +132,7 @@ class CollectWorld:
         self.scheduler.counts.bump("forks")
         for _ in range(3):
             self._pause(process)
-            copy.mutate("put", {"key": _choice(process, KEYS), "value": _choice(process, TEXTS)}, client="forker")
+            copy.mutate("put", {"key": _choice(process, KEYS), "value": _text(process)}, client="forker")
 
     def _collect(self, place: LogPlace, owner: str) -> None:
         found = collect.collect_family(place, owner)
@@ -178,6 +178,13 @@ def _document(process: Process, name: str) -> Document:
 
 def _choice(process: Process, options: tuple[str, ...]) -> str:
     return options[int(process.clock.random() * len(options))]
+
+
+def _text(process: Process) -> str:
+    """One of a few texts, which come back, or one that nobody else will ever put."""
+    if process.clock.random() < 0.5:
+        return _choice(process, TEXTS)
+    return f"{process.clock.random()} " * 100
 
 
 def _delete_unseen(place: LogPlace, stat: BlobStat) -> bool:
