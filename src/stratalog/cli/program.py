@@ -23,9 +23,11 @@ from stratalog.errors import (
 )
 from stratalog.operations.readable import to_json
 
-__all__ = ["EXIT_CODES", "FAILED", "Failed", "Program"]
+__all__ = ["CONFLICT", "EXIT_CODES", "FAILED", "Failed", "Program"]
 
-FAILED, USAGE, CONFLICT = 1, 2, 4
+FAILED = 1
+USAGE = 2
+CONFLICT = 4
 EXIT_CODES: dict[int, str] = {
     0: "done",
     FAILED: "a mutation was rejected, or a verification failed",

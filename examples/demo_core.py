@@ -1,0 +1,206 @@
+"""The core, shown: real data in a document, three clients at odds, history, a diff, a fork replayed, a proof.
+
+`make demo-core`, or `python examples/demo_core.py [FOLDER]`. It leaves a store to explore from the command line.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+import stratalog
+
+ORGANISATION, NAME, FORK = "demo", "airports", "airports-survey"
+MARKER = "made-by-the-demo"
+FIELDS_OF_NUMBERS = ("latitude", "longitude")
+BATCH = 500
+started = time.perf_counter()
+
+
+def main(folder: Path) -> None:
+    url = prepare(folder)
+    with stratalog.open(folder) as store:
+        document = store.create(ORGANISATION, NAME)
+        first = take_in(document)
+        fork = document.fork(FORK)
+        argue(document)
+        look_back(document, first)
+        replay(fork, document)
+        prove(document)
+    say_what_to_try(url, first)
+
+
+def prepare(folder: Path) -> str:
+    """A folder without a store, never one that somebody else's store is in."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MARKER).exists():
+            sys.exit(f"{folder} holds something the demo did not make; give it another folder")
+        click.secho(f"starting over: removing the store that an earlier demo left in {folder}", dim=True)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).touch()
+    return str(folder)
+
+
+def airports() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The airports that the package vega-datasets ships, each a JSON item under its code; its file is read by path."""
+    spec = importlib.util.find_spec("vega_datasets")
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit("the demo needs the data of vega-datasets: pip install --no-deps vega-datasets")
+    path = Path(spec.submodule_search_locations[0]) / "_data" / "airports.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            item: dict[str, Any] = dict(row)
+            yield row["iata"], {**item, **{name: float(row[name]) for name in FIELDS_OF_NUMBERS}}
+
+
+def take_in(document: stratalog.Document) -> int:
+    step("1", "A real data set becomes a document")
+    count, since = 0, time.perf_counter()
+    for batch in grouped(airports(), BATCH):
+        puts = [
+            stratalog.Mutation(client="import", name="put", args={"key": f"airports/{code}", "value": item})
+            for code, item in batch
+        ]
+        document.apply(puts, author="import")
+        count += len(puts)
+    seconds = time.perf_counter() - since
+    tell("items", f"{count:,} airports of the United States, as vega-datasets ships them")
+    tell("versions", f"{document.version}: a batch of {BATCH} is one entry, one write, one version")
+    tell("took", f"{seconds:.2f} s, each version durable on disk")
+    return document.version
+
+
+def argue(document: stratalog.Document) -> None:
+    step("2", "Three clients change the same airports")
+    edits = [
+        ("ada", "patch", {"key": "airports/DEN", "merge": {"name": "Denver International"}}),
+        ("bob", "patch", {"key": "airports/DEN", "merge": {"name": "Denver", "elevation_ft": 5434}}),
+        ("eve", "del", {"key": "airports/00M"}),
+        ("ada", "patch", {"key": "airports/00M", "merge": {"closed": False}}),
+        ("bob", "inc", {"key": "visits/DEN"}),
+        ("eve", "inc", {"key": "visits/DEN", "by": 41}),
+        ("eve", "inc", {"key": "airports/DEN"}),
+    ]
+    for client, name, args in edits:
+        outcome = document.mutate(name, args, client=client)
+        color = "green" if outcome.status == "applied" else "red"
+        said = outcome.reason or (json.dumps(args["merge"]) if "merge" in args else "")
+        status = click.style(f"{outcome.status:<8}", fg=color)
+        tell(f"version {outcome.version}", f"{status}  {client}#{outcome.id}  {name:<5}  {args['key']:<13}  {said}")
+    again = document.apply([stratalog.Mutation(client="bob", id=2, name="inc", args={"key": "visits/DEN"})])[0]
+    tell("sent twice", f"{again.status:<8}  bob#2  counted once: visits/DEN is {document.get('visits/DEN')}")
+    quiet("Each has exactly one outcome. A rejection is committed too, so it never blocks the client behind it.")
+
+
+def look_back(document: stratalog.Document, first: int) -> None:
+    step("3", "Nothing is lost")
+    tell(f"at version {first}", f"airports/DEN was {document.get('airports/DEN', at=first)['name']!r}")
+    tell("now", f"it is {document.get('airports/DEN')['name']!r}")
+    quiet("The history of that one key, newest first; only its own changes are read:")
+    for change in document.history("airports/DEN"):
+        mutation = change.mutations[0]
+        tell(f"version {change.version}", f"{change.author:<6}  {mutation.name:<5}  {change.value['name']}")
+    quiet(f"What differs between version {first} and now, at the cost of what changed:")
+    for difference in document.diff(first, document.version):
+        if difference.was:
+            click.secho(f"     - {difference.key:<13}  {brief(difference.before)}", fg="red")
+        if difference.is_now:
+            click.secho(f"     + {difference.key:<13}  {brief(difference.after)}", fg="green")
+
+
+def replay(fork: stratalog.Document, document: stratalog.Document) -> None:
+    step("4", "A fork goes its own way, and comes back")
+    tell("fork", f"{ORGANISATION}/{FORK} starts at version {fork.log.first}; nothing was copied")
+    fork.mutate("inc", {"key": "visits/DEN", "by": 100}, client="kim")
+    fork.mutate("patch", {"key": "airports/DEN", "merge": {"surveyed": True}}, client="kim")
+    fork.mutate("append", {"key": "notes/SFO", "item": "runway 28R resurfaced"}, client="kim")
+    quiet("Its three mutations, run again on the newer head. Intent is replayed, not the values it left:")
+    for replayed in stratalog.merge(fork, document):
+        mark = click.style("same   ", fg="green") if replayed.same else click.style("differs", fg="yellow")
+        became = "; ".join(there_and_here(*values) for values in replayed.differences.values())
+        tell(f"version {replayed.merged_in}", f"{mark}  {replayed.name:<6}  {replayed.args['key']:<13}  {became}")
+
+
+def prove(document: stratalog.Document) -> None:
+    step("5", "The proof: rebuild all of it from the log")
+    since = time.perf_counter()
+    document.snapshot()
+    found = stratalog.verify(document)
+    seconds = time.perf_counter() - since
+    tell("rebuilt", f"{found.version} versions in {seconds:.2f} s, {found.snapshots} snapshot compared")
+    tell("root", f"{found.root[:32]}…  the same, whatever the way there")
+    tell("", click.style("the log alone gives the state", fg="green", bold=True))
+
+
+def say_what_to_try(url: str, first: int) -> None:
+    step("6", f"Your turn ({time.perf_counter() - started:.1f} s so far)")
+    program = Path(sys.executable).with_name("stratalog")
+    if program.exists() and program.is_relative_to(Path.cwd()):
+        called = str(program.relative_to(Path.cwd()))
+    else:
+        called = "stratalog"
+    prefix = f"{called} --store {shlex.quote(url)}"
+    document = f"{ORGANISATION}/{NAME}"
+    for command in (
+        "list",
+        f"log {document}",
+        f"show {document} airports/DEN --at {first}",
+        f"history {document} airports/DEN",
+        f"diff {document} {first}",
+        f"mutate {document} inc key=visits/DEN --client you",
+        f"replay {ORGANISATION}/{FORK} {document}",
+        f"verify {document}",
+    ):
+        click.echo(f"  {prefix} {click.style(command, bold=True)}")
+
+
+def grouped(pairs: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while group := list(islice(pairs, size)):
+        yield group
+
+
+def step(number: str, title: str) -> None:
+    click.echo()
+    click.secho(f"{number}  {title}", bold=True, fg="cyan")
+
+
+def tell(label: str, text: str) -> None:
+    click.echo(f"   {label:<14}{text}")
+
+
+def quiet(text: str) -> None:
+    click.secho(f"   {text}", dim=True)
+
+
+def there_and_here(there: Any, here: Any) -> str:
+    return f"{brief(left(there, here))} there, {brief(left(here, there))} here"
+
+
+def left(value: Any, other: Any) -> Any:
+    """Of two objects only what differs."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return {name: item for name, item in value.items() if other.get(name) != item}
+    return value
+
+
+def brief(value: Any) -> str:
+    if isinstance(value, dict):
+        value = {name: value[name] for name in ("name", "elevation_ft", "closed", "surveyed") if name in value}
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 64 else f"{text[:63]}…"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "data/demo"))

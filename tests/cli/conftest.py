@@ -1,0 +1,37 @@
+"""A store in a temporary folder, and the program to run against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from stratalog.cli import main
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("STRATALOG_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, code: int = 0, typed: str | None = None) -> Result:
+        result = CliRunner().invoke(main, arguments, input=typed)
+        assert result.exit_code == code, result.output
+        return result
+
+    return call
+
+
+@pytest.fixture
+def budget(run: Run) -> Run:
+    """The program, with a document of three versions, the last a rejection."""
+    run("init")
+    run("create", "acme/budget")
+    run("mutate", "acme/budget", "put", "key=cells/C2", "value=100", "--client", "ada")
+    run("mutate", "acme/budget", "put", '{"key": "cells/C2", "value": 105}', "--client", "bob", "--id", "1")
+    run("mutate", "acme/budget", "inc", "key=cells/C2", "by=x", code=1)
+    return run

@@ -1,0 +1,243 @@
+"""Every command, run as people run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratalog
+from tests.cli.conftest import Run
+
+
+def lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_init_makes_a_store_and_leaves_one_as_it_is(budget: Run) -> None:
+    assert budget("init").stdout.startswith("store ready at ")
+    assert lines(budget("init", "--json").stdout)[0]["store"].endswith("/store")
+    assert len(lines(budget("list", "--json").stdout)) == 1
+
+
+def test_without_a_store_a_command_says_how_to_make_one(run: Run) -> None:
+    assert "stratalog init" in run("list", code=2).stderr
+
+
+def test_list_shows_every_organisation_or_one(budget: Run) -> None:
+    budget("create", "zeta/plan")
+    assert "acme/budget  document        3" in budget("list").stdout
+    assert [line["name"] for line in lines(budget("list", "zeta", "--json").stdout)] == ["zeta/plan"]
+
+
+def test_an_empty_store_suggests_what_to_do(run: Run) -> None:
+    run("init")
+    assert "stratalog create" in run("list").stderr
+
+
+def test_create_refuses_a_name_that_lives(budget: Run) -> None:
+    assert budget("create", "acme/budget", code=4).stderr.startswith("error: a log of that name exists")
+    assert json.loads(budget("create", "acme/plan", "--json").stdout)["version"] == 0
+
+
+def test_delete_asks_first(budget: Run) -> None:
+    budget("delete", "acme/budget", code=1, typed="n\n")
+    budget("show", "acme/budget")
+    budget("delete", "acme/budget", typed="y\n")
+    budget("show", "acme/budget", code=3)
+
+
+def test_delete_does_not_ask_with_yes(budget: Run) -> None:
+    assert json.loads(budget("delete", "acme/budget", "--yes", "--json").stdout)["deleted"] is True
+
+
+def test_mutate_tells_what_became_of_the_mutation(budget: Run) -> None:
+    applied = budget("mutate", "acme/budget", "inc", "key=cells/C2", "--client", "ada", "--json")
+    assert json.loads(applied.stdout)["version"] == 4
+    assert "gap" in budget("mutate", "acme/budget", "inc", "key=x", "--client", "ada", "--id", "9", code=4).stdout
+    budget("mutate", "acme/budget", "inc", "key", code=2)
+    budget("mutate", "acme/budget", "inc", "{broken", code=2)
+
+
+def test_mutate_names_the_author(budget: Run) -> None:
+    budget("mutate", "acme/budget", "del", "key=cells/C2", "--author", "grace")
+    assert "grace" in budget("log", "acme/budget").stdout
+
+
+def test_bytes_go_in_and_out_as_base64(budget: Run) -> None:
+    budget("mutate", "acme/budget", "put", '{"key": "raw", "value": {"$bytes": "AP8="}}')
+    assert json.loads(budget("show", "acme/budget", "raw", "--json").stdout)["value"] == {"$bytes": "AP8="}
+    budget("mutate", "acme/budget", "put", '{"key": "raw", "value": {"$bytes": "?"}}', code=2)
+
+
+def test_show_looks_at_any_version(budget: Run) -> None:
+    assert budget("show", "acme/budget", "cells/C2").stdout == "105\n"
+    assert budget("show", "acme/budget", "cells/C2", "--at", "1").stdout == "100\n"
+    assert "no keys" in budget("show", "acme/budget", "--at", "0").stderr
+    assert json.loads(budget("show", "acme/budget", "--json").stdout)["content"] == {"cells/C2": 105}
+    budget("show", "acme/budget", "--at", "9", code=3)
+    budget("show", "acme/budget", "nothing", code=3)
+    budget("show", "budget", code=2)
+
+
+def test_show_looks_at_any_time(budget: Run) -> None:
+    assert "version 3" in budget("show", "acme/budget", "--at", "2999-01-01T00:00").stdout
+    assert "version 0" in budget("show", "acme/budget", "--at", "1999-01-01").stdout
+    budget("show", "acme/budget", "--at", "noon", code=2)
+
+
+def test_show_stops_at_a_limit_and_says_so(budget: Run) -> None:
+    budget("mutate", "acme/budget", "put", '{"key": "cells/A1", "value": {"a": 1}}')
+    assert "more than 1 keys" in budget("show", "acme/budget", "cells/", "--limit", "1").stderr
+    assert len(json.loads(budget("show", "acme/budget", "--limit", "1", "--json").stdout)["content"]) == 1
+    assert budget("show", "acme/budget", "cells/A1").stdout == "a  1\n"
+
+
+def test_log_is_newest_first_and_bounded(budget: Run) -> None:
+    assert [line["version"] for line in lines(budget("log", "acme/budget", "--json").stdout)] == [3, 2, 1]
+    assert [line[0] for line in budget("log", "acme/budget", "--limit", "2").stdout.splitlines()] == ["3", "2"]
+    assert len(lines(budget("log", "acme/budget", "--after", "1", "--upto", "2", "--json").stdout)) == 1
+    assert "rejected: inc needs numbers" in budget("log", "acme/budget").stdout
+    assert "no versions" in budget("log", "acme/budget", "--after", "3").stderr
+
+
+def test_diff_shows_what_was_and_what_is(budget: Run) -> None:
+    assert budget("diff", "acme/budget", "1", "2").stdout == "- cells/C2  100\n+ cells/C2  105\n"
+    assert lines(budget("diff", "acme/budget", "0", "--json").stdout)[0]["was"] is False
+    assert "no differences" in budget("diff", "acme/budget", "2", "3").stderr
+
+
+def test_history_follows_one_key(budget: Run) -> None:
+    assert [line["version"] for line in lines(budget("history", "acme/budget", "cells/C2", "--json").stdout)] == [2, 1]
+    assert "ada#1 put" in budget("history", "acme/budget", "cells/C2", "--at", "1").stdout
+    assert "never changed" in budget("history", "acme/budget", "nothing").stderr
+
+
+def test_a_fork_is_replayed_and_merged_once(budget: Run) -> None:
+    assert "at version 1" in budget("fork", "acme/budget", "acme/copy", "--at", "1").stdout
+    assert "no mutations of its own" in budget("replay", "acme/copy", "acme/budget").stderr
+    budget("mutate", "acme/copy", "inc", "key=cells/C2", "by=7")
+    assert "107 → 112" in budget("replay", "acme/copy", "acme/budget").stdout
+    assert lines(budget("replay", "acme/copy", "acme/budget", "--after", "2", "--json").stdout) == []
+    assert lines(budget("merge", "acme/copy", "acme/budget", "--json").stdout)[0]["merged_in"] == 4
+    budget("merge", "acme/copy", "acme/budget")
+    assert budget("show", "acme/budget", "cells/C2").stdout == "112\n"
+    assert json.loads(budget("fork", "acme/budget", "zeta/copy2", "--json").stdout)["version"] == 4
+
+
+def test_upkeep_keeps_what_it_should(budget: Run) -> None:
+    assert json.loads(budget("snapshot", "acme/budget", "--at", "2", "--json").stdout)["version"] == 2
+    assert "archived 0 segments" in budget("archive", "acme/budget", "--upto", "2").stdout
+    assert "from 2 on" in budget("forget", "acme/budget", "--below", "2").stdout
+    assert [line["version"] for line in lines(budget("log", "acme/budget", "--json").stdout)] == [4, 3]
+    assert json.loads(budget("sweep", "acme", "--json").stdout)["blobs"] == 0
+    assert "0 record versions" in budget("sweep").stdout
+
+
+def test_verify_proves_all_documents_or_those_named(budget: Run) -> None:
+    budget("snapshot", "acme/budget")
+    assert "verified  acme/budget  version 3, 1 snapshots" in budget("verify").stdout
+    assert lines(budget("verify", "acme/budget", "--upto", "2", "--json").stdout)[0]["version"] == 2
+
+
+def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stratalog.cli import upkeep
+
+    def damaged(*_: object, **__: object) -> None:
+        raise stratalog.Corrupt("a root differs", version=2)
+
+    monkeypatch.setattr(upkeep, "verify_document", damaged)
+    assert "FAILED" in budget("verify", code=1).stdout
+    assert lines(budget("verify", "--json", code=1).stdout)[0]["verified"] is False
+
+
+def test_export_and_import_keep_every_version(budget: Run) -> None:
+    assert "exported acme/budget at version 3" in budget("export", "acme/budget", "out.jsonl").stdout
+    assert "version 3" in budget("import", "acme/again", "out.jsonl").stdout
+    budget("import", "acme/again", "out.jsonl", code=4)
+    before = budget("log", "acme/budget", "--json").stdout
+    assert budget("log", "acme/again", "--json").stdout == before
+
+
+def test_export_and_import_go_through_pipes(budget: Run) -> None:
+    piped = budget("export", "acme/budget", "-")
+    assert "exported" in piped.stderr
+    assert json.loads(budget("import", "acme/again", "-", "--json", typed=piped.stdout).stdout)["version"] == 3
+
+
+def test_a_state_is_exported_and_put(budget: Run) -> None:
+    budget("export", "acme/budget", "state.jsonl", "--state", "--at", "1", "--json")
+    assert Path("state.jsonl").read_text() == '{"key":"cells/C2","value":100}\n'
+    budget("import", "acme/budget", "state.jsonl")
+    budget("import", "acme/fresh", "state.jsonl")
+    assert budget("show", "acme/budget", "cells/C2").stdout == budget("show", "acme/fresh", "cells/C2").stdout
+    budget("export", "acme/budget", "x", "--at", "1", code=2)
+
+
+def test_a_damaged_export_is_refused_and_leaves_no_file(budget: Run) -> None:
+    budget("export", "acme/budget", "out.jsonl")
+    text = Path("out.jsonl").read_text()
+    Path("out.jsonl").write_text(text.replace("105", "106"))
+    budget("import", "acme/again", "out.jsonl", code=6)
+    budget("show", "acme/again", code=3)
+    budget("export", "acme/nothing", "never", code=3)
+    assert not Path("never").exists()
+
+
+def test_records_keep_versions_of_a_value(budget: Run) -> None:
+    Path("body").write_bytes(b"one\n")
+    assert "version 1" in budget("records", "put", "acme/report", "body", "--meta", "by=ada").stdout
+    budget("records", "put", "acme/report", "-", "--expected", "1", "--source-time", "2026-01-01", typed="two\n")
+    budget("records", "put", "acme/report", "-", "--expected", "0", typed="three", code=4)
+    assert budget("records", "get", "acme/report").stdout == "two\n"
+    assert json.loads(budget("records", "get", "acme/report", "--at", "1", "--json").stdout)["metadata"] == {
+        "by": "ada"
+    }
+    budget("records", "get", "acme/report", "--output", "copy")
+    assert Path("copy").read_bytes() == b"two\n"
+    assert [line["version"] for line in lines(budget("records", "versions", "acme/report", "--json").stdout)] == [1, 2]
+    assert budget("records", "versions", "acme/report").stdout[0] == "1"
+    assert "two" in budget("records", "history", "acme/report").stdout
+    assert lines(budget("records", "history", "acme/report", "--json").stdout)[0]["version"] == 2
+
+
+def test_records_are_deleted_brought_back_pruned_and_listed(budget: Run) -> None:
+    budget("records", "put", "acme/report", "-", typed="one\n")
+    assert "version 2" in budget("records", "delete", "acme/report").stdout
+    budget("records", "get", "acme/report", code=3)
+    assert json.loads(budget("records", "undelete", "acme/report", "--json").stdout)["version"] == 3
+    assert "from 3 on" in budget("records", "prune", "acme/report", "--keep", "1").stdout
+    budget("records", "prune", "acme/report", "--before", "2020-01-01", "--json")
+    assert "acme/report  3" in budget("records", "list", "acme").stdout
+    assert lines(budget("records", "list", "acme", "--after", "report", "--json").stdout) == []
+    assert "no records" in budget("records", "list", "zeta").stderr
+
+
+def test_an_error_is_one_line_or_one_object(budget: Run) -> None:
+    assert budget("show", "acme/x", code=3).stderr.count("\n") == 1
+    error = json.loads(budget("show", "acme/x", "--json", code=3).stderr)["error"]
+    assert (error["code"], error["details"]["log"]) == ("not-found", "x")
+    assert json.loads(budget("nonsense", "--json", code=2).stderr)["error"]["code"] == "usage"
+
+
+def test_the_store_is_named_before_the_command_after_it_or_by_the_environment(budget: Run, tmp_path: Path) -> None:
+    other = str(tmp_path / "other")
+    budget("--store", other, "init")
+    assert budget("list", "--store", other, "--json").stdout == budget("--store", other, "--json", "list").stdout == ""
+    assert budget("list", "--json").stdout != ""
+
+
+@pytest.mark.parametrize(("command", "code"), [("init", 0), ("list", 2), ("bogus", 2)])
+def test_the_program_runs_by_itself(tmp_path: Path, command: str, code: int) -> None:
+    program = "from stratalog.cli import main; main()"
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "STRATALOG_STORE": str(tmp_path / "store"), "PYTHONPATH": paths}
+    arguments = [sys.executable, "-c", program, command]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert bool(done.stderr) == bool(code)

@@ -1,0 +1,63 @@
+"""Every command and every option is told of in the guide, has --json, and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from stratalog.cli import main
+from stratalog.cli.program import EXIT_CODES
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "command-line.md").read_text()
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command
+
+
+COMMANDS = dict(commands(main))
+each_command = pytest.mark.parametrize("name", COMMANDS)
+
+
+def section(name: str) -> str:
+    """The lines of the guide under a command's heading."""
+    _, heading, rest = GUIDE.partition(f"\n### {name}\n")
+    assert heading, f"the guide has no heading for {name}"
+    return rest.partition("\n##")[0]
+
+
+@each_command
+def test_a_command_is_in_the_guide_with_its_options(name: str) -> None:
+    options = [text for one in COMMANDS[name].params if isinstance(one, click.Option) for text in one.opts]
+    assert [text for text in options if text not in ("--store", "--json") and f"`{text}" not in section(name)] == []
+
+
+@each_command
+def test_a_command_has_an_example_in_its_help_and_in_the_guide(name: str) -> None:
+    example = (COMMANDS[name].epilog or "").removeprefix("Example: ")
+    assert example.startswith(f"stratalog {name}")
+    assert example in section(name)
+
+
+@each_command
+def test_a_command_answers_in_json_and_takes_a_store(name: str) -> None:
+    assert {"--json", "--store"} <= {text for one in COMMANDS[name].params for text in one.opts}
+
+
+def test_the_exit_codes_are_in_the_guide_and_in_the_help() -> None:
+    shown = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
+    for code, meaning in EXIT_CODES.items():
+        assert f"| {code} | {meaning} |" in GUIDE
+        assert f"{code} {meaning}" in shown
+
+
+def test_the_version_is_told() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output.startswith("stratalog, version ")

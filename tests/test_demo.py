@@ -1,0 +1,61 @@
+"""The demo runs, tells what it should, and leaves a store that the commands it prints explore."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from stratalog.cli import main
+
+DEMO = Path(__file__).parents[1] / "examples" / "demo_core.py"
+
+
+def run_demo(folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return subprocess.run(
+        [sys.executable, str(DEMO), str(folder)], capture_output=True, text=True, env=environment, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo") / "store"
+    done = run_demo(folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_the_demo_tells_its_story(shown: tuple[Path, str]) -> None:
+    story = shown[1]
+    for line in ("3,376 airports", "rejected", "counted once", "142 here", "the log alone gives the state"):
+        assert line in story
+    assert "\x1b" not in story
+
+
+def test_the_commands_it_prints_work(shown: tuple[Path, str]) -> None:
+    printed = re.findall(r"^  \S*stratalog (--store .*)$", shown[1], re.MULTILINE)
+    assert len(printed) == 8
+    for command in printed:
+        result = CliRunner().invoke(main, shlex.split(command))
+        assert result.exit_code == 0, result.output
+        assert result.stdout
+
+
+def test_a_second_run_starts_over(shown: tuple[Path, str]) -> None:
+    done = run_demo(shown[0])
+    assert done.returncode == 0
+    assert "starting over" in done.stdout
+
+
+def test_it_touches_no_folder_it_did_not_make(tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    done = run_demo(tmp_path)
+    assert done.returncode == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
