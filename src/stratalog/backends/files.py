@@ -42,6 +42,8 @@ class FileBlobs:
         self._closed = False
         self._durable_folders: set[str] = set()
         with _errors():
+            os.makedirs(self._folder, exist_ok=True)
+            self._sync(os.path.dirname(os.path.abspath(self._folder)))
             os.makedirs(os.path.join(self._folder, NEW), exist_ok=True)
             os.makedirs(os.path.join(self._folder, ASIDE), exist_ok=True)
             self._put_back_all()

@@ -109,8 +109,10 @@ class SqliteFile:
             return
         self._closed = True
         self._close_readers()
-        self._writer.close()
-        os.close(self._lock_file)
+        try:
+            self._writer.close()
+        finally:
+            os.close(self._lock_file)
 
     def leave_to_parent(self) -> None:
         """For a forked child: let go of the lock file without unlocking it."""

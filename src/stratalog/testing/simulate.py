@@ -23,6 +23,8 @@ from stratalog.testing.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
 from stratalog.testing.mutants_log import MUTANTS as LOG_MUTANTS
 from stratalog.testing.world_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
+from stratalog.testing.world_disk import MUTANTS as DISK_MUTANTS
+from stratalog.testing.world_disk import DiskWorld
 from stratalog.testing.world_documents import DocumentWorld
 from stratalog.testing.world_index import MUTANTS as INDEX_MUTANTS
 from stratalog.testing.world_index import CounterWorld
@@ -51,11 +53,12 @@ class Listed(msgspec.Struct, frozen=True):
 WORLDS: Mapping[str, Listed] = {
     "collect": Listed(CollectWorld, weight=1),
     "documents": Listed(DocumentWorld, weight=2),
+    "disk": Listed(DiskWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
     "log": Listed(LogWorld, weight=3),
     "records": Listed(RecordsWorld, weight=1),
 }
-MUTANTS = (*COLLECT_MUTANTS, *DOCUMENTS_MUTANTS, *INDEX_MUTANTS, *LOG_MUTANTS, *RECORDS_MUTANTS)
+MUTANTS = (*COLLECT_MUTANTS, *DISK_MUTANTS, *DOCUMENTS_MUTANTS, *INDEX_MUTANTS, *LOG_MUTANTS, *RECORDS_MUTANTS)
 
 
 class Summary(msgspec.Struct, frozen=True):

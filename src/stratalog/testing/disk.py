@@ -1,0 +1,299 @@
+"""A simulated disk: real files in a folder, and a power failure that may take back whatever was not synced.
+
+A `Disk` is one life of the machine's disk, between two failures. It keeps what each file and folder held when it was
+last synced; after a failure the next life begins in a new folder, where each sector is the synced or the present one,
+and so is each name. A rename is atomic, as on file systems with a journal. Programs of the life before go on in the
+old folder while they unwind, where nothing matters any more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import apsw
+import msgspec
+
+from stratalog.testing.scheduler import Actor, Crash, Scheduler
+
+__all__ = ["Disk", "DiskWeather", "Machine", "draw_disk_weather"]
+
+SECTOR_BYTES = 512
+NEW_NAMES = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
+
+
+class DiskWeather(msgspec.Struct, frozen=True):
+    """Rates per call that changes or syncs something, and the number of calls after which faults end."""
+
+    power_failure: float = 0
+    write_error: float = 0
+    full: float = 0
+    sync_error: float = 0
+    storm_calls: int = 400
+
+
+def draw_disk_weather(random: Random) -> DiskWeather:
+    """Mostly few power failures and fewer errors; a tenth of the seeds have none."""
+    if random.random() < 0.1:
+        return DiskWeather()
+    return DiskWeather(
+        power_failure=0.04 * random.random(),
+        write_error=0.02 * random.random() ** 2,
+        full=0.02 * random.random() ** 2,
+        sync_error=0.04 * random.random() ** 2,
+        storm_calls=random.randrange(100, 500),
+    )
+
+
+class Synced(NamedTuple):
+    """What a failure cannot take from a file."""
+
+    content: bytes
+    time_ns: int
+
+
+class Disk:
+    """One life of a disk. All that ``folder`` holds at the beginning is durable."""
+
+    def __init__(self, folder: str, random: Random) -> None:
+        self.folder = folder
+        self._random = random
+        self._kept = folder + ".kept"
+        self._files: dict[int, Synced] = {}
+        self._names: dict[int, dict[str, int]] = {}
+        os.makedirs(folder, exist_ok=True)
+        os.mkdir(self._kept)
+        for path, _, names in os.walk(folder):
+            for name in names:
+                self.sync_file(os.path.join(path, name))
+            self._sync_names(path)
+
+    def sync(self, descriptor: int) -> None:
+        """As fsync: make what the descriptor stands for durable."""
+        inode = os.fstat(descriptor).st_ino
+        for path, _, names in os.walk(self.folder):
+            if os.stat(path).st_ino == inode:
+                self._sync_names(path)
+            for name in names:
+                if os.stat(os.path.join(path, name)).st_ino == inode:
+                    self.sync_file(os.path.join(path, name))
+
+    def sync_file(self, path: str) -> None:
+        """The content and the time of a file; its name only with its folder."""
+        status = os.stat(path)
+        self._keep(path, status.st_ino)
+        self._files[status.st_ino] = Synced(Path(path).read_bytes(), status.st_mtime_ns)
+
+    def sync_root(self) -> None:
+        """The names in the disk's own folder."""
+        self._sync_names(self.folder)
+
+    def fail(self, folder: str) -> Disk:
+        """The next life of the disk, in a new folder. Sometimes nothing or everything of the rest survives."""
+        share = self._random.choice((0.0, 0.5, 0.9, 1.0))
+        os.mkdir(folder)
+        self._restore(self.folder, folder, share, {})
+        return Disk(folder, self._random)
+
+    def _keep(self, path: str, inode: int) -> None:
+        """Another name for a file, so that no other file gets its number in this life."""
+        kept = os.path.join(self._kept, str(inode))
+        if not os.path.exists(kept) and not os.path.isdir(path):
+            os.link(path, kept)
+
+    def _sync_names(self, path: str) -> None:
+        """A rename is durable as a whole: who left this folder durably stands durably in the one it went to."""
+        inode = os.stat(path).st_ino
+        gone = set(self._names.get(inode, {}).values())
+        self._names[inode] = _names(path)
+        for name, number in self._names[inode].items():
+            self._keep(os.path.join(path, name), number)
+        gone -= set(self._names[inode].values())
+        if gone:
+            for other, _, _ in os.walk(self.folder):
+                moved = {name: number for name, number in _names(other).items() if number in gone}
+                self._names.setdefault(os.stat(other).st_ino, {}).update(moved)
+
+    def _restore(self, source: str, target: str, share: float, moved: dict[int, bool]) -> None:
+        present = _names(source)
+        durable = self._names.get(os.stat(source).st_ino, {})
+        for name in sorted({*present, *durable}):
+            inode = self._survivor(present.get(name, 0), durable.get(name, 0), share, moved)
+            path = os.path.join(target, name)
+            if inode and os.path.isdir(os.path.join(source, name)):
+                os.mkdir(path)
+                self._restore(os.path.join(source, name), path, share, moved)
+            elif inode:
+                self._restore_file(inode, os.path.join(source, name), path, share)
+
+    def _survivor(self, present: int, durable: int, share: float, moved: dict[int, bool]) -> int:
+        """The number behind a name; 0 for none. All unsynced names of one file survive, or none."""
+        if present == durable:
+            return present
+        changed = present or durable
+        if changed not in moved:
+            moved[changed] = self._random.random() < share
+        return present if moved[changed] else durable
+
+    def _restore_file(self, inode: int, source: str, target: str, share: float) -> None:
+        kept = os.path.join(self._kept, str(inode))
+        source = kept if os.path.exists(kept) else source
+        present = Synced(Path(source).read_bytes(), os.stat(source).st_mtime_ns)
+        synced = self._files.get(inode, Synced(b"", 0))
+        content = present.content if present == synced else self._mixed(synced.content, present.content, share)
+        Path(target).write_bytes(content)
+        time_ns = present.time_ns if self._random.random() < share else synced.time_ns
+        os.utime(target, ns=(time_ns, time_ns))
+
+    def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
+        """Sector by sector what was synced or what was there, and as long as one of them or anything between."""
+        if share in (0.0, 1.0):
+            return present if share else synced
+        lengths = sorted((len(synced), len(present)))
+        length = self._random.choice((*lengths, self._random.randint(*lengths)))
+        old, new = synced.ljust(lengths[1], b"\0"), present.ljust(lengths[1], b"\0")
+        sectors = [
+            (new if self._random.random() < share else old)[start : start + SECTOR_BYTES]
+            for start in range(0, length, SECTOR_BYTES)
+        ]
+        return b"".join(sectors)[:length]
+
+
+class Machine:
+    """One life of a machine: its actors, which end together, and the faults of its disk.
+
+    ``vfs`` names its layer below SQLite. ``failed`` is called with the disk's next life, which another machine may use.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, disk: Disk, weather: DiskWeather, failed: Callable[[Machine], None]
+    ) -> None:
+        self.scheduler = scheduler
+        self.disk = disk
+        self.on = True
+        self.vfs = f"simulated-{id(self):x}"
+        self._weather = weather
+        self._failed = failed
+        self._actors: list[Actor] = []
+        self._layer = _Layer(self)
+
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
+        """Another actor: a thread, where the real program would have one."""
+
+        def run() -> None:
+            if not self.on:
+                raise Crash
+            function()
+
+        self._actors.append(self.scheduler.spawn(name, run, background=background))
+
+    def sync(self, descriptor: int) -> None:
+        """What `os.fsync` is to a real program."""
+        self.step("files.sync")
+        if self.meets("sync error", self._weather.sync_error):
+            raise OSError(5, "simulated")
+        self.disk.sync(descriptor)
+        self.step("files.synced")
+
+    def step(self, label: str) -> None:
+        """Let others go on, or the power fail. Raises Crash. Nothing in set-up, in checks, and after the failure."""
+        scheduler = self.scheduler
+        if scheduler.current is None or not self.on:
+            return
+        scheduler.switch()
+        scheduler.calls += 1
+        scheduler.counts.bump(label)
+        if scheduler.tell is not None:
+            scheduler.tell(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {scheduler.current.name:<16} {label}")
+        if scheduler.calls > self._weather.storm_calls:
+            scheduler.calm()
+        if self.meets("power failure", self._weather.power_failure):
+            self._fail()
+
+    def meets(self, fault: str, rate: float) -> bool:
+        """Whether a fault strikes now."""
+        scheduler = self.scheduler
+        if not (self.on and scheduler.stormy and scheduler.current) or scheduler.random.random() >= rate:
+            return False
+        scheduler.counts.bump(fault)
+        return True
+
+    def write_fault(self) -> None:
+        """Raise what a write may meet: a full disk, or a broken one."""
+        if self.meets("disk full", self._weather.full):
+            raise apsw.FullError("simulated")
+        if self.meets("write error", self._weather.write_error):
+            raise apsw.IOError("simulated write error")
+
+    def sync_fault(self) -> None:
+        """Raise what a sync may meet."""
+        if self.meets("sync error", self._weather.sync_error):
+            raise apsw.IOError("simulated sync error")
+
+    def turn_off(self) -> None:
+        """End all actors at their next step."""
+        self.on = False
+        for actor in self._actors:
+            actor.crashed = True
+
+    def _fail(self) -> None:
+        self.turn_off()
+        self._failed(self)
+        raise Crash
+
+
+class _Layer(apsw.VFS):
+    """Between SQLite and the operating system: each change is a step, and a sync tells the disk what is durable."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        super().__init__(machine.vfs, "")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        return _File(self._machine, path or "", name, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        self._machine.step("sqlite.delete")
+        super().xDelete(filename, syncdir)
+        if syncdir and self._machine.on:
+            self._machine.disk.sync_root()
+
+    def xSleep(self, microseconds: int) -> int:  # noqa: N802
+        self._machine.scheduler.sleep(max(1, microseconds // 1000))
+        return microseconds
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, machine: Machine, path: str, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        self._machine = machine
+        self._path = path
+        self._new = bool(flags[0] & NEW_NAMES)
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        self._machine.step("sqlite.write")
+        self._machine.write_fault()
+        super().xWrite(data, offset)
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        self._machine.step("sqlite.truncate")
+        super().xTruncate(newsize)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        """With the first sync of a journal SQLite's own layer syncs its folder too."""
+        self._machine.step("sqlite.sync")
+        self._machine.sync_fault()
+        if self._machine.on:
+            self._machine.disk.sync_file(self._path)
+            if self._new:
+                self._machine.disk.sync_root()
+                self._new = False
+        self._machine.step("sqlite.synced")
+
+
+def _names(folder: str) -> dict[str, int]:
+    return {entry.name: entry.inode() for entry in os.scandir(folder)}

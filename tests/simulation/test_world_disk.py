@@ -1,0 +1,112 @@
+"""The simulated disk and its world: what was not synced may go, what was synced stays, planted bugs are caught."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from stratalog.backends.files import FileBlobs
+from stratalog.codec import sha256
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.disk import SECTOR_BYTES, Disk
+from stratalog.testing.mutants import Mutant, hunt
+from stratalog.testing.world_disk import MUTANTS, DiskWorld
+from stratalog.testing.worlds import run_seed
+
+LIVES = range(40)
+OLD = b"o" * SECTOR_BYTES * 3
+NEW = b"n" * SECTOR_BYTES * 3
+
+
+def contents(folder: Path, change: Callable[[Disk, Path], None], name: str = "file") -> set[bytes | None]:
+    """What a failure after ``change`` may leave of a file."""
+    found = set()
+    for seed in LIVES:
+        disk = Disk(str(folder / str(seed)), Random(seed))
+        change(disk, Path(disk.folder))
+        path = Path(disk.fail(str(folder / f"{seed}.next")).folder) / name
+        found.add(path.read_bytes() if path.exists() else None)
+    return found
+
+
+def write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def sync(disk: Disk, path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    disk.sync(descriptor)
+    os.close(descriptor)
+
+
+def test_a_file_that_was_synced_with_its_name_survives(tmp_path: Path) -> None:
+    def change(disk: Disk, folder: Path) -> None:
+        write(folder / "file", OLD)
+        sync(disk, folder / "file")
+        sync(disk, folder)
+
+    assert contents(tmp_path, change) == {OLD}
+
+
+def test_a_file_may_lose_its_name_although_its_content_was_synced(tmp_path: Path) -> None:
+    def change(disk: Disk, folder: Path) -> None:
+        write(folder / "file", OLD)
+        sync(disk, folder / "file")
+
+    assert contents(tmp_path, change) == {OLD, None}
+
+
+def test_an_overwritten_file_may_be_old_or_new_or_torn(tmp_path: Path) -> None:
+    def change(disk: Disk, folder: Path) -> None:
+        write(folder / "file", OLD)
+        sync(disk, folder / "file")
+        sync(disk, folder)
+        write(folder / "file", NEW)
+
+    found = contents(tmp_path, change)
+    assert {OLD, NEW} < found
+    assert all(content is not None and set(content) <= set(OLD + NEW) for content in found)
+
+
+def test_a_rename_is_durable_in_both_folders_or_in_none(tmp_path: Path) -> None:
+    for seed in LIVES:
+        disk = Disk(str(tmp_path / str(seed)), Random(seed))
+        first, second = Path(disk.folder) / "first", Path(disk.folder) / "second"
+        for folder in (first, second):
+            folder.mkdir()
+        write(first / "file", OLD)
+        for path in (first / "file", first, second, first.parent):
+            sync(disk, path)
+        (first / "file").rename(second / "file")
+        after = Path(disk.fail(str(tmp_path / f"{seed}.next")).folder)
+        assert (after / "first/file").exists() != (after / "second/file").exists()
+
+
+def test_a_blob_survives_though_its_folder_was_new(tmp_path: Path) -> None:
+    for seed in LIVES:
+        disk = Disk(str(tmp_path / str(seed)), Random(seed))
+        key = f"owner/{sha256(OLD).hex()}"
+        FileBlobs(Path(disk.folder) / "blobs", ManualClock(), sync=disk.sync).put(key, OLD)
+        after = disk.fail(str(tmp_path / f"{seed}.next"))
+        assert FileBlobs(Path(after.folder) / "blobs", ManualClock()).get(key) == OLD
+
+
+def test_a_seed_runs_the_same_way_twice() -> None:
+    first = [run_seed(DiskWorld, seed).fingerprint for seed in range(10)]
+    assert [run_seed(DiskWorld, seed).fingerprint for seed in range(10)] == first
+
+
+def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert [run_seed(DiskWorld, seed).details for seed in range(30)] == [""] * 30
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_planted_bugs_are_caught(mutant: Mutant) -> None:
+    caught = hunt(mutant, range(2_000))
+    assert caught.good, caught
