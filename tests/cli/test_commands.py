@@ -127,7 +127,11 @@ def test_a_fork_is_replayed_and_merged_once(budget: Run) -> None:
     assert lines(budget("merge", "acme/copy", "acme/budget", "--json").stdout)[0]["merged_in"] == 4
     budget("merge", "acme/copy", "acme/budget")
     assert budget("show", "acme/budget", "cells/C2").stdout == "112\n"
-    assert json.loads(budget("fork", "acme/budget", "zeta/copy2", "--json").stdout)["version"] == 4
+    assert json.loads(budget("fork", "acme/budget", "acme/copy2", "--json").stdout)["version"] == 4
+
+
+def test_a_fork_stays_in_its_organisation(budget: Run) -> None:
+    budget("fork", "acme/budget", "zeta/copy", code=2)
 
 
 def test_upkeep_keeps_what_it_should(budget: Run) -> None:

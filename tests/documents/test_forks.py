@@ -267,8 +267,7 @@ def test_the_report_of_a_merge_is_of_what_was_committed() -> None:
     assert report[0].differences == {"n": (15, 17)}
 
 
-def test_a_fork_into_another_organisation_reads_the_same() -> None:
-    world = World()
-    document = grown(world)
-    fork = document.fork("copy", organisation="other")
-    assert (fork.organisation, fork.at().whole()) == ("other", document.at().whole())
+def test_a_fork_stays_in_its_organisation() -> None:
+    document = grown(World())
+    with pytest.raises(Invalid, match="other"):
+        document.fork("copy", organisation="other")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from stratalog.clock import new_id
-from stratalog.errors import ConditionFailed, Conflict, ContentionError, LimitExceeded, NotFound, VersionForgotten
+from stratalog.errors import (
+    ConditionFailed,
+    Conflict,
+    ContentionError,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    VersionForgotten,
+)
 from stratalog.keys import deleted_partition, entries_partition, family_partition, forks_partition, log_prefix, number
 from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log.commit import commit_once
@@ -42,9 +50,12 @@ def fork_log(log: Log, organisation: str, name: str, at: int, *, upcasters: Upca
     """A new log whose versions up to ``at`` are ``log``'s: one commit, whatever the length of the history.
 
     It pins the floor of the log that holds ``at``, in the same commit that creates it.
-    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives).
+    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), Invalid for
+    another organisation, whose blobs are its own: it gets a copy.
     """
     place = log.place
+    if organisation != log.record.organisation:
+        raise Invalid("a fork stays in its organisation; export and import make a copy", organisation=organisation)
     head = log.head()
     if at > head.version or at < 0:
         raise NotFound("no such version to fork from", log=log.record.name, version=at)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from stratalog.clock import Observation
-from stratalog.errors import Corrupt, NotFound, VersionForgotten
+from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import read_archive
@@ -87,15 +87,22 @@ class Reader:
             raise Corrupt("an entry below the head is missing", prefix=self._prefix, version=version) from exc
 
     def _found(self, version: int) -> Item:
-        """The item of an entry, wherever it lies now. Looks again, since a segment may be freed between two reads."""
+        """The item of an entry, wherever it lies now. Looks again, since a segment may be freed between two reads.
+
+        Raises Unavailable where every look took so long that what it saw proves nothing.
+        """
+        late = True
         for _ in range(LOOKS_MAX):
             seen = Observation(self._place.clock)
             segment = self._segment(version)
             if segment.marked_ms:
                 return next(self._from_archive(segment, version, version))
             item = self._item(version, segment.first)
-            if item is not None and not _outdated(seen):
+            late = _outdated(seen)
+            if item is not None and not late:
                 return item
+        if late:
+            raise Unavailable("reads took too long to be relied on; read again", prefix=self._prefix, version=version)
         raise NotFound("no such version", prefix=self._prefix, version=version)
 
     def _segment(self, version: int) -> Segment:

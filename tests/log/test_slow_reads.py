@@ -1,0 +1,40 @@
+"""A read that takes longer than an observation may be relied on proves nothing, neither presence nor absence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.errors import NotFound, Unavailable
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log import open_log
+from stratalog.ports.index import Item
+from tests.log.helpers import NAME, ORGANISATION, ScriptedIndex, fill, new_log, scripted
+
+
+class SlowIndex(ScriptedIndex):
+    """An index whose answers to `get` take longer than they are good for."""
+
+    seconds = 0.0
+    sleep: Callable[[float], None]
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        self.sleep(self.seconds)
+        return super().get(partition, sort)
+
+
+def test_an_entry_read_too_slowly_is_unavailable_not_absent() -> None:
+    log = new_log()
+    fill(log, 3)
+    slow = SlowIndex(scripted(log.place).backend)
+    slow.sleep = log.place.clock.sleep
+    log.place.index = slow
+    reader = open_log(log.place, ORGANISATION, NAME)
+    slow.seconds = OBSERVATION_SECONDS_MAX + 1
+    with pytest.raises(Unavailable, match="too long"):
+        reader.entry(2)
+    slow.seconds = 0
+    assert reader.entry(2).version == 2
+    with pytest.raises(NotFound):
+        reader.entry(4)
