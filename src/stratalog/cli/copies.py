@@ -19,7 +19,10 @@ __all__ = ["COMMANDS"]
 @click.argument("name", metavar="ORGANISATION/NAME")
 @click.option("--at", metavar="VERSION|TIME", help="Up to where it shares the history.  [default: now]")
 def fork(session: Session, document: str, name: str, at: str | None) -> None:
-    """Make a new document that starts from a version of another; nothing is copied."""
+    """Make a new document that starts from a version of another; nothing is copied.
+
+    It stays in the organisation; export and import carry a document into another.
+    """
     source = session.document(document)
     organisation, own = split_name(name)
     made = source.fork(own, at=version_of(source, at), organisation=organisation)
