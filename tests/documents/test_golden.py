@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from stratalog.codec import encode
 from stratalog.documents import Document, verify
 from stratalog.documents.snapshots import roots_of
-from stratalog.log import open_log
+from stratalog.log import Log, open_log
 from stratalog.log.snapshots import list_snapshots
 from stratalog.ports.index import Attribute, Item, Put
 from stratalog.protocol import Mutation
@@ -50,8 +52,15 @@ def plain(value: Any) -> Attribute:
     return bytes.fromhex(value["hex"]) if isinstance(value, dict) else value  # type: ignore[no-any-return]
 
 
+def unfloored(document: Document) -> Document:
+    """The document by a handle that knows of no floor, and so reads what still stands below it."""
+    record = msgspec.structs.replace(document.log.record, floor=0)
+    return Document(Log(document.log.place, record))
+
+
 def entries(document: Document) -> list[str]:
-    return [encode([[one.type, one.data, one.schema] for one in entry.events]).hex() for entry in document.log.read()]
+    read = unfloored(document).log.read()
+    return [encode([[one.type, one.data, one.schema] for one in entry.events]).hex() for entry in read]
 
 
 def snapshots(document: Document) -> dict[str, str]:
@@ -72,7 +81,7 @@ def test_the_golden_document_still_reads() -> None:
 
 
 def test_the_golden_document_still_knows_its_mutations() -> None:
-    first, *_, last = stored().versions()
+    first, *_, last = unfloored(stored()).versions(0)
     assert [(one.client, one.id, one.args, one.reason) for one in first.mutations] == [
         ("ada", 1, {"key": "name", "value": "My project"}, None),
         ("ada", 2, {"key": "Collection1/id1", "value": large("id1", 400)}, None),

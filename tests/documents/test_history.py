@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stratalog.documents import Document, verify
 from stratalog.documents.snapshots import roots_of
-from stratalog.errors import Unavailable, Unsupported
+from stratalog.errors import Unavailable, Unsupported, VersionForgotten
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Event
 from stratalog.log.snapshots import list_snapshots
@@ -248,3 +248,15 @@ def test_a_view_of_a_forgotten_snapshot_says_that_it_is_to_be_read_again() -> No
         with pytest.raises(Unavailable, match="read the document again"):
             view.whole()
     assert reader.get("c/001") == "x" * 900
+
+
+def test_what_lies_below_the_floor_is_forgotten_though_its_segment_stands() -> None:
+    document = World().create()
+    for number in range(5):
+        document.mutate("put", {"key": "a", "value": number})
+    document.forget_below(3, lambda floor: None)
+    assert document.get("a", at=3) == 2
+    for forgotten in (lambda: document.get("a", at=2), lambda: document.log.entry(2), lambda: document.log.read(1)):
+        with pytest.raises(VersionForgotten):
+            forgotten()
+    assert [version.version for version in document.versions()] == [4, 5, 6]

@@ -26,6 +26,7 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
     VersionConflict,
+    VersionForgotten,
 )
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
@@ -144,11 +145,17 @@ class Document:
                 return self._fresh_state()
         if type(version) is not int or version < 0:
             raise Invalid("a version must be a whole number", value=version)
+        if version < self.log.floor():
+            raise VersionForgotten("the version is not kept", document=self.name, version=version)
         return self._state_at(version)
 
-    def versions(self, after: int = 0, upto: int | None = None) -> Iterator[past.Version]:
-        """Every version with its mutations and patch, in order. `at` gives the full state of any of them."""
-        return past.versions(self.log, self.values, after, upto)
+    def versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Version]:
+        """Versions after ``after`` (after the floor, if None) with their mutations and patch, in order.
+
+        `at` gives the full state of any of them.
+        """
+        start = self.log.floor() if after is None else after
+        return past.versions(self.log, self.values, start, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
         """The changes of one key, newest first; reads those entries only."""

@@ -30,6 +30,7 @@ class Log:
         self.record = record
         """The name record as it was when the handle was made."""
 
+        self._floor = record.floor
         self._appender = Appender(place, record, self._stored_entry, self._segment_ready)
         self._reader = Reader(place, record.prefix, record.owner, upcasters)
         self._ancestors = [(parent, Reader(place, parent.prefix, record.owner, upcasters)) for parent in record.lineage]
@@ -75,11 +76,14 @@ class Log:
     def floor(self) -> int:
         """The oldest version kept, read now; 0 while all are."""
         record = self.record
-        return require_name(self.place.index, record.organisation, record.name, record.incarnation).floor
+        floor = require_name(self.place.index, record.organisation, record.name, record.incarnation).floor
+        self._floor = max(self._floor, floor)
+        return floor
 
     def entry(self, version: int) -> Entry:
         """One entry. Raises NotFound, VersionForgotten."""
         self._check_version(version, least=1)
+        self._check_kept(version)
         reader, _ = self._reader_of(version)
         return reader.entry(version, self._appender.known_head() if reader is self._reader else None)
 
@@ -90,6 +94,7 @@ class Log:
         Raises NotFound for an ``upto`` beyond the head, VersionForgotten, Corrupt — while iterating.
         """
         self._check_version(after, least=0)
+        self._check_kept(after + 1)
         head = head or self.head()
         last = head.version if upto is None else upto
         if last > head.version:
@@ -154,6 +159,11 @@ class Log:
             return True
         found = newest_snapshot(self.place.index, self.record.prefix, head.version)
         return found is not None and found.version >= head.segment
+
+    def _check_kept(self, version: int) -> None:
+        """What lies below the floor is forgotten at once, also while its segment still stands."""
+        if version < self._floor:
+            raise VersionForgotten("the version is not kept", log=self.record.name, version=version, floor=self._floor)
 
     def _check_version(self, version: int, least: int) -> None:
         if type(version) is not int or version < least:

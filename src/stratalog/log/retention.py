@@ -74,7 +74,7 @@ def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None 
         if _commit_floor(place, record, floor):
             _forget_below(place, record.prefix, floor)
             place.counters["floor"] += 1
-            return floor
+            return log.floor()
     raise ContentionError("the log kept changing while its floor was raised", log=log.record.name)
 
 
