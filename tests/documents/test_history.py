@@ -252,8 +252,8 @@ def test_a_view_of_a_forgotten_snapshot_says_that_it_is_to_be_read_again() -> No
 
 def test_what_lies_below_the_floor_is_forgotten_though_its_segment_stands() -> None:
     document = World().create()
-    for number in range(5):
-        document.mutate("put", {"key": "a", "value": number})
+    for value in range(5):
+        document.mutate("put", {"key": "a", "value": value})
     document.forget_below(3, lambda floor: None)
     assert document.get("a", at=3) == 2
     for forgotten in (lambda: document.get("a", at=2), lambda: document.log.entry(2), lambda: document.log.read(1)):
