@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.util
 import json
 import shlex
 import shutil
@@ -21,16 +19,20 @@ import click
 
 import stratalog
 
-ORGANISATION, NAME, FORK = "demo", "airports", "airports-survey"
+ORGANISATION, NAME, FORK = "demo", "movies", "movies-club"
 MARKER = "made-by-the-demo"
-FIELDS_OF_NUMBERS = ("latitude", "longitude")
+MOVIES = Path(__file__).parents[1] / ".venv" / "share" / "vega-datasets" / "movies.json"
+RULES = stratalog.Rules(metadata_fields=("Title", "Release Date", "IMDB Rating"))
+CASABLANCA, SEVENTEEN_SEVENTY_SIX, UNTITLED = "movies/0214", "movies/0022", "movies/3054"
+VOTES, NOTES = "votes/0214", "notes/0214"
+SHOWN = ("Title", "Release Date", "Running Time min")
 BATCH = 500
 started = time.perf_counter()
 
 
 def main(folder: Path) -> None:
     url = prepare(folder)
-    with stratalog.open(folder) as store:
+    with stratalog.open(folder, rules=RULES) as store:
         document = store.create(ORGANISATION, NAME)
         first = take_in(document)
         fork = document.fork(FORK)
@@ -53,84 +55,90 @@ def prepare(folder: Path) -> str:
     return str(folder)
 
 
-def airports() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The airports that the package vega-datasets ships, each a JSON item under its code; its file is read by path."""
-    spec = importlib.util.find_spec("vega_datasets")
-    if spec is None or not spec.submodule_search_locations:
-        sys.exit("the demo needs the data of vega-datasets: pip install --no-deps vega-datasets")
-    path = Path(spec.submodule_search_locations[0]) / "_data" / "airports.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            item: dict[str, Any] = dict(row)
-            yield row["iata"], {**item, **{name: float(row[name]) for name in FIELDS_OF_NUMBERS}}
+def movies() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The movies of vega-datasets, each as it is there, under a key made of its place in the file."""
+    if not MOVIES.exists():
+        sys.exit("the demo needs the movies of vega-datasets; fetch them: scripts/bootstrap demo")
+    for number, item in enumerate(json.loads(MOVIES.read_bytes()), start=1):
+        yield f"movies/{number:04}", item
 
 
 def take_in(document: stratalog.Document) -> int:
     step("1", "A real data set becomes a document")
     count, since = 0, time.perf_counter()
-    for batch in grouped(airports(), BATCH):
+    for batch in grouped(movies(), BATCH):
         puts = [
-            stratalog.Mutation(client="import", name="put", args={"key": f"airports/{code}", "value": item})
-            for code, item in batch
+            stratalog.Mutation(client="import", name="put", args={"key": key, "value": item}) for key, item in batch
         ]
         document.apply(puts, author="import")
         count += len(puts)
     seconds = time.perf_counter() - since
-    tell("items", f"{count:,} airports of the United States, as vega-datasets ships them")
+    tell("items", f"{count:,} movies with dates, ratings and takings, as vega-datasets ships them")
     tell("versions", f"{document.version}: a batch of {BATCH} is one entry, one write, one version")
     tell("took", f"{seconds:.2f} s, each version durable on disk")
+    tell_of_titles(document)
     return document.version
 
 
+def tell_of_titles(document: stratalog.Document) -> None:
+    titles = [item.metadata["Title"] for item in document.at().list("movies/")]
+    numbers = [title for title in titles if isinstance(title, int)]
+    examples = ", ".join(str(title) for title in numbers[:3])
+    tell("odd titles", f"{len(numbers)} are numbers ({examples}, …), {titles.count(None)} is null: kept as they came")
+
+
 def argue(document: stratalog.Document) -> None:
-    step("2", "Three clients change the same airports")
+    step("2", "Three clients mend the same movies")
     edits = [
-        ("ada", "patch", {"key": "airports/DEN", "merge": {"name": "Denver International"}}),
-        ("bob", "patch", {"key": "airports/DEN", "merge": {"name": "Denver", "elevation_ft": 5434}}),
-        ("eve", "del", {"key": "airports/00M"}),
-        ("ada", "patch", {"key": "airports/00M", "merge": {"closed": False}}),
-        ("bob", "inc", {"key": "visits/DEN"}),
-        ("eve", "inc", {"key": "visits/DEN", "by": 41}),
-        ("eve", "inc", {"key": "airports/DEN"}),
+        ("ada", "patch", {"key": CASABLANCA, "merge": {"Release Date": "Nov 26 1942"}}),
+        ("bob", "patch", {"key": CASABLANCA, "merge": {"Release Date": "Jan 23 1943"}}),
+        ("eve", "del", {"key": UNTITLED}),
+        ("ada", "patch", {"key": UNTITLED, "merge": {"Title": "Unknown"}}),
+        ("ada", "patch", {"key": SEVENTEEN_SEVENTY_SIX, "merge": {"Title": "1776"}}),
+        ("bob", "inc", {"key": VOTES}),
+        ("eve", "inc", {"key": VOTES, "by": 41}),
+        ("eve", "inc", {"key": CASABLANCA}),
     ]
     for client, name, args in edits:
         outcome = document.mutate(name, args, client=client)
         color = "green" if outcome.status == "applied" else "red"
         said = outcome.reason or (json.dumps(args["merge"]) if "merge" in args else "")
         status = click.style(f"{outcome.status:<8}", fg=color)
-        tell(f"version {outcome.version}", f"{status}  {client}#{outcome.id}  {name:<5}  {args['key']:<13}  {said}")
-    again = document.apply([stratalog.Mutation(client="bob", id=2, name="inc", args={"key": "visits/DEN"})])[0]
-    tell("sent twice", f"{again.status:<8}  bob#2  counted once: visits/DEN is {document.get('visits/DEN')}")
+        tell(f"version {outcome.version}", f"{status}  {client}#{outcome.id}  {name:<5}  {args['key']:<11}  {said}")
+    again = document.apply([stratalog.Mutation(client="bob", id=2, name="inc", args={"key": VOTES})])[0]
+    tell("sent twice", f"{again.status:<8}  bob#2  counted once: {VOTES} is {document.get(VOTES)}")
     quiet("Each has exactly one outcome. A rejection is committed too, so it never blocks the client behind it.")
 
 
 def look_back(document: stratalog.Document, first: int) -> None:
     step("3", "Nothing is lost")
-    tell(f"at version {first}", f"airports/DEN was {document.get('airports/DEN', at=first)['name']!r}")
-    tell("now", f"it is {document.get('airports/DEN')['name']!r}")
+    tell(f"at version {first}", f"{CASABLANCA} was {dated(document.get(CASABLANCA, at=first))}")
+    tell("now", f"{CASABLANCA} is  {dated(document.get(CASABLANCA))}")
     quiet("The history of that one key, newest first; only its own changes are read:")
-    for change in document.history("airports/DEN"):
+    for change in document.history(CASABLANCA):
         mutation = change.mutations[0]
-        tell(f"version {change.version}", f"{change.author:<6}  {mutation.name:<5}  {change.value['name']}")
+        tell(f"version {change.version}", f"{change.author:<6}  {mutation.name:<5}  {dated(change.value)}")
     quiet(f"What differs between version {first} and now, at the cost of what changed:")
     for difference in document.diff(first, document.version):
         if difference.was:
-            click.secho(f"     - {difference.key:<13}  {brief(difference.before)}", fg="red")
+            before = left(difference.before, difference.after)
+            click.secho(f"     - {difference.key:<11}  {brief(before)}", fg="red")
         if difference.is_now:
-            click.secho(f"     + {difference.key:<13}  {brief(difference.after)}", fg="green")
+            after = left(difference.after, difference.before)
+            click.secho(f"     + {difference.key:<11}  {brief(after)}", fg="green")
 
 
 def replay(fork: stratalog.Document, document: stratalog.Document) -> None:
     step("4", "A fork goes its own way, and comes back")
     tell("fork", f"{ORGANISATION}/{FORK} starts at version {fork.log.first}; nothing was copied")
-    fork.mutate("inc", {"key": "visits/DEN", "by": 100}, client="kim")
-    fork.mutate("patch", {"key": "airports/DEN", "merge": {"surveyed": True}}, client="kim")
-    fork.mutate("append", {"key": "notes/SFO", "item": "runway 28R resurfaced"}, client="kim")
+    fork.mutate("inc", {"key": VOTES, "by": 100}, client="kim")
+    fork.mutate("patch", {"key": CASABLANCA, "merge": {"Running Time min": 102}}, client="kim")
+    fork.mutate("append", {"key": NOTES, "item": "shown on Friday"}, client="kim")
     quiet("Its three mutations, run again on the newer head. Intent is replayed, not the values it left:")
     for replayed in stratalog.merge(fork, document):
         mark = click.style("same   ", fg="green") if replayed.same else click.style("differs", fg="yellow")
         became = "; ".join(there_and_here(*values) for values in replayed.differences.values())
-        tell(f"version {replayed.merged_in}", f"{mark}  {replayed.name:<6}  {replayed.args['key']:<13}  {became}")
+        tell(f"version {replayed.merged_in}", f"{mark}  {replayed.name:<6}  {replayed.args['key']:<11}  {became}")
 
 
 def prove(document: stratalog.Document) -> None:
@@ -156,10 +164,10 @@ def say_what_to_try(url: str, first: int) -> None:
     for command in (
         "list",
         f"log {document}",
-        f"show {document} airports/DEN --at {first}",
-        f"history {document} airports/DEN",
+        f"show {document} {CASABLANCA} --at {first}",
+        f"history {document} {CASABLANCA}",
         f"diff {document} {first}",
-        f"mutate {document} inc key=visits/DEN --client you",
+        f"mutate {document} inc key={VOTES} --client you",
         f"replay {ORGANISATION}/{FORK} {document}",
         f"verify {document}",
     ):
@@ -195,11 +203,14 @@ def left(value: Any, other: Any) -> Any:
     return value
 
 
+def dated(movie: dict[str, Any]) -> str:
+    return f"{movie['Title']}, out on {movie['Release Date']}"
+
+
 def brief(value: Any) -> str:
     if isinstance(value, dict):
-        value = {name: value[name] for name in ("name", "elevation_ft", "closed", "surveyed") if name in value}
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 64 else f"{text[:63]}…"
+        value = {name: value[name] for name in SHOWN if name in value}
+    return json.dumps(value, ensure_ascii=False)
 
 
 if __name__ == "__main__":
