@@ -1,0 +1,41 @@
+"""What everything stands on: clocks, numbers in keys, and frames."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.clock import Observation
+from stratalog.codec import compress, decompress
+from stratalog.errors import Corrupt
+from stratalog.keys import number, parse_number
+from stratalog.limits import VERSION_MAX
+from stratalog.testing.clock import ManualClock
+
+
+@pytest.mark.parametrize(("wall", "boot"), [(7_000, 1_000), (1_000, 7_000), (-60_000, 7_000), (7_000, 0)])
+def test_an_observation_ages_by_the_clock_that_says_more(wall: int, boot: int) -> None:
+    clock = ManualClock()
+    began_ms, seen = clock.wall_ms(), Observation(clock)
+    clock.sleep(boot / 1000)
+    clock.set_wall(began_ms + wall)
+    assert seen.age_seconds() == 7
+
+
+def test_versions_sort_as_numbers_up_to_the_bound() -> None:
+    versions = [0, 1, 9, 10, 99, 100, 2**31, 2**32, VERSION_MAX - 1, VERSION_MAX]
+    texts = [number(version) for version in versions]
+    assert texts == sorted(texts)
+    assert [parse_number(text) for text in texts] == versions
+
+
+def test_a_frame_that_names_too_large_a_size_is_not_unpacked() -> None:
+    bomb = compress(bytes(10_000_000))
+    assert len(bomb) < 10_000
+    with pytest.raises(Corrupt, match="value=10000000 limit=9999999"):
+        decompress(bomb, 9_999_999)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"no frame", compress(b"text" * 100)[:-3]])
+def test_a_frame_that_is_not_whole_is_corrupt(damaged: bytes) -> None:
+    with pytest.raises(Corrupt):
+        decompress(damaged, 1000)
