@@ -1,4 +1,7 @@
-"""The documentation leads somewhere: every link has a file behind it, every anchor a heading, every page a way in."""
+"""The documentation leads somewhere: every link has a file behind it, every anchor a heading, every page a way in.
+
+What a page calls a proof is there as well: each test, world, planted bug, checker and file that it names.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.testing.simulate import MUTANTS, WORLDS
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("formats/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+TEST = re.compile(r"((?:tests|src)/[\w/]+\.py)::(\w+)")
+PROOF = re.compile(r"(world|mutant|checker) `([^`]+)`")
+FILE = re.compile(r"`([\w.]+/[\w./]+\.(?:py|md|json|txt))`")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -37,6 +45,28 @@ def test_every_page_under_docs_can_be_reached_from_the_index() -> None:
     assert {page for page in PAGES if "docs" in page.relative_to(ROOT).parts} <= reached
 
 
+@each_page
+def test_every_test_a_page_names_is_there(page: Path) -> None:
+    assert [f"{path}::{name}" for path, name in TEST.findall(prose(page)) if not is_defined(ROOT / path, name)] == []
+
+
+@each_page
+def test_every_proof_a_page_names_is_there(page: Path) -> None:
+    assert [proof for proof in PROOF.findall(prose(page)) if proof not in proofs()] == []
+
+
+@each_page
+def test_every_file_a_page_names_is_there(page: Path) -> None:
+    roots = (ROOT, ROOT / "src" / "stratalog")
+    assert [path for path in FILE.findall(prose(page)) if not any((root / path).exists() for root in roots)] == []
+
+
+def test_a_test_that_is_not_there_would_be_noticed() -> None:
+    assert is_defined(Path(__file__), "test_a_test_that_is_not_there_would_be_noticed")
+    assert not is_defined(Path(__file__), "test_a_test_that_is_not")
+    assert not is_defined(ROOT / "tests" / "no_such_file.py", "test_a_test_that_is_not_there_would_be_noticed")
+
+
 def test_a_broken_link_would_be_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Title\n[gone](nowhere.md) [lost](#no-such-heading) [fine](#title)\n")
@@ -51,6 +81,20 @@ def leads_somewhere(page: Path, link: str) -> bool:
     path, _, anchor = link.partition("#")
     target = page.parent / path if path else page
     return target.exists() and (not anchor or anchor in anchors(target))
+
+
+def is_defined(path: Path, name: str) -> bool:
+    """Whether the file defines a function or a test case of that name."""
+    return path.is_file() and bool(re.search(rf"^\s*(def {name}\(|{name} = )", path.read_text(), re.MULTILINE))
+
+
+def proofs() -> set[tuple[str, str]]:
+    """Every world, planted bug and checker of the simulation."""
+    checkers = {checker for mutant in MUTANTS for checker in mutant.caught_by}
+    for file in (ROOT / "src" / "stratalog" / "testing").glob("*.py"):
+        checkers.update(re.findall(r'Violation\(\s*"([^"]+)"', file.read_text()))
+    worlds = {("world", name) for name in WORLDS}
+    return worlds | {("mutant", mutant.name) for mutant in MUTANTS} | {("checker", name) for name in checkers}
 
 
 def relative_links(page: Path) -> list[str]:
