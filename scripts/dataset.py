@@ -66,7 +66,7 @@ def npm_installed() -> list[str]:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
     done = subprocess.run([*pip, "--requirement", str(NODE_LOCK)], check=False)
     npm = npm_of_wheel() if done.returncode == 0 else None
-    return npm or give_up(f"needs npm. Install Node {NODE_MAJOR_MIN} or newer with npm, and run this again")
+    return npm or give_up(f"needs npm: install Node {NODE_MAJOR_MIN} or newer with npm, and run this again")
 
 
 def is_new_enough(node: str) -> bool:
@@ -79,14 +79,14 @@ def is_new_enough(node: str) -> bool:
 
 def packed(npm: list[str], folder: Path) -> Path:
     """The tarball of the package, as npm fetched it into ``folder`` and with the content that is pinned."""
-    command = [*npm, "pack", PACKAGE, "--silent", "--ignore-scripts"]
+    command = [*npm, "pack", PACKAGE, "--loglevel=error", "--ignore-scripts"]
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
         give_up(f"npm could not fetch {PACKAGE}: {exc}")
     tarballs = list(folder.glob("*.tgz"))
     if done.returncode or len(tarballs) != 1:
-        give_up(f"npm could not fetch {PACKAGE}; `npm pack {PACKAGE}` says why")
+        give_up(f"npm could not fetch {PACKAGE}")
     found = base64.b64encode(hashlib.sha512(tarballs[0].read_bytes()).digest()).decode()
     if f"sha512-{found}" != INTEGRITY:
         give_up(f"what npm fetched for {PACKAGE} is not what is pinned: sha512-{found}")
