@@ -63,8 +63,8 @@ def npm_of_wheel() -> list[str] | None:
 
 def npm_installed() -> list[str]:
     say(f"no Node {NODE_MAJOR_MIN} or newer with npm on the path; installing the one of {NODE_LOCK.name} (once; 60 MB)")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    done = subprocess.run([*pip, "--requirement", str(NODE_LOCK)], check=False)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    done = subprocess.run([*pip, "--require-hashes", "--requirement", str(NODE_LOCK)], check=False)
     npm = npm_of_wheel() if done.returncode == 0 else None
     return npm or give_up(f"needs npm: install Node {NODE_MAJOR_MIN} or newer with npm, and run this again")
 
