@@ -61,6 +61,14 @@ def test_every_file_a_page_names_is_there(page: Path) -> None:
     assert [path for path in FILE.findall(prose(page)) if not any((root / path).exists() for root in roots)] == []
 
 
+def test_the_figures_in_the_readme_are_those_of_the_benchmarks_page() -> None:
+    section = (ROOT / "README.md").read_text().split("## What it costs")[1].split("\n## ")[0]
+    figures = re.findall(r"[\d,]+,\d{3}", section)
+    measured = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert figures
+    assert [figure for figure in figures if figure not in measured] == []
+
+
 def test_a_test_that_is_not_there_would_be_noticed() -> None:
     assert is_defined(Path(__file__), "test_a_test_that_is_not_there_would_be_noticed")
     assert not is_defined(Path(__file__), "test_a_test_that_is_not")
