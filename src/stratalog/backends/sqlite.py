@@ -24,7 +24,6 @@ QUERY_ROWS_MAX = 1024
 QUERY_BYTES_MAX = 4 * 1024 * 1024
 
 GET = "SELECT body FROM items WHERE partition = ? AND sort = ?"
-INSERT = "INSERT INTO items VALUES (?, ?, ?)"
 REPLACE = "INSERT OR REPLACE INTO items VALUES (?, ?, ?)"
 DELETE = "DELETE FROM items WHERE partition = ? AND sort = ?"
 PAGES = {
@@ -111,12 +110,8 @@ class SqliteIndex:
 
     def commit(self, writes: Sequence[Write]) -> None:
         check_commit(writes)
-        first = writes[0]
-        if len(writes) == 1 and type(first) is Put and type(first.condition) is Absent:
-            row = (first.item.partition, first.item.sort, _body(first.item))
-            return self._file.write(partial(_insert, row), row)
         bodies = [_body(write.item) if isinstance(write, Put) else b"" for write in writes]
-        return self._file.write(partial(_write_all, writes, bodies))
+        return self._file.write(partial(_write_all, writes, bodies), _rows_if_absent(writes, bodies))
 
     def close(self) -> None:
         self._file.close()
@@ -193,12 +188,14 @@ class SqliteQueue:
         return given
 
 
-def _insert(row: Row, connection: apsw.Connection) -> None:
-    """Put an item if absent. The primary key is the condition, so the usual case reads nothing."""
-    try:
-        connection.execute(INSERT, row)
-    except apsw.ConstraintError:
-        raise ConditionFailed({0: _get(connection, *row[:2])}) from None
+def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
+    """The rows of a commit that only puts items if absent; none of another. The primary key is then the condition."""
+    rows: list[Row] = []
+    for write, body in zip(writes, bodies, strict=True):
+        if type(write) is not Put or type(write.condition) is not Absent:
+            return []
+        rows.append((write.item.partition, write.item.sort, body))
+    return rows
 
 
 def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:

@@ -33,8 +33,9 @@ FORMAT = 1
 APPLICATION_ID = 0x53544C47
 PAGE_BYTES = 4096
 BUSY_MS = 2000
-INSERT_ROWS_MAX = 32
+INSERT_ROWS_MAX = 100
 
+INSERTS = [f"INSERT INTO items VALUES {', '.join(['(?, ?, ?)'] * rows)}" for rows in range(INSERT_ROWS_MAX + 1)]
 SCHEMA = """
 CREATE TABLE items(
     partition TEXT NOT NULL, sort TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY(partition, sort)
@@ -76,15 +77,15 @@ class SqliteFile:
         self._writer = _GroupWriter(writer, self._lock_file)
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
-    def write(self, job: Job[Result], row: Row | None = None) -> Result:
+    def write(self, job: Job[Result], rows: Sequence[Row] = ()) -> Result:
         """What ``job`` returns or raises, once the transaction it ran in is durable.
 
-        The job reads before it writes, and raises only ConditionFailed and only before it writes. ``row`` says that
-        the job does no more than insert this item if absent, so that it may be inserted together with others.
+        The job reads before it writes, and raises only ConditionFailed and only before it writes. ``rows`` say
+        that the job does no more than insert these items if all are absent, so that one statement may do it instead.
         Raises StorageFull, Unavailable, Corrupt, Closed: nothing written. OutcomeUnknown: all or nothing was.
         """
         self.check_open()
-        return self._writer.run(_Ticket(job, row))
+        return self._writer.run(_Ticket(job, rows))
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
         """All rows of ``statement``, read at one moment. Raises Unavailable, Corrupt, Closed."""
@@ -146,11 +147,11 @@ class SqliteFile:
 class _Ticket(Generic[Result]):
     """A job that waits for its turn, and later what came of it."""
 
-    __slots__ = ("error", "gate", "job", "leads", "result", "row")
+    __slots__ = ("error", "gate", "job", "leads", "result", "rows")
 
-    def __init__(self, job: Job[Result], row: Row | None) -> None:
+    def __init__(self, job: Job[Result], rows: Sequence[Row]) -> None:
         self.job = job
-        self.row = row
+        self.rows = rows
         self.result: Result | None = None
         self.error: StratalogError | None = None
         self.leads: bool | None = None
@@ -248,12 +249,12 @@ class _GroupWriter:
                 ticket.gate.release()
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> None:
-        if len(group) == 1 and group[0].row is not None and self._insert_alone(group[0].row):
+        rows = _all_rows(group)
+        if rows and self._insert(rows):
             return
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            if len(group) == 1 or not self._insert_together(group):
-                self._run_each(group)
+            self._run_each(group)
         except apsw.Error as exc:
             self._roll_back()
             raise _error(exc) from exc
@@ -263,14 +264,15 @@ class _GroupWriter:
             self._roll_back()
             raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
 
-    def _insert_alone(self, row: Row) -> bool:
-        """Insert by one statement that is its own transaction, or say False where the key is taken.
+    def _insert(self, rows: Sequence[Row]) -> bool:
+        """Insert by one statement that is its own transaction, or say False where a key is taken.
 
-        A busy file is noticed before anything is written, and a full one before the frame that would commit is whole.
-        Any other error may come from the commit.
+        Each call into SQLite lets go of the interpreter's lock and must win it back from the other threads, so one
+        call for many rows is what makes many writing threads fast. A busy file is noticed before anything is written,
+        and a full one before the frame that would commit is whole. Any other error may come from the commit.
         """
         try:
-            self._connection.execute("INSERT INTO items VALUES (?, ?, ?)", row)
+            self._connection.execute(INSERTS[len(rows)], tuple(chain.from_iterable(rows)))
         except apsw.ConstraintError:
             return False
         except (apsw.BusyError, apsw.FullError) as exc:
@@ -286,28 +288,19 @@ class _GroupWriter:
             except ConditionFailed as exc:
                 ticket.error = exc
 
-    def _insert_together(self, group: Sequence[_Ticket[Any]]) -> bool:
-        """Insert the rows of all tickets by one statement, or none and say False.
-
-        Each call into SQLite lets go of the interpreter's lock and must win it back from the other threads, so one
-        call for many rows is what makes many writing threads fast.
-        """
-        rows = [ticket.row for ticket in group if ticket.row is not None]
-        if not len(group) == len(rows) <= INSERT_ROWS_MAX:
-            return False
-        try:
-            self._connection.execute(
-                f"INSERT INTO items VALUES {', '.join(['(?, ?, ?)'] * len(rows))}", list(chain.from_iterable(rows))
-            )
-        except apsw.ConstraintError:
-            return False
-        return True
-
     def _roll_back(self) -> None:
         """After an error. One that SQLite cannot undo now fails the next BEGIN, so nothing is built on it."""
         with suppress(apsw.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+
+def _all_rows(group: Sequence[_Ticket[Any]]) -> Sequence[Row]:
+    """The rows of all tickets, where they want no more than to insert them and one statement holds them; else none."""
+    if len(group) == 1:
+        return group[0].rows
+    rows = list(chain.from_iterable(ticket.rows for ticket in group))
+    return rows if len(rows) <= INSERT_ROWS_MAX and all(ticket.rows for ticket in group) else ()
 
 
 def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
@@ -319,6 +312,15 @@ def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
 
 def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: str | None) -> apsw.Connection:
     connection = apsw.Connection(path, vfs=vfs)
+    try:
+        _prepare(connection, synchronous, file_bytes_max)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("synchronous", synchronous)
     if file_bytes_max is not None:
@@ -329,9 +331,8 @@ def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: s
     if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
         _create(connection)
     elif application_id != APPLICATION_ID:
-        raise Invalid("the file is another program's database", path=path)
+        raise Invalid("the file is another program's database", path=connection.filename)
     connection.pragma("journal_mode", "wal")
-    return connection
 
 
 def _create(connection: apsw.Connection) -> None:
