@@ -11,12 +11,15 @@ __all__ = ["Plain"]
 
 Decode = Callable[[bytes], Any]
 
+FIRST_MS = 1_800_000_000_000
 INSERT = "INSERT INTO events VALUES (?, ?, ?)"
+RECORD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
+ENTRIES = "SELECT version, created_ms, author, write_id, type, body FROM entries WHERE log = ? ORDER BY version"
 SELECT = "SELECT version, body FROM events WHERE log = ? ORDER BY version"
 
 
 class Plain:
-    """A table of events under (log, version)."""
+    """A table of events under (log, version), and one whose rows say as much as an entry does."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
@@ -24,6 +27,10 @@ class Plain:
         self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.execute(
             "CREATE TABLE events(log TEXT, version INTEGER, body BLOB, PRIMARY KEY(log, version)) WITHOUT ROWID"
+        )
+        self._connection.execute(
+            "CREATE TABLE entries(log TEXT, version INTEGER, created_ms INTEGER, author TEXT, write_id TEXT, type TEXT,"
+            " body BLOB, PRIMARY KEY(log, version)) WITHOUT ROWID"
         )
         self._version = 0
 
@@ -44,6 +51,20 @@ class Plain:
         self._connection.executemany(INSERT, rows)
         self._connection.execute("COMMIT")
         self._version += len(rows)
+
+    def record_all(self, bodies: Iterable[bytes]) -> None:
+        """One durable commit for all events, each with what an entry says beside its data."""
+        rows = [
+            ("log", version, FIRST_MS + version, "", f"{version:016d}", "paid", body)
+            for version, body in enumerate(bodies, 1)
+        ]
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany(RECORD, rows)
+        self._connection.execute("COMMIT")
+
+    def entries(self) -> Iterator[tuple[int, int, str, str, str, bytes]]:
+        """The rows of `record_all` as they are stored, one after another."""
+        return self._connection.execute(ENTRIES, ("log",))
 
     def select(self) -> Iterator[tuple[int, bytes]]:
         """All rows as they are stored, one after another."""

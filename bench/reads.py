@@ -29,11 +29,15 @@ WITHOUT_SNAPSHOTS = Settings(snapshot_entries_interval=10**9)
 
 
 def read(work: Workplace) -> Measured:
-    return _read(work, 1, Plain.select)
+    return _read(work, 1, Plain.entries)
 
 
 def read_100(work: Workplace) -> Measured:
-    return _read(work, 100, Plain.select)
+    return _read(work, 100, Plain.entries)
+
+
+def read_bare(work: Workplace) -> Measured:
+    return _read(work, 1, Plain.select)
 
 
 def read_decoded(work: Workplace) -> Measured:
@@ -78,6 +82,7 @@ def state_at(work: Workplace) -> Measured:
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "read": read,
     "read-100": read_100,
+    "read-bare": read_bare,
     "read-decoded": read_decoded,
     "peer-read": peer_read,
     "load": load,
@@ -122,7 +127,9 @@ def _fill(folder: Path, count: int) -> None:
 
 def _plain(work: Workplace, count: int) -> Plain:
     plain = Plain(work.fresh() / "plain.sqlite")
-    plain.append_all(fact_bytes(number) for number in range(count))
+    bodies = [fact_bytes(number) for number in range(count)]
+    plain.append_all(bodies)
+    plain.record_all(bodies)
     return plain
 
 

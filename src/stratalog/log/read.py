@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 
 from stratalog.clock import Observation
@@ -21,6 +21,9 @@ __all__ = ["Reader"]
 
 LOOKS_MAX = 3
 LOOK_ITEMS = 128
+
+Run = Generator[Entry, None, int]
+"""Entries in order; it returns the version of the last."""
 
 
 class Reader:
@@ -47,35 +50,37 @@ class Reader:
         """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
         version = after
         while version < upto:
-            for entry in self._run(version + 1, upto, head):
-                version += 1
-                yield entry
+            version = yield from self._run(version + 1, upto, head)
 
-    def _run(self, first: int, upto: int, head: Head | None) -> Iterator[Entry]:
-        """Entries from ``first`` on, as far as one segment holds them; at least one."""
+    def _run(self, first: int, upto: int, head: Head | None) -> Run:
+        """Entries from ``first`` on, as far as one segment holds them; at least one. Answers the last version."""
         if head is not None and first >= head.segment and not _outdated(head.seen):
-            return self._from_index(head.segment, first, upto, head.seen)
+            return (yield from self._from_index(head.segment, first, upto, head.seen))
         seen = Observation(self._place.clock)
         segment = self._segment(first)
         following = next(list_segments(self._place.index, self._prefix, first=first + 1), None)
         last = min(upto, following.first - 1) if following else upto
         if segment.marked_ms:
-            return map(self._entry, self._from_archive(segment, first, min(last, segment.last)))
-        return self._from_index(segment.first, first, last, seen)
+            last = min(last, segment.last)
+            yield from map(self._entry, self._from_archive(segment, first, last))
+            return last
+        return (yield from self._from_index(segment.first, first, last, seen))
 
-    def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Iterator[Entry]:
+    def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Run:
         """Entries of a segment that stood when ``seen`` was taken: what comes later may be a stray in a freed place."""
         items = self._place.index.query(
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
         )
-        expected = first
+        version = first - 1
         for item in _while_kept(items, seen):
-            if "k" in item.attributes or (entry := self._entry(item)).version != expected:
+            if "k" in item.attributes or (entry := self._entry(item)).version != version + 1:
                 break
             yield entry
-            expected += 1
-        if expected <= last:
-            yield self._again(expected)
+            version += 1
+        if version == last:
+            return last
+        yield self._again(version + 1)
+        return version + 1
 
     def _again(self, version: int) -> Entry:
         """An entry that must exist and was not met where it was looked for: moved to the archive, or lost."""
