@@ -19,7 +19,8 @@ demo-core: ready-demo ## documents, records, history and forks on one machine
 
 test: ready-dev ## every test, with branch coverage of src/ and its floor, after 5,000 fresh seeds of the simulation
 	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(FRESH_SEED)
-	$(python) -m pytest -q -n $(WORKERS) --cov --cov-branch --cov-report=term
+	$(python) -m pytest -q -n $(WORKERS) tests/simulation
+	$(python) -m pytest -q -n $(WORKERS) --ignore tests/simulation --cov --cov-branch --cov-report=term
 
 check: ready-dev ## lint, format, types and import arrows
 	$(python) -m ruff check .
