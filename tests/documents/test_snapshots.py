@@ -236,3 +236,23 @@ def test_a_state_does_not_change_with_the_mutators() -> None:
     other = world.open(rules=Rules(mutators={"inc": lambda draft, args: draft.put("n", "changed")}))
     assert other.at().whole() == document.at().whole()
     assert verify(other) == verify(document)
+
+
+def test_a_snapshot_answered_late_puts_its_chunks_again() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put(f"notes/{place}", "x" * 100) for place in range(100)])
+
+    def collect(name: str, target: str) -> None:
+        if name == "commit" and "snapshots" in target:
+            world.clock.sleep(1000)
+            for key in world.blob_keys("/chunks/"):
+                stat = world.blobs.stat(key)
+                assert stat is not None
+                assert world.blobs.delete(key, stat.stamp)
+
+    world.recorder.before = collect
+    document.snapshot()
+    world.recorder.before = None
+    assert world.blob_keys("/chunks/")
+    assert len(world.open().at().whole()) == 100

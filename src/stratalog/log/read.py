@@ -17,7 +17,7 @@ from stratalog.log.place import Place
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.ports.index import Item
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "Run"]
 
 LOOKS_MAX = 3
 LOOK_ITEMS = 128

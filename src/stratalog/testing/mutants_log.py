@@ -16,7 +16,7 @@ from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
 from stratalog.log.head import Head
 from stratalog.log.names import require_name
-from stratalog.log.read import Reader
+from stratalog.log.read import Reader, Run
 from stratalog.log.upload import Upload
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.world_log import LogWorld
@@ -97,11 +97,12 @@ def _require_any(index: Any, organisation: str, name: str, incarnation: str | No
     return require_name(index, organisation, name)
 
 
-def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: Any) -> Iterator[Entry]:
+def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: Any) -> Run:
     partition = entries_partition(self._prefix, segment)
     for item in self._place.index.query(partition, after=number(first - 1)):
         if "k" not in item.attributes:
             yield self._entry(item)
+    return last
 
 
 def _attempts_fresh(self: Any, appender: Appender, batch: list[Pending]) -> None:

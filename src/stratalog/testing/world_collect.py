@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from stratalog.documents import Document, snapshots, verify
+from stratalog.documents import Document, verify
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Place as LogPlace
 from stratalog.log import Settings, create_log, open_log, upload
@@ -200,7 +200,4 @@ MUTANTS = (
     ),
     Mutant("blob deleted without its stamp", CollectWorld, replaced(collect, "_delete", _delete_unseen), DANGLING),
     Mutant("late commit leaves its blobs unput", CollectWorld, replaced(upload, "GRACE_SECONDS", 10**9), DANGLING),
-    Mutant(
-        "late snapshot leaves its chunks unput", CollectWorld, replaced(snapshots, "GRACE_SECONDS", 10**9), DANGLING
-    ),
 )
