@@ -1,4 +1,4 @@
-"""Blobs as files of a folder: one file a blob, named by its key, written beside and renamed into place."""
+"""Blobs as files of a folder: one file a blob, named by its key, written beside and linked into place."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class FileBlobs:
     def put(self, key: str, body: bytes) -> None:
         path = self._path(key)
         check_put(key, body)
-        if not self._refresh(path):
-            self._write(path, compress(body))
+        while not (self._refresh(path) or self._write(path, compress(body))):
+            pass
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
@@ -109,21 +109,23 @@ class FileBlobs:
             return True
         return False
 
-    def _write(self, path: str, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> bool:
+        """False where another put was first: a link gives way to its blob, which may be younger than this one."""
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
             with _errors():
                 self._write_durably(temporary, data)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                os.rename(temporary, path)
-        except BaseException:
+                if not _link(temporary, path):
+                    return False
+        finally:
             with suppress(OSError):
                 os.unlink(temporary)
-            raise
         try:
             self._sync_folders(os.path.dirname(path))
         except OSError as exc:
             raise OutcomeUnknown("a blob's folder cannot be made durable", reason=str(exc)) from exc
+        return True
 
     def _write_durably(self, path: str, data: bytes) -> None:
         with open(path, "xb") as file:
@@ -159,8 +161,7 @@ class FileBlobs:
     def _put_back(self, aside: str, path: str) -> None:
         """By a link, which keeps the generation and gives way to a blob that was put meanwhile."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with suppress(FileExistsError):
-            os.link(aside, path)
+        _link(aside, path)
         self._sync(os.path.dirname(path))
         os.unlink(aside)
 
@@ -209,6 +210,15 @@ def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str
                 yield from _walk(path, key, prefix, after)
         elif len(name) == 64 and key > after and key.startswith(prefix):
             yield key, path
+
+
+def _link(source: str, target: str) -> bool:
+    """Whether nothing stood at the target."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _stat(key: str, status: os.stat_result) -> BlobStat:

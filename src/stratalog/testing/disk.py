@@ -43,7 +43,7 @@ def draw_disk_weather(random: Random) -> DiskWeather:
         power_failure=0.04 * random.random(),
         write_error=0.02 * random.random() ** 2,
         full=0.02 * random.random() ** 2,
-        sync_error=0.04 * random.random() ** 2,
+        sync_error=0.12 * random.random() ** 2,
         storm_calls=random.randrange(100, 500),
     )
 
@@ -143,14 +143,14 @@ class Disk:
         source = kept if os.path.exists(kept) else source
         present = Synced(Path(source).read_bytes(), os.stat(source).st_mtime_ns)
         synced = self._files.get(inode, Synced(b"", 0))
-        content = present.content if present == synced else self._mixed(synced.content, present.content, share)
+        content = self._mixed(synced.content, present.content, share)
         Path(target).write_bytes(content)
         time_ns = present.time_ns if self._random.random() < share else synced.time_ns
         os.utime(target, ns=(time_ns, time_ns))
 
     def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
         """Sector by sector what was synced or what was there, and as long as one of them or anything between."""
-        if share in (0.0, 1.0):
+        if synced == present or share in (0.0, 1.0):
             return present if share else synced
         lengths = sorted((len(synced), len(present)))
         length = self._random.choice((*lengths, self._random.randint(*lengths)))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import apsw
 import msgspec
 
-from stratalog.backends import sqlite_file
+from stratalog.backends import files, sqlite_file
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.codec import sha256
@@ -86,6 +86,7 @@ class DiskWorld:
         self.witnessed: dict[str, Item] = {}
         self.puts: list[BlobPut] = []
         self.looked: dict[str, int] = {}
+        self.opened: list[SqliteDatabase] = []
         writers = scheduler.random.randrange(2, 7)
         self.left = {f"writer-{place}": WRITES // writers for place in range(writers)}
         self.left |= {"reader": READS, "reopener": REOPENS, "putter-a": PUTS, "putter-b": PUTS, "deleter": DELETES}
@@ -104,8 +105,9 @@ class DiskWorld:
             life.open()
             self._check_index({item.sort: item for item in life.database.index.query("p")})
             self._check_blobs(life.blobs)
-            life.database.close()
         finally:
+            for database in self.opened:
+                database.close()
             self._remove()
 
     def _boot(self, disk: Disk) -> None:
@@ -173,11 +175,12 @@ class _Life:
             self.machine.spawn(name, partial(self._go_on, name, actors.get(name, self.write)))
 
     def open(self) -> None:
-        """Open what the disk kept, which is never damaged."""
+        """Open what the disk kept, never damaged. The database last: only one may be open in this thread."""
         folder = self.machine.disk.folder
         try:
-            self.database = SqliteDatabase(os.path.join(folder, "store.db"), self.clock, vfs=self.machine.vfs)
             self.blobs = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
+            self.database = SqliteDatabase(os.path.join(folder, "store.db"), self.clock, vfs=self.machine.vfs)
+            self.world.opened.append(self.database)
         except Corrupt as exc:
             raise Violation("opens", str(exc)) from exc
         connection = apsw.Connection(self.database.path, vfs=self.machine.vfs)
@@ -318,6 +321,12 @@ def _write_unsynced(self: Any, path: str, data: bytes) -> None:
         os.utime(file.fileno(), ns=self._times())
 
 
+def _link_over(source: str, target: str) -> bool:
+    """The mutant of `files._link` that puts a blob in the place of one that may be younger."""
+    os.rename(source, target)
+    return True
+
+
 _open_writer = sqlite_file._open_writer
 _fail = sqlite_file._fail
 _WRITER = sqlite_file._GroupWriter
@@ -358,11 +367,12 @@ MUTANTS = (
         ("whole blobs", "blob's age"),
     ),
     Mutant(
-        "rename not made durable",
+        "blob's name not made durable",
         DiskWorld,
         replaced(FileBlobs, "_sync_folders", lambda self, folder: None),
         ("acknowledged blob",),
     ),
+    Mutant("older blob put over a younger", DiskWorld, replaced(files, "_link", _link_over), ("blob's age",)),
     Mutant(
         "blob's new age not made durable",
         DiskWorld,
