@@ -321,6 +321,7 @@ def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: s
 
 
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
+    """Whoever died amid a commit may have left it in the log unsynced, so a checkpoint syncs that before it is read."""
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("synchronous", synchronous)
     if file_bytes_max is not None:
@@ -333,6 +334,7 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
     elif application_id != APPLICATION_ID:
         raise Invalid("the file is another program's database", path=connection.filename)
     connection.pragma("journal_mode", "wal")
+    connection.pragma("wal_checkpoint")
 
 
 def _create(connection: apsw.Connection) -> None:
