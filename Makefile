@@ -6,6 +6,8 @@ python := .venv/bin/python
 BENCH_JSON ?= bench.json
 SEEDS ?= 200000
 TEST_SEEDS ?= 5000
+# Fresh with every commit, and the same for everyone who tests that commit; a soak's are fresh every time.
+COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 FRESH_SEED ?= $(shell date +%s)
 WORKERS ?= auto
 
@@ -18,7 +20,7 @@ demo-core: ready-demo ## documents, records, history and forks on one machine
 	$(python) examples/demo_core.py
 
 test: ready-dev ## every test, with branch coverage of src/ and its floor, after 5,000 fresh seeds of the simulation
-	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(FRESH_SEED)
+	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m pytest -q -n $(WORKERS) tests/simulation
 	$(python) -m pytest -q -n $(WORKERS) --ignore tests/simulation --cov --cov-branch --cov-report=term
 
