@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import apsw
 import pytest
 
 from stratalog.backends.files import FileBlobs
+from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.codec import sha256
+from stratalog.errors import OutcomeUnknown
+from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
-from stratalog.testing.disk import SECTOR_BYTES, Disk
+from stratalog.testing.disk import SECTOR_BYTES, Disk, DiskWeather, Machine
 from stratalog.testing.mutants import Mutant, hunt
+from stratalog.testing.scheduler import Scheduler
 from stratalog.testing.world_disk import MUTANTS, DiskWorld
 from stratalog.testing.worlds import run_seed
 
@@ -93,6 +99,32 @@ def test_a_blob_survives_though_its_folder_was_new(tmp_path: Path) -> None:
         FileBlobs(Path(disk.folder) / "blobs", ManualClock(), sync=disk.sync).put(key, OLD)
         after = disk.fail(str(tmp_path / f"{seed}.next"))
         assert FileBlobs(Path(after.folder) / "blobs", ManualClock()).get(key) == OLD
+
+
+def test_what_is_found_in_the_log_is_durable_before_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in LIVES:
+        disk = Disk(str(tmp_path / str(seed)), Random(seed))
+        machine = Machine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
+        first = SqliteDatabase(Path(disk.folder) / "store.db", ManualClock(), vfs=machine.vfs)
+        first.index.commit([Put(Item("p", "before", {}))])
+        with monkeypatch.context() as broken:
+            broken.setattr(machine, "sync_fault", fail_sync)
+            with pytest.raises(OutcomeUnknown):
+                first.index.commit([Put(Item("p", "s", {}))])
+            with suppress(apsw.Error):
+                first.close()
+        second = SqliteDatabase(Path(disk.folder) / "store.db", ManualClock(), vfs=machine.vfs)
+        shown = second.index.get("p", "s")
+        after = SqliteDatabase(Path(disk.fail(str(tmp_path / f"{seed}.next")).folder) / "store.db", ManualClock())
+        assert after.index.get("p", "s") == shown == Item("p", "s", {})
+        after.close()
+        second.close()
+
+
+def fail_sync() -> None:
+    raise apsw.IOError("simulated")
 
 
 def test_a_seed_runs_the_same_way_twice() -> None:

@@ -300,14 +300,6 @@ def _open_unsynced(*arguments: Any) -> apsw.Connection:
     return connection
 
 
-def _prepare_unsynced(connection: apsw.Connection, *arguments: Any) -> None:
-    """The mutant of `_prepare` that shows what it finds in the log before it is synced."""
-    connection.set_exec_trace(lambda _, statement, __: "wal_checkpoint" not in statement)
-    with suppress(apsw.ExecTraceAbort):
-        _prepare(connection, *arguments)
-    connection.set_exec_trace(None)
-
-
 def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
     """The mutant of `_fail` that lets a conflict stand although its transaction failed."""
     _fail([ticket for ticket in group if ticket.error is None], error)
@@ -336,7 +328,6 @@ def _link_over(source: str, target: str) -> bool:
 
 
 _open_writer = sqlite_file._open_writer
-_prepare = sqlite_file._prepare
 _fail = sqlite_file._fail
 _WRITER = sqlite_file._GroupWriter
 
@@ -381,7 +372,6 @@ MUTANTS = (
         replaced(FileBlobs, "_sync_folders", lambda self, folder: None),
         ("acknowledged blob",),
     ),
-    Mutant("found in the log, shown unsynced", DiskWorld, replaced(sqlite_file, "_prepare", _prepare_unsynced), LOST),
     Mutant("older blob put over a younger", DiskWorld, replaced(files, "_link", _link_over), ("blob's age",)),
     Mutant(
         "blob's new age not made durable",
