@@ -149,12 +149,15 @@ class Disk:
         os.utime(target, ns=(time_ns, time_ns))
 
     def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
-        """Sector by sector what was synced or what was there, and as long as one of them or anything between."""
+        """Sector by sector what was synced or what was there, and as long as one of them or anything between.
+
+        Where a file grew it may hold zeros, where it was cut only what was synced there.
+        """
         if synced == present or share in (0.0, 1.0):
             return present if share else synced
         lengths = sorted((len(synced), len(present)))
         length = self._random.choice((*lengths, self._random.randint(*lengths)))
-        old, new = synced.ljust(lengths[1], b"\0"), present.ljust(lengths[1], b"\0")
+        old, new = synced.ljust(lengths[1], b"\0"), present + synced[len(present) :]
         sectors = [
             (new if self._random.random() < share else old)[start : start + SECTOR_BYTES]
             for start in range(0, length, SECTOR_BYTES)
