@@ -4,6 +4,7 @@ messages    mutations and their outcomes
 keys        what a key of a document may be, and its collection
 draft       what a mutator reads and writes
 mutators    mutators by name, and the stock ones
+sync        push, pull and the cookie
 """
 
 from stratalog.protocol.draft import Draft

@@ -1,0 +1,85 @@
+"""What a client and a server say to each other about one document: push, pull, and the cookie that orders pulls.
+
+A push carries mutations in order; a pull answers, from one version, what changed since the cookie and how far each
+client of the group has got. `formats/sync.md` describes the bytes and the rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stratalog.protocol.messages import Mutation, Outcome
+
+__all__ = ["Clear", "Cookie", "Delete", "Operation", "Pull", "Pulled", "Push", "Pushed", "Put", "Rejection"]
+
+
+class Cookie(msgspec.Struct, frozen=True):
+    """Where a client's canonical state stands. ``order`` only ever grows, also where the incarnation changes."""
+
+    order: int
+    incarnation: str
+    version: int
+
+
+class Put(msgspec.Struct, frozen=True, tag="put", tag_field="op"):
+    """Set a key."""
+
+    key: str
+    value: Any
+
+
+class Delete(msgspec.Struct, frozen=True, tag="del", tag_field="op"):
+    """Remove a key; removing none is fine."""
+
+    key: str
+
+
+class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="op"):
+    """Remove every key: what follows is the whole state."""
+
+
+Operation = Put | Delete | Clear
+
+
+class Push(msgspec.Struct, frozen=True):
+    """Mutations of one group's clients, those of a client in the order of their ids. Sent again until confirmed."""
+
+    group: str
+    mutations: list[Mutation]
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    """What became of each mutation, in the push's order; ``queued`` where a worker will apply them later."""
+
+    outcomes: list[Outcome]
+    queued: bool = False
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """A group asks what is new since ``cookie``; None asks for everything."""
+
+    group: str
+    cookie: Cookie | None = None
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """A mutation of the group that was committed without effect, and why."""
+
+    client: str
+    id: int
+    reason: str
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    """State and last mutation ids of one version, as changes since the cookie.
+
+    ``last`` holds the clients of the group whose last mutation id moved. A mutation at or below it that is not among
+    ``rejected`` was applied, or was rejected so long ago that the reason has to be asked for.
+    """
+
+    cookie: Cookie
+    last: dict[str, int]
+    patch: list[Operation]
+    rejected: list[Rejection] = []
