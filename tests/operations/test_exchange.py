@@ -16,7 +16,7 @@ from stratalog.errors import Conflict, Corrupt, Invalid, NotFound, Unsupported
 from stratalog.log.lifecycle import delete_log
 from stratalog.operations.exchange import export_document, export_state, import_state, is_export
 from stratalog.operations.importing import import_document
-from stratalog.operations.readable import from_json, to_json
+from stratalog.protocol.readable import from_json, to_json
 
 
 @pytest.fixture

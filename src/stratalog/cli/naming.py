@@ -10,7 +10,7 @@ import click
 from stratalog.documents import Document
 from stratalog.errors import Invalid
 from stratalog.log import Log
-from stratalog.operations.readable import from_json
+from stratalog.protocol.readable import from_json
 
 __all__ = ["milliseconds", "parse_arguments", "split_name", "version_of"]
 

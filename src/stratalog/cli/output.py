@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from stratalog.operations.readable import to_plain
+from stratalog.protocol.readable import to_plain
 
 __all__ = ["dim", "local_time", "note", "print_json", "print_table", "progress", "short", "size_text"]
 

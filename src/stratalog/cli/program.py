@@ -21,7 +21,7 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
-from stratalog.operations.readable import to_json
+from stratalog.protocol.readable import to_json
 
 __all__ = ["CONFLICT", "EXIT_CODES", "FAILED", "Failed", "Program"]
 

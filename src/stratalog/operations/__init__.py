@@ -2,5 +2,5 @@
 
 collect     deletes blobs that nothing refers to
 exchange    a document as a file            importing   and a file as a document, with all its versions
-readable    values as JSON, without loss    replayed_clock    entries written anew keep their time
+replayed_clock    entries written anew keep their time
 """
