@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import stratalog
+from stratalog import assembly
+from stratalog.backends import files
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.disk import Disk, DiskWeather, Machine
+from stratalog.testing.scheduler import Scheduler
 
 
 @pytest.fixture(params=["memory:", "folder"])
@@ -79,6 +87,30 @@ def test_a_store_is_not_made_where_one_is_expected(tmp_path: Path) -> None:
     with pytest.raises(stratalog.Invalid, match="there is no store"):
         stratalog.open(tmp_path / "none", create=False)
     assert not (tmp_path / "none").exists()
+
+
+def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(20):
+        disk = Disk(str(tmp_path / str(seed)), Random(seed))
+        machine = Machine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
+        with monkeypatch.context() as simulated:
+            simulated.setattr(files, "_sync_descriptor", disk.sync)
+            simulated.setattr(assembly, "SqliteDatabase", partial(SqliteDatabase, vfs=machine.vfs))
+            store = stratalog.open(Path(disk.folder) / "srv/data/store", clock=ManualClock())
+            store.create("acme", "budget").mutate("put", {"key": "items/1", "value": {"text": "x" * 5000}})
+        after = disk.fail(str(tmp_path / f"{seed}.next"))
+        with stratalog.open(Path(after.folder) / "srv/data/store", create=False) as found:
+            assert found.document("acme", "budget").get("items/1") == {"text": "x" * 5000}
+        store.close()
+
+
+def test_a_file_in_the_place_of_a_folder_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("theirs")
+    for folder in ("data", "data/store"):
+        with pytest.raises(stratalog.Unavailable):
+            stratalog.open(tmp_path / folder)
 
 
 def test_a_url_nobody_knows_is_refused() -> None:

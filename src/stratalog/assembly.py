@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
 
-from stratalog.backends.files import FileBlobs
+from stratalog.backends.files import FileBlobs, make_folder
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
@@ -116,7 +116,8 @@ def open_store(
 def _open_folder(folder: Path, create: bool, rules: Rules | None, settings: Settings | None, clock: Clock) -> Store:
     if not create and not (folder / INDEX_FILE).exists():
         raise Invalid("there is no store in the folder; create it with `stratalog init`", store=folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
-    place = Place(database.index, FileBlobs(folder / BLOBS_FOLDER, clock), clock, settings)
-    return Store(place, database.queue, rules)
+    # Last, since making the blobs' folder makes durable the names of all that stands beside it.
+    blobs = FileBlobs(folder / BLOBS_FOLDER, clock)
+    return Store(Place(database.index, blobs, clock, settings), database.queue, rules)

@@ -16,7 +16,7 @@ from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StorageF
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
 
-__all__ = ["FileBlobs"]
+__all__ = ["FileBlobs", "make_folder"]
 
 # No key component starts with a dot, so these two never meet a key.
 NEW = ".new"
@@ -41,11 +41,11 @@ class FileBlobs:
         self._sync_descriptor = sync or _sync_descriptor
         self._closed = False
         self._durable_folders: set[str] = set()
+        make_folder(self._folder, sync=sync)
         with _errors():
-            os.makedirs(self._folder, exist_ok=True)
-            self._sync(os.path.dirname(os.path.abspath(self._folder)))
             os.makedirs(os.path.join(self._folder, NEW), exist_ok=True)
             os.makedirs(os.path.join(self._folder, ASIDE), exist_ok=True)
+            self._sync(self._folder)
             self._put_back_all()
 
     def put(self, key: str, body: bytes) -> None:
@@ -152,11 +152,7 @@ class FileBlobs:
         self._durable_folders.add(folder)
 
     def _sync(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._sync_descriptor(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync_path(path, self._sync_descriptor)
 
     def _put_back(self, aside: str, path: str) -> None:
         """By a link, which keeps the generation and gives way to a blob that was put meanwhile."""
@@ -192,6 +188,38 @@ class FileBlobs:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the blobs are closed")
+
+
+def make_folder(folder: str | Path, *, sync: Callable[[int], None] | None = None) -> None:
+    """Make ``folder`` and the folders above it that are missing, durably; one that stands is fine.
+
+    A folder is made only in one whose own name was synced, whoever made that: so where one stands, the names of all
+    above it are durable, and only its own may still be on the way. Raises Unavailable, StorageFull.
+    """
+    with _errors():
+        _make_folder(os.path.abspath(folder), sync or _sync_descriptor)
+
+
+def _make_folder(folder: str, sync: Callable[[int], None]) -> None:
+    above = os.path.dirname(folder)
+    stood = os.path.isdir(folder)
+    if not stood:
+        _make_folder(above, sync)
+        os.makedirs(folder, exist_ok=True)
+    try:
+        _sync_path(above, sync)
+    except PermissionError:
+        # What stands in a folder that may not be read was made by somebody else, who answers for its name.
+        if not stood:
+            raise
+
+
+def _sync_path(path: str, sync: Callable[[int], None]) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
