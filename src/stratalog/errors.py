@@ -8,7 +8,9 @@
     │   ├── VersionConflict     the log is not at the version the caller expected
     │   └── ContentionError     the time budget for trying again is used up; nothing was written
     ├── NotFound            there is no such thing
-    │   └── VersionForgotten    there was, but retention has raised the floor above it
+    │   ├── VersionForgotten    there was, but retention has raised the floor above it
+    │   └── Collected           the group's clients were forgotten: begin as a new group
+    ├── Forbidden           who asks may not; asking as somebody else might help
     ├── Invalid             the input breaks a rule; trying again will not help
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
@@ -29,10 +31,12 @@ from typing import Any, ClassVar
 
 __all__ = [
     "Closed",
+    "Collected",
     "ConditionFailed",
     "Conflict",
     "ContentionError",
     "Corrupt",
+    "Forbidden",
     "Invalid",
     "LimitExceeded",
     "NotFound",
@@ -98,6 +102,18 @@ class VersionForgotten(NotFound):
     """The version existed, but retention has raised the floor above it."""
 
     code = "version-forgotten"
+
+
+class Collected(NotFound):
+    """The group's clients were collected. Certain: it was read from a fresh head. They begin again as another group."""
+
+    code = "collected"
+
+
+class Forbidden(StratalogError):
+    """Who asks may not. Nothing was written, and nothing is told."""
+
+    code = "forbidden"
 
 
 class Invalid(StratalogError):

@@ -8,6 +8,7 @@ commits     what an entry says                           values       small valu
 state       trees and the changes since                  snapshots    trees of a version as chunks and roots
 history     versions, one key's changes, diff            replay       a fork's mutations on another base
 projections a second model with a checkpoint             rebuild      the same roots from the log alone
+changes     what versions touched: keys, clients
 """
 
 from stratalog.documents.document import Document, Rules

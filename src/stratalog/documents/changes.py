@@ -1,0 +1,106 @@
+"""What changed since a version: the keys, the clients and the rejections between it and a newer state.
+
+Where the answer is in memory nothing is read; else it comes from the entries, or from the trees where those are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from stratalog.codec import decode
+from stratalog.documents.commits import Commit, Recorded, read_commit
+from stratalog.documents.snapshots import load_state
+from stratalog.documents.state import BINDING, Layer, State
+from stratalog.errors import NotFound, Unavailable
+from stratalog.log import Log
+from stratalog.tree.diff import diff
+from stratalog.tree.nodes import Root
+
+__all__ = ["ENTRIES_READ_MAX", "Changes", "Member", "changes_since", "member_of", "members", "rejections"]
+
+ENTRIES_READ_MAX = 200
+"""Versions between two states up to which reading the entries is cheaper than comparing the trees."""
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What versions touched: it may hold a key or a client that ended as it began, and one that is gone."""
+
+    keys: set[str]
+    clients: set[str]
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A client with the group and owner it is bound to, and the number of its newest mutation."""
+
+    client: str
+    group: str
+    owner: str
+    id: int
+
+
+def changes_since(log: Log, state: State, version: int) -> Changes:
+    """What the versions after ``version`` up to ``state`` touched. Raises VersionForgotten; NotFound for a lost race
+    with the deletion of what it stands on.
+    """
+    if version >= state.snapshot_version:
+        return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))
+    if state.version - version <= ENTRIES_READ_MAX:
+        return _by_entries(log, version, state.version)
+    return _by_trees(load_state(log, state.chunks, version), state)
+
+
+def rejections(log: Log, after: int, upto: int, clients: set[str]) -> Iterator[Recorded]:
+    """The rejected mutations of ``clients`` in the versions ``after`` + 1 to ``upto``, in order."""
+    for commit in _commits(log, after, upto):
+        yield from (one for one in commit.mutations if one.reason is not None and one.client in clients)
+
+
+def member_of(state: State, client: str) -> Member | None:
+    """A client and what it is bound to; None for one that was collected or never seen."""
+    binding, newest = state.binding(client), state.client(client)
+    if binding is None or newest is None:
+        return None
+    return Member(client, *binding, newest.id)
+
+
+def members(state: State, group: str) -> list[Member]:
+    """The clients of a group, whoever owns them. Walks over all clients of the document."""
+    try:
+        bound = [(key, decode(slot.value)) for key, slot in state.clients.scan(state.chunks, BINDING)]
+    except NotFound as exc:
+        state.stale = True
+        raise Unavailable("a chunk of the snapshot in use was collected; read the document again") from exc
+    found = (member_of(state, key.removeprefix(BINDING)) for key, binding in bound if binding[0] == group)
+    return [member for member in found if member is not None]
+
+
+def _by_entries(log: Log, after: int, upto: int) -> Changes:
+    commits = list(_commits(log, after, upto))
+    return Changes(
+        {change.key for commit in commits for change in commit.patch},
+        {recorded.client for commit in commits for recorded in commit.mutations},
+    )
+
+
+def _by_trees(old: State, new: State) -> Changes:
+    keys = _differing(new, old.roots.content, new.roots.content, old.content, new.content)
+    return Changes(
+        {key for key in keys if (slot := new.slot(key)) is None or slot.version > old.version},
+        _clients(_differing(new, old.roots.clients, new.roots.clients, old.clients, new.clients)),
+    )
+
+
+def _differing(state: State, old: Root, new: Root, *layers: Layer) -> set[str]:
+    """The keys by which two trees differ, and those changed over either."""
+    keys = {key for key, _, _ in diff(state.chunks, old, new)}
+    return keys.union(*(layer.changes() for layer in layers))
+
+
+def _clients(keys: Iterable[str]) -> set[str]:
+    return {key for key in keys if not key.startswith("\0")}
+
+
+def _commits(log: Log, after: int, upto: int) -> Iterator[Commit]:
+    return map(read_commit, log.read(after, upto, head=log.known_head()))

@@ -1,0 +1,70 @@
+"""Push: the mutations of a group's clients, applied to a document in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stratalog.documents import Document
+from stratalog.documents.changes import members
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
+from stratalog.protocol.messages import Mutation, Outcome, check_identity
+from stratalog.protocol.sync import Push, Pushed
+
+__all__ = ["UNSTORABLE", "push"]
+
+UNSTORABLE = "(not storable)"
+"""The name under which a mutation is committed as a rejection that no entry could hold as it came."""
+
+
+def push(document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
+    """Apply a push, in batches; answer what became of each mutation, in order.
+
+    A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever.
+    Clients are bound to the group and to ``owner`` at first sight; those of a group that another owns are refused.
+
+    Raises Invalid or LimitExceeded for a group, client or number that cannot be: nothing is applied. Raises what
+    `Document.apply` does with any number of mutations from the first on applied: push all of it again.
+    """
+    check_identity(request.group, "group")
+    mutations = [_checked(mutation) for mutation in request.mutations]
+    if _is_foreign(document, request.group, mutations, owner):
+        return Pushed([Outcome(client=one.client, id=one.id, status="wrong-group") for one in mutations])
+    outcomes: list[Outcome] = []
+    for start in range(0, len(mutations), MUTATIONS_PER_BATCH_MAX):
+        batch = mutations[start : start + MUTATIONS_PER_BATCH_MAX]
+        outcomes += _apply(document, batch, request.group, owner, author)
+    return Pushed(outcomes)
+
+
+def _checked(mutation: Mutation) -> Mutation:
+    """The mutation as a client may send it: numbered, and of no other origin than its client."""
+    check_identity(mutation.client, "client")
+    if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
+        raise Invalid("a pushed mutation must have a number from 1 on", client=mutation.client, value=mutation.id)
+    return msgspec.structs.replace(mutation, origin=None)
+
+
+def _is_foreign(document: Document, group: str, mutations: Sequence[Mutation], owner: str) -> bool:
+    """Whether another owns the group. Asked where a client may be new; those known are bound to their owner anyway."""
+    if all(mutation.id > 1 for mutation in mutations):
+        return False
+    return any(member.owner != owner for member in members(document.state(), group))
+
+
+def _apply(document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
+    """Apply a batch as one entry, or as several where one cannot hold it."""
+    try:
+        return document.apply(batch, group=group, owner=owner, author=author)
+    except (Invalid, LimitExceeded) as exc:
+        if len(batch) == 1:
+            return document.apply([_unstorable(batch[0], exc)], group=group, owner=owner, author=author)
+    middle = len(batch) // 2
+    first = _apply(document, batch[:middle], group, owner, author)
+    return first + _apply(document, batch[middle:], group, owner, author)
+
+
+def _unstorable(mutation: Mutation, reason: Invalid | LimitExceeded) -> Mutation:
+    return Mutation(client=mutation.client, id=mutation.id, name=UNSTORABLE, args=str(reason))
