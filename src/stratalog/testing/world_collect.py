@@ -21,6 +21,7 @@ from stratalog.log.retention import free_segments
 from stratalog.operations import collect
 from stratalog.ports.blobs import BlobStat
 from stratalog.protocol import Mutation
+from stratalog.testing.actors import Turns, choose, log_place
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULT_RATES, draw_weather
 from stratalog.testing.mutants import Mutant, replaced
@@ -36,8 +37,7 @@ TEXTS = tuple(f"{place}" * 1100 for place in range(4))
 KEYS = ("notes/a", "notes/b", "plans/c")
 FURNITURE = tuple(f"{key}{place}" for key in KEYS for place in range(40))
 FREEZE_RATE = 0.01
-CHANGES = 16
-ROUNDS = 14
+TURNS = {"writer-a": 16, "writer-b": 16, "keeper": 14, "forker": 2, "collector": 14}
 PAUSE_SECONDS_MAX = 900.0
 BURST_SECONDS_MAX = 0.1
 
@@ -55,9 +55,9 @@ class CollectWorld:
         if freezes:
             rates |= {"freeze_before": FREEZE_RATE, "freeze_after": FREEZE_RATE}
         self.place = Place(scheduler, msgspec.structs.replace(weather, **rates))
-        self.left = {"writer-a": CHANGES, "writer-b": CHANGES, "keeper": ROUNDS, "forker": 2, "collector": ROUNDS}
+        self.left = Turns(TURNS)
         self.forks: list[str] = []
-        self._furnish(Document(create_log(self._ground(), ORGANISATION, NAME, "document")))
+        self._furnish(Document(create_log(log_place(self.place, SETTINGS), ORGANISATION, NAME, "document")))
         for name in ("writer-a", "writer-b"):
             self.place.start(name, self.write)
         self.place.start("keeper", self.keep)
@@ -68,7 +68,7 @@ class CollectWorld:
         """Put one of a few large texts under one of a few keys, or delete it."""
         changing = _document(process, NAME)
         while self._next(process):
-            key, text = _choice(process, KEYS), _text(process)
+            key, text = choose(process.clock, KEYS), _text(process)
             name, args = ("del", {"key": key}) if process.clock.random() < 0.3 else ("put", {"key": key, "value": text})
             self._try(lambda name=name, args=args: changing.mutate(name, args, client=process.name))
 
@@ -90,8 +90,8 @@ class CollectWorld:
 
     def collect(self, process: Process) -> None:
         """Collect, again and again."""
-        place = _log_place(process)
-        owner = open_log(self._ground(), ORGANISATION, NAME).record.owner
+        place = log_place(process, SETTINGS)
+        owner = open_log(log_place(self.place, SETTINGS), ORGANISATION, NAME).record.owner
         while self._next(process):
             self._try(lambda: self._collect(place, owner))
 
@@ -106,7 +106,7 @@ class CollectWorld:
                 raise Violation("history kept", str(exc), document=name) from exc
 
     def _check(self, name: str) -> None:
-        found = Document(open_log(self._ground(), ORGANISATION, name))
+        found = Document(open_log(log_place(self.place, SETTINGS), ORGANISATION, name))
         self.scheduler.counts.bump("snapshots", verify(found).snapshots)
         oldest = max(found.log.floor(), found.log.first)
         for version in range(max(oldest, 1), found.version + 1):
@@ -132,7 +132,7 @@ class CollectWorld:
         self.scheduler.counts.bump("forks")
         for _ in range(3):
             self._pause(process)
-            copy.mutate("put", {"key": _choice(process, KEYS), "value": _text(process)}, client="forker")
+            copy.mutate("put", {"key": choose(process.clock, KEYS), "value": _text(process)}, client="forker")
 
     def _collect(self, place: LogPlace, owner: str) -> None:
         found = collect.collect_family(place, owner)
@@ -140,9 +140,8 @@ class CollectWorld:
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
     def _next(self, process: Process) -> bool:
-        self.left[process.name] -= 1
         self._pause(process)
-        return self.left[process.name] >= 0
+        return self.left.take(process.name)
 
     def _pause(self, process: Process) -> None:
         """Bursts, so that actors meet, and long pauses between them, so that blobs grow old."""
@@ -158,32 +157,20 @@ class CollectWorld:
         except Corrupt as exc:
             raise Violation("nothing dangling", str(exc)) from exc
 
-    def _ground(self) -> LogPlace:
-        """The honest ports, for set-up and checks."""
-        return LogPlace(self.place.index, self.place.blobs, self.place.clock, SETTINGS)
-
-
-def _log_place(process: Process) -> LogPlace:
-    return LogPlace(process.index, process.blobs, process.clock, SETTINGS)
-
 
 def _document(process: Process, name: str) -> Document:
     """The document, once the line allows to open it."""
     while True:
         try:
-            return Document(open_log(_log_place(process), ORGANISATION, name))
+            return Document(open_log(log_place(process, SETTINGS), ORGANISATION, name))
         except StratalogError:
             process.clock.sleep(1)
-
-
-def _choice(process: Process, options: tuple[str, ...]) -> str:
-    return options[int(process.clock.random() * len(options))]
 
 
 def _text(process: Process) -> str:
     """One of a few texts, which come back, or one that nobody else will ever put."""
     if process.clock.random() < 0.5:
-        return _choice(process, TEXTS)
+        return choose(process.clock, TEXTS)
     return f"{process.clock.random()} " * 100
 
 

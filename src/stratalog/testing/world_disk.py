@@ -23,6 +23,7 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.index import Absent, Item, Put
+from stratalog.testing.actors import Turns, choose
 from stratalog.testing.checkers import Told, Violation
 from stratalog.testing.disk import Disk, Machine, draw_disk_weather
 from stratalog.testing.mutants import Mutant, replaced
@@ -88,7 +89,7 @@ class DiskWorld:
         self.looked: dict[str, int] = {}
         self.opened: list[SqliteDatabase] = []
         writers = scheduler.random.randrange(2, 7)
-        self.left = {f"writer-{place}": WRITES // writers for place in range(writers)}
+        self.left = Turns({f"writer-{place}": WRITES // writers for place in range(writers)})
         self.left |= {"reader": READS, "reopener": REOPENS, "putter-a": PUTS, "putter-b": PUTS, "deleter": DELETES}
         self._root = tempfile.mkdtemp(prefix="stratalog-disk-")
         self._remove = weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
@@ -228,7 +229,7 @@ class _Life:
     def delete(self) -> None:
         """Look, wait, and delete what was looked at: a put sent after the look keeps its blob."""
         self._pause()
-        key = KEYS[int(self.clock.random() * len(KEYS))]
+        key = choose(self.clock, KEYS)
         stat = self.blobs.stat(key)
         if stat is not None:
             self.world.looked[key] = self.world.scheduler.steps
@@ -250,8 +251,7 @@ class _Life:
 
     def _go_on(self, name: str, act: Callable[[], None]) -> None:
         """Act until the world has nothing left for this name; faults end one try."""
-        while self.world.left[name]:
-            self.world.left[name] -= 1
+        while self.world.left.take(name):
             try:
                 act()
             except Corrupt as exc:

@@ -16,10 +16,10 @@ from stratalog.documents import Document, Projection, Rules, merge, verify
 from stratalog.documents.commits import read_commit
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.log import Entry, Settings, create_log, open_log
-from stratalog.log import Place as LogPlace
 from stratalog.log.retention import free_segments
 from stratalog.ports.index import Item, Put, Write
 from stratalog.protocol import STOCK, Draft, Mutation, Outcome
+from stratalog.testing.actors import Turns, choose, log_place
 from stratalog.testing.checkers import Violation
 from stratalog.testing.documents_truth import Told, Truth, check_answer, check_merged, check_projected, check_told
 from stratalog.testing.places import Place, Process
@@ -33,6 +33,15 @@ PROJECTED = "projected"
 BATCH_MAX = 3
 LARGE_CHARACTERS = 1500
 PAUSE_SECONDS_MAX = 900.0
+TURNS = {
+    "snapshotter": 4,
+    "archivist": 5,
+    "forgetter": 3,
+    "collector": 1,
+    "follower": 8,
+    "other-follower": 4,
+    "reader": 6,
+}
 FURNITURE = [
     Mutation(client="setup", name="put", args={"key": f"{collection}/{place:03}", "value": "small" * 15})
     for collection in ("items", "zoo")
@@ -113,8 +122,9 @@ class DocumentWorld:
         self.told: list[Told] = []
         self.seen: dict[int, dict[str, Any]] = {}
         self.collecting = False
-        self.turns = {"snapshotter": 4, "archivist": 5, "forgetter": 3, "collector": 1, "follower": 8, "reader": 6}
-        Document(create_log(self.ground(), ORGANISATION, MAIN, "document"), RULES).apply(FURNITURE)
+        self.left = Turns(TURNS)
+        made = create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")
+        Document(made, RULES).apply(FURNITURE)
         for place in range(draw.choice((2, 3))):
             self.place.start(f"server-{place}", self.serve)
         for name, turn in self._roles().items():
@@ -131,7 +141,7 @@ class DocumentWorld:
             open_jobs = [job for job in self.jobs if not job.over]
             if not open_jobs:
                 break
-            job = open_jobs[int(process.clock.random() * len(open_jobs))]
+            job = choose(process.clock, open_jobs)
             if not job.busy or process.clock.random() < 0.2:
                 job.busy = process.name
                 self._try(partial(self._push, process, document, job))
@@ -201,7 +211,7 @@ class DocumentWorld:
 
     def open(self, process: Process) -> Document:
         """The document as a new process has it."""
-        place = LogPlace(process.index, process.blobs, process.clock, self.settings)
+        place = log_place(process, self.settings)
         while True:
             try:
                 return Document(open_log(place, ORGANISATION, MAIN), RULES)
@@ -210,7 +220,7 @@ class DocumentWorld:
 
     def open_honest(self, name: str) -> Document:
         """The document over ports without faults."""
-        return Document(open_log(self.ground(), ORGANISATION, name), RULES)
+        return Document(open_log(log_place(self.place, self.settings), ORGANISATION, name), RULES)
 
     def projection(self, document: Document, process: Process) -> Projection:
         """A row for each entry, under an id of its own, so that a second one would be seen."""
@@ -221,10 +231,6 @@ class DocumentWorld:
             return [Put(Item(PROJECTED, once, {"v": entry.version, "n": len(read_commit(entry).mutations)}))]
 
         return Projection(document.log, "rows", project)
-
-    def ground(self) -> LogPlace:
-        """The honest ports, for set-up and checks."""
-        return LogPlace(self.place.index, self.place.blobs, self.place.clock, self.settings)
 
     def _roles(self) -> dict[str, Any]:
         return {
@@ -240,8 +246,7 @@ class DocumentWorld:
     def _repeat(self, turn: Any, process: Process) -> None:
         """A role's turns, with pauses in which much or nothing happens."""
         document = self.open(process)
-        while self.turns.setdefault(process.name, 4):
-            self.turns[process.name] -= 1
+        while self.left.take(process.name):
             long = process.clock.random() < 0.2
             process.clock.sleep((PAUSE_SECONDS_MAX if long else 5.0) * process.clock.random())
             self._try(partial(turn, process, document))

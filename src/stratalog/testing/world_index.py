@@ -6,6 +6,7 @@ It proves the machinery, and the idea of the log: `append` is the rule that the 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -14,15 +15,17 @@ from stratalog.clock import Clock, backoff_seconds, new_id
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import number, parse_number
 from stratalog.ports.index import Absent, Attribute, Condition, Index, Item, Put
-from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
-from stratalog.testing.faults import FAULTS
+from stratalog.testing.actors import Turns
+from stratalog.testing.checkers import Found, Told, Violation
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
+from stratalog.testing.testimony import APPEND_COLUMNS, Testimony
 
 __all__ = ["MUTANTS", "CounterWorld"]
 
 PARTITION = "counter"
+WRITES = 90
 ATTEMPTS = (1, 3, 12)
 
 
@@ -30,34 +33,26 @@ class CounterWorld:
     """Writers append numbered writes and sometimes read the head or the whole sequence back."""
 
     columns: ClassVar[tuple[str, ...]] = (
+        *APPEND_COLUMNS,
         "index.get",
         "index.query",
-        "index.commit",
-        "conflicts",
         "commits amid a query",
         "stale reads",
-        "restarts",
-        "acknowledged",
-        "refused",
-        "given up unknown",
-        *(fault for fault in FAULTS if fault != "torn"),
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.place = Place(scheduler)
-        self.appends: list[Append] = []
-        self.reads: list[HeadRead] = []
+        self.testimony = Testimony(scheduler)
         self.attempts_max = scheduler.random.choice(ATTEMPTS)
         writers = scheduler.random.randrange(2, 7)
-        self.left = dict.fromkeys((f"writer-{place}" for place in range(writers)), 90 // writers)
+        self.left = Turns({f"writer-{place}": WRITES // writers for place in range(writers)})
         for name in self.left:
             self.place.start(name, self.write)
 
     def write(self, process: Process) -> None:
         """One writer: it goes on where its predecessor was, since the number is drawn from the world."""
-        while self.left[process.name]:
-            self.left[process.name] -= 1
+        while self.left.take(process.name):
             self._append(process, 1_000 - self.left[process.name])
             if process.clock.random() < 0.2:
                 self._read_head(process)
@@ -66,21 +61,19 @@ class CounterWorld:
 
     def check(self) -> None:
         """Everything the checkers know, on the sequence as the backend has it."""
-        check_appends(self.appends, self.reads, [_found(item) for item in self.place.index.query(PARTITION)])
+        self.testimony.check([_found(item) for item in self.place.index.query(PARTITION)])
 
     def _append(self, process: Process, count: int) -> None:
         write_id = new_id(process.clock)
-        sent = self.scheduler.steps
-        version = 0
+        tell = partial(self.testimony.append, process.name, write_id, self.scheduler.steps)
         try:
             version = append(process.index, process.clock, Entry(process.name, write_id, count), self.attempts_max)
-            told = Told.ACKNOWLEDGED
         except Unavailable:
-            told = Told.REFUSED
+            tell(Told.REFUSED)
         except OutcomeUnknown:
-            told = Told.UNKNOWN
-        self.scheduler.counts.bump("given up unknown" if told is Told.UNKNOWN else told.value)
-        self.appends.append(Append(process.name, write_id, sent, self.scheduler.steps, told, version))
+            tell(Told.UNKNOWN)
+        else:
+            tell(Told.ACKNOWLEDGED, version)
 
     def _read_head(self, process: Process) -> None:
         sent = self.scheduler.steps
@@ -88,7 +81,7 @@ class CounterWorld:
             version = head(process.index)
         except Unavailable:
             return
-        self.reads.append(HeadRead(sent, self.scheduler.steps, version))
+        self.testimony.head(sent, version)
 
     def _read_all(self, process: Process) -> None:
         """What a read that may be stale returns is old, but never has a hole, since entries are never replaced."""

@@ -6,7 +6,7 @@ index's own journal (`log_truth`), what was answered by the actors.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
@@ -24,17 +24,17 @@ from stratalog.errors import (
     VersionForgotten,
 )
 from stratalog.log import Entry, Event, Log, Settings, create_log, delete_log, fork_log, open_log
-from stratalog.log import Place as LogPlace
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.names import Parent
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
-from stratalog.testing.checkers import Append, HeadRead, Told, Violation, check_appends, check_gapless
-from stratalog.testing.faults import FAULTS
+from stratalog.testing.actors import Turns, choose, dawdle, log_place
+from stratalog.testing.checkers import Told, Violation, check_gapless
 from stratalog.testing.log_truth import Answer, Truth, check_answers
 from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
+from stratalog.testing.testimony import APPEND_COLUMNS, Testimony
 
 __all__ = ["LogWorld", "check_content", "content"]
 
@@ -48,14 +48,9 @@ class LogWorld:
     """One log and its forks, small segments, and everything that may happen to them at once."""
 
     columns: ClassVar[tuple[str, ...]] = (
-        "index.commit",
+        *APPEND_COLUMNS,
         "blobs.put",
         "blobs.get",
-        "conflicts",
-        "restarts",
-        "acknowledged",
-        "refused",
-        "given up unknown",
         "version-conflict",
         "not found",
         "forgotten",
@@ -70,7 +65,6 @@ class LogWorld:
         "floor",
         "deletion",
         "swept log",
-        *(fault for fault in FAULTS if fault != "torn"),
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -82,15 +76,14 @@ class LogWorld:
             body_inline_bytes_max=64,
             append_seconds_max=draw.choice((0.2, 0.2, 20)),
         )
-        self.appends: dict[str, list[Append]] = {}
-        self.heads: dict[str, list[HeadRead]] = {}
+        self.testimonies: dict[str, Testimony] = defaultdict(partial(Testimony, scheduler))
         self.answers: list[Answer] = []
         self.seen: dict[tuple[str, int], str] = {}
         self.lineages: dict[str, tuple[Parent, ...]] = {}
         self.counters: list[Counter[str]] = []
-        self.numbers: dict[str, int] = {}
-        self.left: dict[str, int] = {}
-        create_log(self._honest(), ORGANISATION, MAIN, draw.choice(("log", "model")))
+        self.numbers: Counter[str] = Counter()
+        self.left = Turns()
+        create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, draw.choice(("log", "model")))
         for role in self._roles():
             self.left[role.name] = role.turns
             self.place.start(role.name, partial(self._run, role))
@@ -100,13 +93,14 @@ class LogWorld:
         truth = Truth(writes for _, writes in self.place.index._journal)
         self._count(truth)
         for prefix, log in truth.logs.items():
-            check_appends(self.appends.get(prefix, []), self.heads.get(prefix, []), log.found, log.first - 1)
+            self.testimonies[prefix].check(log.found, log.first - 1)
         check_answers(self.answers, truth)
         for (prefix, version), write_id in self.seen.items():
             if truth.write_ids(prefix, self.lineages.get(prefix, ())).get(version) != write_id:
                 raise Violation("read", "a reader saw what was never so", log=prefix, version=version, read=write_id)
+        honest = log_place(self.place, self.settings)
         for listing in list_directory(self.place.index, ORGANISATION, LOGS):
-            self._check_log(open_log(self._honest(), ORGANISATION, listing.id), truth)
+            self._check_log(open_log(honest, ORGANISATION, listing.id), truth)
 
     def append(self, process: Process, log: Log) -> None:
         """One write of a writer, whose handle may have seen the head long ago."""
@@ -163,13 +157,11 @@ class LogWorld:
 
     def _run(self, role: _Role, process: Process) -> None:
         """One process: its turns, each on the handle it has kept, until it is told that the log is gone."""
-        place = LogPlace(process.index, process.blobs, process.clock, self.settings)
+        place = log_place(process, self.settings)
         self.counters.append(place.counters)
         log: Log | None = None
-        while self.left[role.name]:
-            self.left[role.name] -= 1
-            if process.clock.random() < role.pause:
-                process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+        while self.left.take(role.name):
+            dawdle(process.clock, role.pause, PAUSE_SECONDS_MAX)
             try:
                 log = log or open_log(place, ORGANISATION, MAIN)
                 role.turn(process, log)
@@ -182,38 +174,33 @@ class LogWorld:
                 self.scheduler.counts.bump(f"turn ended by {exc.code}")
 
     def _append(self, process: Process, log: Log) -> None:
-        prefix, number = log.record.prefix, self.numbers.get(process.name, 0) + 1
-        self.numbers[process.name] = number
-        write_id = f"{process.name}.{number}"
+        prefix = log.record.prefix
+        self.numbers[process.name] += 1
+        write_id = f"{process.name}.{self.numbers[process.name]}"
         expected = self._expected(process, log)
-        steps, sent, version = self.scheduler.steps, self._moment(), 0
+        sent = self._moment()
+        tell = partial(self.testimonies[prefix].append, process.name, write_id, self.scheduler.steps)
         try:
-            version = log.append(content(write_id), expected=expected, write_id=write_id).version
-            told = Told.ACKNOWLEDGED
+            entry = log.append(content(write_id), expected=expected, write_id=write_id)
         except (NotFound, VersionConflict) as exc:
-            told = Told.REFUSED
+            tell(Told.REFUSED)
             self.scheduler.counts.bump(exc.code)
             self.answers.append(Answer(prefix, sent, self._moment(), exc.details.get("actual", -1)))
             if isinstance(exc, NotFound):
                 raise
         except (ContentionError, Unavailable):
-            told = Told.REFUSED
+            tell(Told.REFUSED)
         except OutcomeUnknown:
-            told = Told.UNKNOWN
-        finally:
-            if "told" in locals():
-                self._tell(prefix, Append(process.name, write_id, steps, self.scheduler.steps, told, version))
-
-    def _tell(self, prefix: str, append: Append) -> None:
-        self.scheduler.counts.bump("given up unknown" if append.told is Told.UNKNOWN else append.told.value)
-        self.appends.setdefault(prefix, []).append(append)
+            tell(Told.UNKNOWN)
+        else:
+            tell(Told.ACKNOWLEDGED, entry.version)
 
     def _expected(self, process: Process, log: Log) -> int | None:
         """None mostly; else what the process remembers of the head, or what another one told it."""
         if process.clock.random() < 0.7:
             return None
         if process.clock.random() < 0.5:
-            return max((append.version for append in self.appends.get(log.record.prefix, [])), default=0)
+            return max((append.version for append in self.testimonies[log.record.prefix].appends), default=0)
         known = log.known_head()
         return known.version if known else int(process.clock.random() * 5)
 
@@ -225,7 +212,7 @@ class LogWorld:
             self.answers.append(Answer(prefix, sent, self._moment(), -1))
             raise
         self.answers.append(Answer(prefix, sent, self._moment(), version))
-        self.heads.setdefault(prefix, []).append(HeadRead(steps, self.scheduler.steps, version))
+        self.testimonies[prefix].head(steps, version)
         return version
 
     def _read(self, process: Process, log: Log) -> None:
@@ -243,8 +230,7 @@ class LogWorld:
             check_content(entry)
             if self.seen.setdefault((prefix, last), entry.write_id) != entry.write_id:
                 raise Violation("history-changed", "an entry is not what it was", entry=entry)
-            if process.clock.random() < 0.03:
-                process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+            dawdle(process.clock, 0.03, PAUSE_SECONDS_MAX)
         if last < head:
             raise Violation("gapless", "a reader was told the end before the head", last=last, head=head)
         self.scheduler.counts.bump("reads")
@@ -254,7 +240,7 @@ class LogWorld:
         if process.clock.random() < 0.6:
             return log
         names = [listing.id for listing in list_directory(log.place.index, ORGANISATION, LOGS)]
-        name = names[int(process.clock.random() * len(names))] if names else MAIN
+        name = choose(process.clock, names) if names else MAIN
         return log if name == MAIN else open_log(log.place, ORGANISATION, name)
 
     def _check_log(self, log: Log, truth: Truth) -> None:
@@ -287,9 +273,6 @@ class LogWorld:
     def _moment(self) -> int:
         """How many commits have taken effect."""
         return len(self.place.index._journal)
-
-    def _honest(self) -> LogPlace:
-        return LogPlace(self.place.index, self.place.blobs, self.place.clock, self.settings)
 
 
 class _Role(msgspec.Struct, frozen=True):

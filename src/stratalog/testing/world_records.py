@@ -7,6 +7,7 @@ to a stale body shows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,18 +24,18 @@ from stratalog.errors import (
     VersionConflict,
 )
 from stratalog.keys import parse_number, record_partition
+from stratalog.log import Settings
 from stratalog.log.bodies import BodyRef
-from stratalog.log.place import Place as StorePlace
-from stratalog.log.place import Settings
 from stratalog.ports.index import Put
 from stratalog.records import Records, RecordVersion, content, prune
 from stratalog.records.content import Content
 from stratalog.records.put import Attempts
-from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
-from stratalog.testing.faults import FAULTS
+from stratalog.testing.actors import Turns, choose, dawdle, log_place
+from stratalog.testing.checkers import Found, Told, Violation
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
+from stratalog.testing.testimony import APPEND_COLUMNS, Testimony
 
 __all__ = ["MUTANTS", "RecordsWorld", "bodies_of"]
 
@@ -49,15 +50,10 @@ class RecordsWorld:
     """Two records that everybody writes, and everything that may happen to them at once."""
 
     columns: ClassVar[tuple[str, ...]] = (
-        "index.commit",
+        *APPEND_COLUMNS,
         "blobs.put",
         "blobs.get",
         "blobs.delete",
-        "conflicts",
-        "restarts",
-        "acknowledged",
-        "refused",
-        "given up unknown",
         "no change",
         "contention",
         "not-found",
@@ -67,7 +63,6 @@ class RecordsWorld:
         "strays",
         "pruned",
         "freed",
-        *(fault for fault in FAULTS if fault != "torn"),
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -77,11 +72,10 @@ class RecordsWorld:
         self.settings = Settings(
             body_inline_bytes_max=draw.choice((0, 40)), append_seconds_max=draw.choice((1, 10, 100))
         )
-        self.appends: dict[str, list[Append]] = {id: [] for id in IDS}
-        self.heads: dict[str, list[HeadRead]] = {id: [] for id in IDS}
+        self.testimonies = {id: Testimony(scheduler) for id in IDS}
         self.seen: list[tuple[RecordVersion, str | None]] = []
-        self.numbers: dict[str, int] = {}
-        self.left: dict[str, int] = {}
+        self.numbers: Counter[str] = Counter()
+        self.left = Turns()
         writers = draw.randrange(2, 5)
         for place in range(writers):
             self._start(f"writer-{place}", self.write, WRITES // writers, 0.1)
@@ -91,32 +85,32 @@ class RecordsWorld:
 
     def write(self, process: Process, records: Records) -> None:
         """One change of a record, of any kind."""
-        id = self._pick(process, IDS)
-        kind = self._pick(process, KINDS)
-        number = self.numbers[process.name] = self.numbers.get(process.name, 0) + 1
-        write_id = f"{process.name}.{number}.{kind}"
-        change = partial(self._change, process, records, id, kind, write_id)
-        sent, version, told = self.scheduler.steps, 0, Told.REFUSED
+        id = choose(process.clock, IDS)
+        kind = choose(process.clock, KINDS)
+        self.numbers[process.name] += 1
+        write_id = f"{process.name}.{self.numbers[process.name]}.{kind}"
+        sent = self.scheduler.steps
+        tell = partial(self.testimonies[id].append, process.name, write_id, sent)
         try:
-            found = change()
+            found = self._change(records, id, kind, write_id)
         except OutcomeUnknown:
-            told = Told.UNKNOWN
+            tell(Told.UNKNOWN)
         except (ContentionError, NotFound, Unavailable, VersionConflict) as exc:
             self.scheduler.counts.bump(exc.code)
+            tell(Told.REFUSED)
         else:
             if found is None or found.write_id != write_id:
                 self._no_change(id, sent, found)
+                tell(Told.REFUSED)
             else:
-                told, version = Told.ACKNOWLEDGED, found.version
-        self.scheduler.counts.bump("given up unknown" if told is Told.UNKNOWN else told.value)
-        self.appends[id].append(Append(process.name, write_id, sent, self.scheduler.steps, told, version))
+                tell(Told.ACKNOWLEDGED, found.version)
 
     def read(self, process: Process, records: Records) -> None:
         """The latest, some older one, or all of them, by a reader who dawdles."""
-        id = self._pick(process, IDS)
+        id = choose(process.clock, IDS)
         sent = self.scheduler.steps
         latest = records.stat(id)
-        self.heads[id].append(HeadRead(sent, self.scheduler.steps, latest.version))
+        self.testimonies[id].head(sent, latest.version)
         self.seen.append((latest, None))
         if process.clock.random() < 0.3:
             self._read_all(records, id)
@@ -127,7 +121,7 @@ class RecordsWorld:
 
     def prune(self, process: Process, records: Records) -> None:
         """Forget old versions, free what was forgotten long enough ago, collect blobs."""
-        id = self._pick(process, IDS)
+        id = choose(process.clock, IDS)
         if process.clock.random() < 0.6:
             records.prune(id, keep=1 + int(process.clock.random() * 3))
             self.scheduler.counts.bump("pruned")
@@ -135,10 +129,10 @@ class RecordsWorld:
 
     def check(self) -> None:
         """Compare what was answered, and what can be read in the end, with what was committed."""
-        honest = Records(StorePlace(self.place.index, self.place.blobs, self.place.clock), ORGANISATION)
+        honest = Records(log_place(self.place, self.settings), ORGANISATION)
         for id in IDS:
             found = self._found(id)
-            check_appends(self.appends[id], self.heads[id], found)
+            self.testimonies[id].check(found)
             bodies = bodies_of(found)
             for version, body in self.seen:
                 if version.id == id:
@@ -152,12 +146,9 @@ class RecordsWorld:
 
     def _run(self, turn: Callable[[Process, Records], None], pause: float, process: Process) -> None:
         """One process: its turns, all on one handle."""
-        place = StorePlace(process.index, process.blobs, process.clock, self.settings)
-        records = Records(place, ORGANISATION)
-        while self.left[process.name]:
-            self.left[process.name] -= 1
-            if process.clock.random() < pause:
-                process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+        records = Records(log_place(process, self.settings), ORGANISATION)
+        while self.left.take(process.name):
+            dawdle(process.clock, pause, PAUSE_SECONDS_MAX)
             try:
                 turn(process, records)
             except Corrupt as exc:
@@ -165,7 +156,7 @@ class RecordsWorld:
             except StratalogError as exc:
                 self.scheduler.counts.bump(exc.code)
 
-    def _change(self, process: Process, records: Records, id: str, kind: str, write_id: str) -> RecordVersion | None:
+    def _change(self, records: Records, id: str, kind: str, write_id: str) -> RecordVersion | None:
         body = write_id.encode()
         if kind == "update":
             return records.update(id, lambda before: before + b"," + body, create=body, write_id=write_id)
@@ -182,7 +173,7 @@ class RecordsWorld:
     def _no_change(self, id: str, sent: int, found: RecordVersion | None) -> None:
         self.scheduler.counts.bump("no change")
         if found is not None:
-            self.heads[id].append(HeadRead(sent, self.scheduler.steps, found.version))
+            self.testimonies[id].head(sent, found.version)
             self.seen.append((found, None))
 
     def _read_all(self, records: Records, id: str) -> None:
@@ -222,9 +213,6 @@ class RecordsWorld:
             raise Violation("gapless", "kept versions are missing", record=id, first=versions[0].version)
         for version, body in zip(versions, read, strict=True):
             _check_seen(version, body, found, bodies)
-
-    def _pick(self, process: Process, choices: tuple[str, ...]) -> str:
-        return choices[int(process.clock.random() * len(choices))]
 
 
 def bodies_of(found: list[Found]) -> list[str | None]:
