@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -42,6 +45,21 @@ class ClockThatLetsAnotherIn(ManualClock):
         if self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
+
+
+class ClockThatIsFrozen(ManualClock):
+    """Calls ``meanwhile`` once, after the code under test has taken the time and before it has it."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] | None = meanwhile
+
+    def wall_ms(self) -> int:
+        taken = super().wall_ms()
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return taken
 
 
 def test_blobs_outlive_the_object(tmp_path: Path) -> None:
@@ -147,6 +165,53 @@ def test_a_blob_refreshed_after_the_look_is_put_back(tmp_path: Path, monkeypatch
     assert stat.modified_ms == 0
 
 
+def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = ManualClock(wall_ms=1_700_000_900_000)
+    waits_or_done = threading.Event()
+    lock = fcntl.flock
+
+    def put_later() -> None:
+        FileBlobs(tmp_path, later).put(KEY, BODY)
+        waits_or_done.set()
+
+    def tell_before_waiting(file: BinaryIO, operation: int) -> None:
+        try:
+            lock(file, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits_or_done.set()
+            lock(file, operation)
+
+    def let_the_other_in() -> None:
+        other.start()
+        waits_or_done.wait()
+
+    FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
+    monkeypatch.setattr(fcntl, "flock", tell_before_waiting)
+    other = threading.Thread(target=put_later)
+    FileBlobs(tmp_path, ClockThatIsFrozen(let_the_other_in)).put(KEY, BODY)
+    other.join()
+    assert modified_ms(tmp_path) == later.wall_ms()
+
+
+def test_a_put_that_was_frozen_makes_no_blob_older_that_was_deleted_and_put_anew(tmp_path: Path) -> None:
+    later = ManualClock(wall_ms=1_700_000_900_000)
+    others = FileBlobs(tmp_path, later)
+    others.put(KEY, BODY)
+
+    def delete_and_put_anew() -> None:
+        seen = others.stat(KEY)
+        assert seen is not None
+        assert others.delete(KEY, seen.stamp)
+        others.put(KEY, BODY)
+        frozen.set_wall(later.wall_ms())
+
+    frozen = ClockThatIsFrozen(delete_and_put_anew)
+    FileBlobs(tmp_path, frozen).put(KEY, BODY)
+    assert modified_ms(tmp_path) == later.wall_ms()
+
+
 def test_a_blob_left_aside_by_a_crash_is_put_back(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
@@ -155,6 +220,12 @@ def test_a_blob_left_aside_by_a_crash_is_put_back(tmp_path: Path) -> None:
     os.rename(tmp_path / KEY, aside)
     assert FileBlobs(tmp_path, ManualClock()).get(KEY) == BODY
     assert not aside.exists()
+
+
+def modified_ms(folder: Path) -> int:
+    stat = FileBlobs(folder, ManualClock()).stat(KEY)
+    assert stat is not None
+    return stat.modified_ms
 
 
 @contextmanager

@@ -101,10 +101,19 @@ class FileBlobs:
         self._closed = True
 
     def _refresh(self, path: str) -> bool:
-        """Start the age of a standing blob anew, durably. By path, so that one renamed aside meanwhile is missed."""
-        with _errors(), suppress(FileNotFoundError):
-            os.utime(path, ns=self._times())
-            self._sync(path)
+        """Start the age of a standing blob anew, durably. False where none stands, or was renamed aside meanwhile.
+
+        The lock is held from taking the time to setting it: one who is frozen between the two would else make the blob
+        as old as that, although others put it later. What is renamed aside after the second look is younger by then
+        than what its deleter looked at.
+        """
+        with _errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os.utime(file.fileno(), ns=self._times())
+            fcntl.flock(file, fcntl.LOCK_UN)
+            if os.fstat(file.fileno()).st_ino != os.stat(path).st_ino:
+                return False
+            self._sync_descriptor(file.fileno())
             self._sync_folders(os.path.dirname(path))
             return True
         return False
