@@ -222,6 +222,21 @@ def test_records_are_deleted_brought_back_pruned_and_listed(budget: Run) -> None
     assert "no records" in budget("records", "list", "zeta").stderr
 
 
+@pytest.mark.parametrize(
+    "listing",
+    [
+        ("list", "zeta"),
+        ("log", "acme/budget", "--after", "3"),
+        ("history", "acme/budget", "x"),
+        ("records", "list", "zeta"),
+    ],
+)
+def test_a_list_of_nothing_is_a_note_to_people_and_silence_in_json(budget: Run, listing: tuple[str, ...]) -> None:
+    told, plain = budget(*listing), budget(*listing, "--json")
+    assert (told.stdout, told.stderr.count("\n")) == ("", 1)
+    assert (plain.stdout, plain.stderr) == ("", "")
+
+
 def test_an_error_is_one_line_or_one_object(budget: Run) -> None:
     assert budget("show", "acme/x", code=3).stderr.count("\n") == 1
     error = json.loads(budget("show", "acme/x", "--json", code=3).stderr)["error"]

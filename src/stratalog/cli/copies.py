@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from stratalog.cli.naming import split_name, version_of
-from stratalog.cli.output import dim, note, print_json, print_table, progress, short
+from stratalog.cli.output import dim, note, progress, short
 from stratalog.cli.session import Session, command
 from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
@@ -26,10 +26,9 @@ def fork(session: Session, document: str, name: str, at: str | None) -> None:
     source = session.document(document)
     organisation, own = split_name(name)
     made = source.fork(own, at=version_of(source, at), organisation=organisation)
-    if session.json:
-        print_json({"name": name, "source": document, "version": made.log.first})
-    else:
-        click.echo(f"forked {document} at version {made.log.first} as {name}")
+    version = made.log.first
+    plain = {"name": name, "source": document, "version": version}
+    session.answer(plain, f"forked {document} at version {version} as {name}")
 
 
 @command("replay", example="stratalog replay acme/budget-copy acme/budget")
@@ -52,16 +51,10 @@ def merge(session: Session, fork: str, target: str) -> None:
 
 
 def _print_report(session: Session, report: list[Replayed]) -> None:
-    if session.json:
-        for replayed in report:
-            print_json(replayed)
-        return
-    if not report:
-        note("the fork has no mutations of its own")
-        return
-    print_table([_row(replayed) for replayed in report])
-    different = sum(not replayed.same for replayed in report)
-    note(f"{len(report)} mutations, {different} of them come out differently")
+    session.answer_list(((replayed, _row(replayed)) for replayed in report), "the fork has no mutations of its own")
+    if report and not session.json:
+        different = sum(not replayed.same for replayed in report)
+        note(f"{len(report)} mutations, {different} of them come out differently")
 
 
 def _row(replayed: Replayed) -> list[str]:

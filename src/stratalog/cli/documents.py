@@ -30,10 +30,8 @@ _MISSING = object()
 def create(session: Session, document: str) -> None:
     """Make a new, empty document."""
     made = session.open().create(*split_name(document))
-    if session.json:
-        print_json({"name": document, "incarnation": made.log.record.incarnation, "version": 0})
-    else:
-        click.echo(f"created {document}")
+    plain = {"name": document, "incarnation": made.log.record.incarnation, "version": 0}
+    session.answer(plain, f"created {document}")
 
 
 @command("delete", example="stratalog delete acme/budget --yes")
@@ -45,10 +43,7 @@ def delete(session: Session, document: str, yes: bool) -> None:
     if not yes:
         click.confirm(f"delete {document} with its {log.head().version} versions?", abort=True, err=True)
     delete_log(log)
-    if session.json:
-        print_json({"name": document, "deleted": True})
-    else:
-        click.echo(f"deleted {document}")
+    session.answer({"name": document, "deleted": True}, f"deleted {document}")
 
 
 @command("mutate", example="stratalog mutate acme/budget put key=cells/C2 value=100 --client ada --id 7")
@@ -67,10 +62,7 @@ def mutate(
     """
     args = parse_arguments(arguments)
     outcome = session.document(document).mutate(name, args, client=client, id=number, author=author)
-    if session.json:
-        print_json(outcome)
-    else:
-        click.echo(_outcome_line(outcome))
+    session.answer(outcome, _outcome_line(outcome))
     if outcome.status not in ("applied", "seen"):
         raise Failed(FAILED if outcome.status in ("rejected", "collected") else CONFLICT)
 

@@ -57,10 +57,8 @@ def import_(session: Session, document: str, file: str) -> None:
             made = _document_for_state(store, document)
             import_state(made, source, step)
     version, digest = made.version, made.at().content_digest()
-    if session.json:
-        print_json({"name": document, "version": version, "digest": digest})
-    else:
-        click.echo(f"imported {document}: version {version}, digest {digest[:12]}")
+    plain = {"name": document, "version": version, "digest": digest}
+    session.answer(plain, f"imported {document}: version {version}, digest {digest[:12]}")
 
 
 def _document_for_state(store: Store, name: str) -> Document:

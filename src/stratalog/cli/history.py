@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stratalog.cli.naming import version_of
-from stratalog.cli.output import dim, local_time, note, print_json, print_table, short
+from stratalog.cli.output import dim, local_time, note, print_json, short
 from stratalog.cli.session import Session, command
 from stratalog.documents.history import Applied, Difference, KeyChange, Version
 
@@ -29,13 +29,7 @@ def log(session: Session, document: str, after: str | None, upto: str | None, li
     last = opened.version if last is None else last
     start = max(opened.log.floor(), version_of(opened, after) or 0, last - limit if limit else 0)
     versions = sorted(opened.versions(start, max(last, start)), key=lambda one: -one.version)
-    if session.json:
-        for version in versions:
-            print_json(version)
-    elif versions:
-        print_table([_version_row(version) for version in versions], right=[0])
-    else:
-        note("no versions")
+    session.answer_list(((version, _version_row(version)) for version in versions), "no versions", right=[0])
 
 
 @command("diff", example="stratalog diff acme/budget 3 7")
@@ -65,15 +59,8 @@ def diff(session: Session, document: str, source: str, target: str | None) -> No
 def history(session: Session, document: str, key: str, at: str | None) -> None:
     """List the changes of one key, newest first: who, when, by which mutation, to what."""
     opened = session.document(document)
-    rows = []
-    for change in opened.history(key, at=version_of(opened, at)):
-        if session.json:
-            print_json(change)
-        rows.append(_change_row(change))
-    if not session.json and rows:
-        print_table(rows, right=[0])
-    elif not rows:
-        note("the key was never changed")
+    changes = opened.history(key, at=version_of(opened, at))
+    session.answer_list(((change, _change_row(change)) for change in changes), "the key was never changed", right=[0])
 
 
 def _version_row(version: Version) -> list[str]:

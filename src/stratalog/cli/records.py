@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import click
 
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name
-from stratalog.cli.output import dim, local_time, note, print_json, print_table, size_text
+from stratalog.cli.output import dim, local_time, print_json, size_text
 from stratalog.cli.session import Session, command, of_every_command
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.records import Records, RecordVersion
@@ -46,7 +46,7 @@ def put(
     else:
         with Path(file).open("rb") as source:
             stored = handle.put(id, _parts(source), expected=expected, metadata=metadata, source_time_ms=source_ms)
-    _answer(session, record, stored, f"{record} is at version {stored.version}, {size_text(stored.size)}")
+    session.answer(_plain(record, stored), f"{record} is at version {stored.version}, {size_text(stored.size)}")
 
 
 @command("get", example="stratalog records get acme/report --at 2 --output report.pdf")
@@ -60,7 +60,7 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
         with Path(output).open("wb") as out:
             for part in handle.open(id, at):
                 out.write(part)
-        _answer(session, record, handle.stat(id, at), f"wrote {output}")
+        session.answer(_plain(record, handle.stat(id, at)), f"wrote {output}")
     elif session.json:
         found = handle.get(id, at)
         print_json({**_plain(record, found.version), "body": found.body})
@@ -75,13 +75,9 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
 def list_(session: Session, organisation: str, after: str) -> None:
     """List an organisation's records, deleted ones too."""
     handle = session.open().records(organisation)
-    rows = []
-    for listing in handle.list(after):
-        latest = handle.stat(listing.id)
-        if session.json:
-            print_json(_plain(f"{organisation}/{listing.id}", latest))
-        rows.append([f"{organisation}/{listing.id}", *_row(latest)])
-    _table(session, rows, "no records")
+    latest = ((f"{organisation}/{listing.id}", handle.stat(listing.id)) for listing in handle.list(after))
+    found = ((_plain(name, version), [name, *_row(version)]) for name, version in latest)
+    session.answer_list(found, "no records", right=[1])
 
 
 @command("versions", example="stratalog records versions acme/report")
@@ -89,12 +85,8 @@ def list_(session: Session, organisation: str, after: str) -> None:
 def versions(session: Session, record: str) -> None:
     """List the kept versions of a record, oldest first, without opening a body."""
     handle, id = _open(session, record)
-    rows = []
-    for version in handle.versions(id):
-        if session.json:
-            print_json(_plain(record, version))
-        rows.append(_row(version))
-    _table(session, rows, "no versions", right=0)
+    found = ((_plain(record, version), _row(version)) for version in handle.versions(id))
+    session.answer_list(found, "no versions", right=[0])
 
 
 @command("history", example="stratalog records history acme/report")
@@ -102,13 +94,8 @@ def versions(session: Session, record: str) -> None:
 def history(session: Session, record: str) -> None:
     """List the kept versions, newest first, each with the beginning of its body."""
     handle, id = _open(session, record)
-    rows = []
-    for version in handle.versions(id, reverse=True):
-        preview = b"" if version.deleted else next(iter(handle.open(id, version.version)), b"")[:PREVIEW_BYTES]
-        if session.json:
-            print_json({**_plain(record, version), "begins": preview})
-        rows.append([*_row(version), dim(ascii(preview.decode(errors="replace"))[1:-1])])
-    _table(session, rows, "no versions", right=0)
+    found = (_begun(handle, record, version) for version in handle.versions(id, reverse=True))
+    session.answer_list(found, "no versions", right=[0])
 
 
 @command("delete", example="stratalog records delete acme/report")
@@ -117,7 +104,7 @@ def delete(session: Session, record: str) -> None:
     """Store a deletion as the next version; the versions before it stay."""
     handle, id = _open(session, record)
     stored = handle.delete(id)
-    _answer(session, record, stored, f"deleted {record} in version {stored.version}; undelete brings it back")
+    session.answer(_plain(record, stored), f"deleted {record} in version {stored.version}; undelete brings it back")
 
 
 @command("undelete", example="stratalog records undelete acme/report")
@@ -126,7 +113,7 @@ def undelete(session: Session, record: str) -> None:
     """Store what stood before the deletion as a new version."""
     handle, id = _open(session, record)
     stored = handle.undelete(id)
-    _answer(session, record, stored, f"{record} is back in version {stored.version}")
+    session.answer(_plain(record, stored), f"{record} is back in version {stored.version}")
 
 
 @command("prune", example="stratalog records prune acme/report --keep 3")
@@ -137,10 +124,7 @@ def prune(session: Session, record: str, keep: int | None, before: str | None) -
     """Forget old versions; `sweep` frees their room later."""
     handle, id = _open(session, record)
     oldest = handle.prune(id, keep=keep, before_ms=milliseconds(before) if before else None)
-    if session.json:
-        print_json({"name": record, "oldest_kept": oldest})
-    else:
-        click.echo(f"{record} keeps its versions from {oldest} on")
+    session.answer({"name": record, "oldest_kept": oldest}, f"{record} keeps its versions from {oldest} on")
 
 
 def _open(session: Session, record: str) -> tuple[Records, str]:
@@ -166,26 +150,17 @@ def _plain(name: str, version: RecordVersion) -> dict[str, Any]:
     }
 
 
+def _begun(handle: Records, name: str, version: RecordVersion) -> tuple[dict[str, Any], list[str]]:
+    """A version with the beginning of its body, plain and as a row."""
+    begins = b"" if version.deleted else next(iter(handle.open(version.id, version.version)), b"")[:PREVIEW_BYTES]
+    readable = ascii(begins.decode(errors="replace"))[1:-1]
+    return {**_plain(name, version), "begins": begins}, [*_row(version), dim(readable)]
+
+
 def _row(version: RecordVersion) -> list[str]:
     size = click.style("deleted", fg="red") if version.deleted else size_text(version.size)
     metadata = " ".join(f"{name}={value}" for name, value in version.metadata.items())
     return [str(version.version), local_time(version.created_ms), size, version.digest.hex()[:12], metadata]
-
-
-def _answer(session: Session, name: str, version: RecordVersion, line: str) -> None:
-    if session.json:
-        print_json(_plain(name, version))
-    else:
-        click.echo(line)
-
-
-def _table(session: Session, rows: list[list[str]], nothing: str, right: int = 1) -> None:
-    if session.json:
-        return
-    if rows:
-        print_table(rows, right=[right])
-    else:
-        note(nothing)
 
 
 for _command in (put, get, list_, versions, history, delete, undelete, prune):

@@ -1,14 +1,15 @@
-"""The session: what the options that every command has say, and the store they lead to."""
+"""The session: what the options that every command has say, the store they lead to, and the manner of the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from stratalog.assembly import Store, open_store
 from stratalog.cli.naming import split_name
+from stratalog.cli.output import note, print_json, print_table
 from stratalog.documents import Document
 
 __all__ = ["ENVIRONMENT", "STORE_DEFAULT", "Session", "command", "of_every_command", "pass_session"]
@@ -35,6 +36,33 @@ class Session:
     def document(self, name: str) -> Document:
         """The document called ORGANISATION/DOCUMENT."""
         return self.open().document(*split_name(name))
+
+    def answer(self, plain: object, line: str) -> None:
+        """What came of a command: ``plain`` in JSON, else the line."""
+        if self.json:
+            print_json(plain)
+        else:
+            click.echo(line)
+
+    def answer_list(
+        self,
+        found: Iterable[tuple[object, Sequence[str]]],
+        nothing: str,
+        *,
+        head: Sequence[Sequence[str]] = (),
+        right: Sequence[int] = (),
+    ) -> None:
+        """What was found, each with its row: lines of JSON as they come, else one table, or the note of nothing."""
+        rows = []
+        for plain, row in found:
+            if self.json:
+                print_json(plain)
+            else:
+                rows.append(row)
+        if rows:
+            print_table([*head, *rows], right=right)
+        elif not self.json:
+            note(nothing)
 
 
 pass_session = click.make_pass_decorator(Session)

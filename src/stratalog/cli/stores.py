@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import click
 
 from stratalog.assembly import Store
-from stratalog.cli.output import local_time, note, print_json, print_table
+from stratalog.cli.output import local_time
 from stratalog.cli.session import Session, command
 
 __all__ = ["COMMANDS"]
@@ -15,10 +17,7 @@ __all__ = ["COMMANDS"]
 def init(session: Session) -> None:
     """Make a store, or leave the one that is there as it is."""
     session.open(create=True)
-    if session.json:
-        print_json({"store": session.url})
-    else:
-        click.echo(f"store ready at {session.url}")
+    session.answer({"store": session.url}, f"store ready at {session.url}")
 
 
 @command("list", example="stratalog list acme")
@@ -26,25 +25,17 @@ def init(session: Session) -> None:
 def list_(session: Session, organisation: str | None) -> None:
     """List the documents and logs of an organisation, or of all."""
     store = session.open()
-    rows = [["name", "kind", "version", "changed"]]
-    for owner in [organisation] if organisation else store.organisations():
-        for line in store.list(owner):
-            version, changed_ms = _head(store, owner, line.id)
-            if session.json:
-                name = f"{owner}/{line.id}"
-                print_json({"name": name, "kind": line.kind, "version": version, "changed_ms": changed_ms})
-            rows.append([f"{owner}/{line.id}", line.kind, str(version), local_time(changed_ms or line.created_ms)])
-    if session.json:
-        return
-    if len(rows) == 1:
-        note("nothing here yet; try: stratalog create acme/budget")
-    else:
-        print_table(rows, right=[2])
+    found = _found(store, [organisation] if organisation else store.organisations())
+    nothing = "nothing here yet; try: stratalog create acme/budget"
+    session.answer_list(found, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
 
 
-def _head(store: Store, organisation: str, name: str) -> tuple[int, int]:
-    head = store.log(organisation, name).head()
-    return head.version, head.created_ms
+def _found(store: Store, organisations: Iterable[str]) -> Iterator[tuple[dict[str, object], list[str]]]:
+    for organisation in organisations:
+        for line in store.list(organisation):
+            name, head = f"{organisation}/{line.id}", store.log(organisation, line.id).head()
+            plain = {"name": name, "kind": line.kind, "version": head.version, "changed_ms": head.created_ms}
+            yield plain, [name, line.kind, str(head.version), local_time(head.created_ms or line.created_ms)]
 
 
 COMMANDS = [init, list_]

@@ -28,7 +28,7 @@ def snapshot(session: Session, document: str, at: str | None) -> None:
     """Make the snapshot of a version, so that it loads without replaying what came before."""
     opened = session.document(document)
     version = opened.snapshot(version_of(opened, at))
-    _answer(session, {"name": document, "version": version}, f"{document} has a snapshot at version {version}")
+    session.answer({"name": document, "version": version}, f"{document} has a snapshot at version {version}")
 
 
 @command("archive", example="stratalog archive acme/budget --upto 10000")
@@ -38,7 +38,7 @@ def archive(session: Session, document: str, upto: str | None) -> None:
     """Move sealed segments of the log to blobs; their versions stay readable."""
     opened = session.document(document)
     count = opened.archive(version_of(opened, upto))
-    _answer(session, {"name": document, "archived_segments": count}, f"archived {count} segments of {document}")
+    session.answer({"name": document, "archived_segments": count}, f"archived {count} segments of {document}")
 
 
 @command("forget", example="stratalog forget acme/budget --below 500")
@@ -48,7 +48,7 @@ def forget(session: Session, document: str, below: str) -> None:
     """Forget the versions below one, as far as no fork needs them; the state there is proven first."""
     opened = session.document(document)
     floor = opened.forget_below(version_of(opened, below) or 0, lambda version: _prove(session, document, version))
-    _answer(session, {"name": document, "floor": floor}, f"{document} keeps its versions from {floor} on")
+    session.answer({"name": document, "floor": floor}, f"{document} keeps its versions from {floor} on")
 
 
 @command("verify", example="stratalog verify acme/budget")
@@ -84,7 +84,7 @@ def sweep(session: Session, organisation: str | None) -> None:
     for owner in [organisation] if organisation else list(store.organisations()):
         _sweep(store, owner, total)
     said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total.items())
-    _answer(session, total, f"freed {said}")
+    session.answer(total, f"freed {said}")
 
 
 def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
@@ -120,13 +120,6 @@ def _all_documents(store: Store) -> list[str]:
         for listing in store.list(organisation)
         if listing.kind == "document"
     ]
-
-
-def _answer(session: Session, plain: Mapping[str, object], line: str) -> None:
-    if session.json:
-        print_json(plain)
-    else:
-        click.echo(line)
 
 
 def _line(session: Session, plain: Mapping[str, object]) -> None:
