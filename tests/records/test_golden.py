@@ -1,0 +1,175 @@
+"""The format is fixed: records written once read for ever, and the same puts make the same items and blobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.memory import MemoryIndex
+from stratalog.codec import decompress, sha256
+from stratalog.errors import NotFound, VersionForgotten
+from stratalog.limits import BLOB_BYTES_MAX, BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
+from stratalog.log.directory import list_organisations
+from stratalog.log.place import Place
+from stratalog.ports.index import Item, Put
+from stratalog.records import Records
+from stratalog.testing.clock import ManualClock
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/records-v1.json").read_text())
+NAME = "b 1/é"
+REPEATED = b"easy to compress " * 1000
+LARGE = b"".join(sha256(number.to_bytes(2, "big")) for number in range(BODY_INLINE_BYTES_MAX // 32 + 1))
+PARTS = bytes(BODY_PART_BYTES) + b"the second part"
+
+
+def empty(folder: Path, wall_ms: int = 1_700_000_000_000) -> Records:
+    clock = ManualClock(wall_ms=wall_ms)
+    return Records(
+        Place(MemoryIndex(), FileBlobs(folder, clock, sync=lambda descriptor: None), clock), "acme", failures_max=2
+    )
+
+
+def written(folder: Path) -> Records:
+    """Every kind of item: bodies inline, compressed, in one blob and in parts, a deletion, a floor, failures."""
+    records = empty(folder)
+    records.put(NAME, b"forgotten and gone", write_id="w1")
+    records.put(NAME, b"forgotten", write_id="w2", source_time_ms=1_600_000_000_000, metadata={"title": "é", "n": 1.5})
+    records.prune(NAME, keep=1)
+    records.place.clock.sleep(601)
+    records.free(NAME)
+    records.put(NAME, REPEATED, write_id="w3", metadata={"title": "é", "n": 1.5})
+    records.prune(NAME, keep=1)
+    records.put(NAME, LARGE, write_id="w4", source_time_ms=1_600_000_000_000)
+    records.put(NAME, amid_upload(records), write_id="w5")
+    records.delete(NAME, write_id="w6")
+    records.undelete(NAME, write_id="w7")
+    records.fail(NAME, "no such table", write_id="f1")
+    records.fail("b2", "does not parse", body=b"input", pointer="inbox/7", write_id="f2")
+    records.fail("b2", "does not parse yet", body=LARGE, pointer="inbox/8", write_id="f3")
+    return records
+
+
+def amid_upload(records: Records) -> Iterator[bytes]:
+    """A body in parts; a second upload begins while it goes up, and dies with its process."""
+    yield PARTS[: BODY_PART_BYTES + 1]
+    index = records.place.index
+    [upload] = index.query("acme/!record/b%201%2F%C3%A9", after="!upload/", before="!upload0")
+    index.commit([Put(Item("acme/!record/b3", upload.sort, upload.attributes))])
+    yield PARTS[BODY_PART_BYTES + 1 :]
+
+
+def stored(folder: Path) -> Records:
+    """The golden records, from their bytes."""
+    for key, frame in GOLDEN["blobs"].items():
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        (folder / key).write_bytes(bytes.fromhex(frame))
+    records = empty(folder, GOLDEN["wall_ms"])
+    for partition, sort, attributes in GOLDEN["items"]:
+        loaded = {name: bytes.fromhex(at["hex"]) if isinstance(at, dict) else at for name, at in attributes.items()}
+        records.place.index.commit([Put(Item(partition, sort, loaded))])
+    return records
+
+
+def golden_of(records: Records, folder: Path) -> dict[str, Any]:
+    """What the place holds, as the golden file says it."""
+    index = records.place.index
+    assert isinstance(index, MemoryIndex)
+    items = [
+        [item.partition, item.sort, {name: plain(at) for name, at in sorted(item.attributes.items())}]
+        for partition in sorted(index._partitions)
+        for item in index.query(partition)
+    ]
+    keys = [stat.key for stat in records.place.blobs.list("")]
+    blobs = {key: (folder / key).read_bytes().hex() for key in keys}
+    return {"wall_ms": records.place.clock.wall_ms(), "items": items, "blobs": blobs}
+
+
+def plain(value: Any) -> Any:
+    return {"hex": value.hex()} if isinstance(value, bytes) else value
+
+
+def comparable(golden: dict[str, Any]) -> tuple[list[Any], dict[str, bytes]]:
+    """Without what is random, and with what was compressed opened: another zstd may make other frames."""
+    items = [
+        [partition, "!upload/" if sort.startswith("!upload/") else sort, opened(attributes, sort)]
+        for partition, sort, attributes in golden["items"]
+    ]
+    blobs = {key: unpacked(frame) for key, frame in golden["blobs"].items()}
+    return items, blobs
+
+
+def opened(attributes: dict[str, Any], sort: str) -> dict[str, Any]:
+    chosen = {"w": "random"} if sort == "!floor" or sort.startswith("!upload/") else {}
+    unzipped = {"z": unpacked(attributes["z"]["hex"])} if "z" in attributes else {}
+    return {**attributes, **chosen, **unzipped}
+
+
+def unpacked(frame: str) -> bytes:
+    return decompress(bytes.fromhex(frame), BLOB_BYTES_MAX)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    return stored(tmp_path)
+
+
+def test_the_same_puts_still_make_the_same_items_and_blobs(tmp_path: Path) -> None:
+    assert comparable(golden_of(written(tmp_path), tmp_path)) == comparable(GOLDEN)
+
+
+def test_the_golden_bodies_still_read(records: Records) -> None:
+    bodies = {3: REPEATED, 4: LARGE, 5: PARTS, 7: PARTS}
+    assert {version: records.get(NAME, version).body for version in bodies} == bodies
+    with pytest.raises(NotFound, match="deleted"):
+        records.get(NAME, 6)
+    with pytest.raises(VersionForgotten):
+        records.get(NAME, 2)
+
+
+def test_the_golden_versions_still_say_what_they_are(records: Records) -> None:
+    third, fourth, *_, sixth, _ = records.versions(NAME)
+    assert (third.write_id, third.metadata, third.source_time_ms) == ("w3", {"title": "é", "n": 1.5}, None)
+    assert (fourth.size, fourth.digest) == (len(LARGE), sha256(LARGE))
+    assert (fourth.metadata, fourth.source_time_ms) == ({}, 1_600_000_000_000)
+    assert (sixth.deleted, sixth.size, sixth.digest) == (True, 0, b"")
+
+
+def test_the_golden_directory_still_lists(records: Records) -> None:
+    assert [(line.id, line.kind, line.created_ms) for line in records.list()] == [(NAME, "record", 1_700_000_000_000)]
+    assert list(list_organisations(records.place.index)) == ["acme"]
+
+
+def test_the_golden_failures_still_count_and_open(records: Records) -> None:
+    [letter] = records.dead_letters()
+    assert (letter.id, letter.failures, letter.reason, letter.pointer) == ("b2", 2, "does not parse yet", "inbox/8")
+    assert b"".join(records.open_dead_letter("b2")) == LARGE
+    assert records.fail(NAME, "again").failures == 2
+
+
+def test_the_golden_record_still_goes_on(records: Records) -> None:
+    assert records.put(NAME, PARTS).version == 7
+    assert records.put(NAME, b"next", expected=7).version == 8
+
+
+def test_what_the_golden_floor_gave_up_is_still_freed_and_no_more(records: Records) -> None:
+    records.prune(NAME, keep=2)
+    records.place.clock.sleep(601)
+    assert records.free(NAME) == 4
+    assert [version.version for version in records.versions(NAME)] == [6, 7]
+    assert records.get(NAME).body == PARTS
+
+
+def test_the_golden_upload_still_holds_off_the_collector(records: Records, tmp_path: Path) -> None:
+    key = f"acme/records/b3/bodies/{sha256(b'a part').hex()}"
+    records.place.blobs.put(key, b"a part")
+    records.place.clock.sleep(3600)
+    records.free("b3")
+    assert records.place.blobs.stat(key) is not None
+    records.place.clock.sleep(24 * 3600)
+    records.free("b3")
+    assert records.place.blobs.stat(key) is None
