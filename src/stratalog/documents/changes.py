@@ -15,8 +15,8 @@ from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import BINDING, Layer, State
 from stratalog.errors import NotFound, Unavailable
 from stratalog.log import Log
+from stratalog.tree.chunks import Chunks
 from stratalog.tree.diff import diff
-from stratalog.tree.nodes import Root
 
 __all__ = ["ENTRIES_READ_MAX", "Changes", "Member", "changes_since", "member_of", "members", "rejections"]
 
@@ -85,17 +85,18 @@ def _by_entries(log: Log, after: int, upto: int) -> Changes:
 
 
 def _by_trees(old: State, new: State) -> Changes:
-    keys = _differing(new, old.roots.content, new.roots.content, old.content, new.content)
+    keys = {key for key, _, _ in diff(new.chunks, old.roots.content, new.roots.content)}
+    clients = {key for key, _, _ in diff(new.chunks, old.roots.clients, new.roots.clients)}
     return Changes(
-        {key for key in keys if (slot := new.slot(key)) is None or slot.version > old.version},
-        _clients(_differing(new, old.roots.clients, new.roots.clients, old.clients, new.clients)),
+        _newer(keys, old.content, new.content, new.chunks, old.version),
+        _clients(_newer(clients, old.clients, new.clients, new.chunks, old.version)),
     )
 
 
-def _differing(state: State, old: Root, new: Root, *layers: Layer) -> set[str]:
-    """The keys by which two trees differ, and those changed over either."""
-    keys = {key for key, _, _ in diff(state.chunks, old, new)}
-    return keys.union(*(layer.changes() for layer in layers))
+def _newer(keys: set[str], old: Layer, new: Layer, chunks: Chunks, version: int) -> set[str]:
+    """Those of ``keys``, by which the trees differ, and of what changed over them, that versions above it touched."""
+    candidates = keys.union(old.changes(), new.changes())
+    return {key for key in candidates if (slot := new.get(chunks, key)) is None or slot.version > version}
 
 
 def _clients(keys: Iterable[str]) -> set[str]:

@@ -1,0 +1,181 @@
+"""Whatever is pulled, whenever and with whichever cookie, a client holds the document as it was at that version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratalog.documents import changes as changes_module
+from stratalog.errors import Collected
+from stratalog.protocol import Mutation
+from stratalog.protocol.sync import Cookie
+from tests.documents.helpers import World, inc, large, put
+from tests.server.helpers import Follower
+
+KEYS = ["count", "name", "c/a", "c/b", "d/a"]
+GROUPS = {"tab-1": "browser", "tab-2": "browser", "phone": "phone"}
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    """One client pushes mutations without numbers; they are given the next."""
+
+    client: str
+    mutations: tuple[Mutation, ...]
+
+
+class Pulls(msgspec.Struct, frozen=True):
+    """A follower pulls, perhaps with the state and cookie of another: a forked group."""
+
+    follower: int
+    source: int | None
+
+
+class Upkeep(msgspec.Struct, frozen=True):
+    """What servers do behind the clients."""
+
+    work: str
+
+
+clients = st.sampled_from(sorted(GROUPS))
+values = st.integers(0, 3) | st.builds(large, st.sampled_from("xy"))
+mutations = st.one_of(
+    st.builds(put, st.sampled_from(KEYS[1:]), values),
+    st.builds(lambda key: Mutation(client="", name="del", args={"key": key}), st.sampled_from(KEYS)),
+    st.builds(inc, st.just("count"), st.integers(1, 3)),
+    st.just(Mutation(client="", name="inc", args={"key": "count", "by": "x"})),
+)
+pushes = st.builds(Pushed, clients, st.lists(mutations, min_size=1, max_size=3).map(tuple))
+pulls = st.builds(Pulls, st.integers(0, 3), st.none() | st.none() | st.integers(0, 3))
+upkeep = st.builds(Upkeep, st.sampled_from(["reopen", "snapshot", "forget", "recreate", "collect"]))
+steps = st.lists(st.one_of(pushes, pushes, pulls, pulls, upkeep), max_size=40)
+
+
+class Model:
+    """A document with those who follow it, and what each state ought to be."""
+
+    def __init__(self, interval: int) -> None:
+        self.world = World(snapshot_entries_interval=interval, segment_entries_target=interval)
+        self.document = self.world.create()
+        self.numbers: dict[str, int] = {}
+        self.collected: set[str] = set()
+        self.followers = [Follower(group) for group in ("browser", "phone", "browser", "viewer")]
+        self.rejected: dict[tuple[str, int], str] = {}
+
+    def run(self, step: Pushed | Pulls | Upkeep) -> None:
+        if isinstance(step, Pushed):
+            self._push(step)
+        elif isinstance(step, Pulls):
+            self._pull(self.followers[step.follower], step.source)
+        else:
+            getattr(self, f"_{step.work}")()
+
+    def _push(self, step: Pushed) -> None:
+        group = GROUPS[step.client]
+        if group in self.collected:
+            return
+        for one in step.mutations:
+            number = self.numbers[step.client] = self.numbers.get(step.client, 0) + 1
+            numbered = msgspec.structs.replace(one, client=step.client, id=number)
+            (outcome,) = Follower(group).push(self.document, numbered).outcomes
+            assert outcome.status in ("applied", "rejected")
+            if outcome.reason is not None:
+                self.rejected[step.client, number] = outcome.reason
+
+    def _pull(self, follower: Follower, source: int | None) -> None:
+        if source is not None:
+            self._inherit(follower, self.followers[source])
+        before = follower.cookie
+        if follower.group in self.collected:
+            self._pull_collected(follower)
+            return
+        pulled = follower.pull(self.document)
+        check_order(before, pulled.cookie)
+        self.check(follower)
+        for rejection in pulled.rejected:
+            assert self.rejected[rejection.client, rejection.id] == rejection.reason
+            assert GROUPS[rejection.client] == follower.group
+
+    def _inherit(self, follower: Follower, source: Follower) -> None:
+        """A group that never pulled begins with another's state; a group that did may not lose what it was told."""
+        if follower.cookie is None and not any(self.numbers.get(client) for client in self.members(follower)):
+            follower.cookie, follower.content = source.cookie, dict(source.content)
+
+    def _pull_collected(self, follower: Follower) -> None:
+        try:
+            follower.pull(self.document)
+        except Collected:
+            return
+        raise AssertionError("a collected group was answered")
+
+    def check(self, follower: Follower) -> None:
+        """The follower's state is the document's, and its clients' last numbers are what was pushed."""
+        assert follower.content == self.document.at().whole()
+        expected = {client: self.numbers[client] for client in self.members(follower) if client in self.numbers}
+        assert {client: id for client, id in follower.last.items() if client in self.numbers} == expected
+
+    def members(self, follower: Follower) -> list[str]:
+        return [client for client, group in GROUPS.items() if group == follower.group]
+
+    def _reopen(self) -> None:
+        self.document = self.world.open()
+
+    def _snapshot(self) -> None:
+        self.document.snapshot()
+
+    def _forget(self) -> None:
+        if self.document.version > 1:
+            self.document.forget_below(self.document.version - 1, lambda floor: None)
+
+    def _recreate(self) -> None:
+        self.document.delete()
+        self.document = self.world.create()
+        self.numbers.clear()
+        self.rejected.clear()
+        self.collected.clear()
+
+    def _collect(self) -> None:
+        if "phone" not in self.collected:
+            self.document.collect_clients(["phone"], ["phone"])
+            self.collected.add("phone")
+
+
+def check_order(before: Cookie | None, after: Cookie) -> None:
+    if before is not None:
+        assert after.order > before.order or after == before
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps, st.sampled_from([1, 2, 5, 50]), st.sampled_from([0, 3, 200]))
+def test_who_pulls_holds_the_document(taken: list[Any], interval: int, read_max: int) -> None:
+    usual = changes_module.ENTRIES_READ_MAX
+    changes_module.ENTRIES_READ_MAX = read_max
+    try:
+        model = Model(interval)
+        for step in taken:
+            model.run(step)
+        for follower in model.followers:
+            if follower.group not in model.collected:
+                follower.pull(model.document)
+                model.check(follower)
+    finally:
+        changes_module.ENTRIES_READ_MAX = usual
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(pushes, min_size=1, max_size=15), st.data(), st.sampled_from([1, 3, 50]))
+def test_any_chain_of_cookies_leads_to_the_same_state(pushed: list[Pushed], data: st.DataObject, interval: int) -> None:
+    """Followers that pull now and then, each at versions of its own, end where one that pulled at once does."""
+    model = Model(interval)
+    for step in pushed:
+        model.run(step)
+        for place in data.draw(st.sets(st.integers(0, 3))):
+            model.run(Pulls(place, None))
+    whole = Follower("browser")
+    whole.pull(model.document)
+    for follower in model.followers:
+        follower.pull(model.document)
+        assert follower.content == whole.content
+        assert follower.cookie == whole.cookie

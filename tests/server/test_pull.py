@@ -1,0 +1,285 @@
+"""Pull: one version, told as changes since a cookie, to whom it belongs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stratalog.documents import Document
+from stratalog.documents import changes as changes_module
+from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound
+from stratalog.limits import INTEGER_MAX
+from stratalog.protocol import Mutation
+from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Put, Rejection
+from stratalog.server import pull as pull_module
+from stratalog.server.pull import pull
+from stratalog.server.push import push
+from tests.documents.helpers import World, inc, large, put
+from tests.server.helpers import Follower
+
+
+def delete(key: str, client: str = "ada", id: int = 0) -> Mutation:
+    return Mutation(client=client, id=id, name="del", args={"key": key})
+
+
+def pulled(document: Document, cookie: Cookie | None = None, group: str = "g", owner: str = "") -> Pulled:
+    return pull(document, Pull(group, cookie), owner)
+
+
+def cookie_of(document: Document, order: int, version: int) -> Cookie:
+    return Cookie(order, document.log.record.incarnation, version)
+
+
+def push_one(document: Document, *mutations: Mutation, group: str = "g", owner: str = "") -> None:
+    push(document, Push(group, list(mutations)), owner)
+
+
+def test_the_first_pull_brings_everything() -> None:
+    document = World().create()
+    push_one(document, put("name", "Plan", id=1), put("c/a", large(), id=2))
+    answer = pulled(document)
+    assert answer == Pulled(
+        cookie_of(document, 1, 1), {"ada": 2}, [Clear(), Put("c/a", large()), Put("name", "Plan")], []
+    )
+
+
+def test_an_empty_document_is_a_state_like_any_other() -> None:
+    document = World().create()
+    assert pulled(document) == Pulled(cookie_of(document, 0, 0), {}, [Clear()])
+
+
+def test_nothing_new_is_the_same_cookie_and_no_patch() -> None:
+    document = World().create()
+    push_one(document, inc(id=1))
+    cookie = pulled(document).cookie
+    assert pulled(document, cookie) == Pulled(cookie, {}, [])
+
+
+def test_a_patch_holds_the_values_at_the_head() -> None:
+    document = World().create()
+    push_one(document, put("a", 1, id=1), put("b", 1, id=2))
+    cookie = pulled(document).cookie
+    push_one(document, put("a", 2, id=3))
+    push_one(document, put("a", 3, id=4), delete("b", id=5), put("c", 1, id=6))
+    push_one(document, delete("c", id=7))
+    assert pulled(document, cookie).patch == [Put("a", 3), Delete("b"), Delete("c")]
+
+
+def test_a_rejection_moves_the_cookie_and_is_told_to_its_group() -> None:
+    document = World().create()
+    cookie = pulled(document).cookie
+    push_one(document, inc(by="x", id=1))  # type: ignore[arg-type]
+    answer = pulled(document, cookie)
+    assert answer.cookie == cookie_of(document, 1, 1)
+    assert (answer.patch, answer.last) == ([], {"ada": 1})
+    assert answer.rejected == [Rejection("ada", 1, "inc needs numbers: key=n")]
+    assert pulled(document, cookie, group="other").rejected == []
+
+
+def test_an_entry_without_mutations_moves_the_cookie_too() -> None:
+    document = World().create()
+    push_one(document, inc(id=1), group="gone")
+    cookie = pulled(document).cookie
+    document.collect_clients(["ada"], ["gone"])
+    assert pulled(document, cookie) == Pulled(cookie_of(document, 2, 2), {}, [])
+
+
+def test_only_clients_of_the_group_that_moved_are_told() -> None:
+    document = World().create()
+    push_one(document, inc(client="tab-1", id=1), inc(client="tab-2", id=1))
+    push_one(document, inc(client="phone", id=1), group="other")
+    cookie = pulled(document).cookie
+    push_one(document, inc(client="tab-2", id=2))
+    push_one(document, inc(client="phone", id=2), group="other")
+    assert pulled(document, cookie).last == {"tab-2": 2}
+    assert pulled(document).last == {"tab-1": 1, "tab-2": 2}
+    assert pulled(document, cookie, group="other").last == {"phone": 2}
+
+
+def test_a_group_that_was_given_the_cookie_of_another_is_told_of_its_own_clients() -> None:
+    document = World().create()
+    push_one(document, inc(client="tab-1", id=1))
+    inherited = pulled(document).cookie
+    push_one(document, inc(client="tab-2", id=1), group="forked")
+    answer = pulled(document, inherited, group="forked")
+    assert answer.last == {"tab-2": 1}
+    assert answer.cookie.order > inherited.order
+
+
+def test_a_local_client_belongs_to_no_group_that_can_ask() -> None:
+    document = World().create()
+    document.mutate("put", {"key": "a", "value": 1})
+    assert pulled(document).last == {}
+    with pytest.raises(Invalid):
+        pulled(document, group="")
+
+
+def test_the_orders_of_one_incarnation_grow_by_the_versions_passed() -> None:
+    document = World().create()
+    push_one(document, inc(id=1))
+    push_one(document, inc(id=2))
+    assert pulled(document, cookie_of(document, 70, 1)).cookie == cookie_of(document, 71, 2)
+
+
+def test_a_cookie_of_another_incarnation_is_answered_with_everything_under_a_higher_order() -> None:
+    world = World()
+    first = world.create()
+    push_one(first, put("a", 1, id=1))
+    push_one(first, put("a", 2, id=2))
+    old = pulled(first).cookie
+    first.delete()
+    second = world.create()
+    push_one(second, put("b", 1, client="bob", id=1))
+    answer = pulled(second, old)
+    assert answer == Pulled(cookie_of(second, 3, 1), {"bob": 1}, [Clear(), Put("b", 1)])
+    push_one(second, put("b", 2, client="bob", id=2))
+    assert pulled(second, answer.cookie).cookie == cookie_of(second, 4, 2)
+
+
+def test_a_higher_version_is_no_lower_order() -> None:
+    document = World().create()
+    for id in range(1, 6):
+        push_one(document, inc(id=id))
+    assert pulled(document, Cookie(2, "elsewhere", 2)).cookie == cookie_of(document, 5, 5)
+
+
+def test_a_cookie_from_the_future_is_answered_with_everything() -> None:
+    document = World().create()
+    push_one(document, put("a", 1, id=1))
+    answer = pulled(document, cookie_of(document, 9, 7))
+    assert (answer.cookie, answer.patch[0]) == (cookie_of(document, 10, 1), Clear())
+
+
+def test_a_cookie_of_a_forgotten_version_is_answered_with_everything() -> None:
+    document = World(segment_entries_target=1, snapshot_entries_interval=1).create()
+    for id in range(1, 6):
+        push_one(document, put(f"k{id}", id, id=id))
+    document.forget_below(4, lambda floor: None)
+    answer = pulled(document, cookie_of(document, 11, 2))
+    assert answer.patch[0] == Clear()
+    assert answer.last == {"ada": 5}
+    assert answer.cookie == cookie_of(document, 15, 6)
+
+
+def test_a_version_forgotten_while_it_is_compared_is_answered_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = World().create()
+    push_one(document, put("a", 1, id=1))
+
+    def forget(*args: Any) -> None:
+        raise NotFound("gone meanwhile")
+
+    monkeypatch.setattr(pull_module, "changes_since", forget)
+    assert pulled(document, cookie_of(document, 0, 0)).patch == [Clear(), Put("a", 1)]
+
+
+def test_a_fork_begins_without_its_parents_clients_and_cookies() -> None:
+    document = World().create()
+    push_one(document, put("a", 1, id=1))
+    cookie = pulled(document).cookie
+    fork = document.fork("copy")
+    answer = pulled(fork, cookie)
+    assert (answer.patch, answer.last) == ([Clear(), Put("a", 1)], {})
+    assert answer.cookie.order > cookie.order
+    assert pulled(fork, cookie_of(fork, 3, 0)).patch[0] == Clear()
+
+
+def test_a_collected_group_is_told_to_begin_again_whatever_its_cookie() -> None:
+    document = World().create()
+    push_one(document, inc(id=1))
+    cookie = pulled(document).cookie
+    document.collect_clients(["ada"], ["g"])
+    for asked in (None, cookie, Cookie(3, "elsewhere", 3)):
+        with pytest.raises(Collected):
+            pulled(document, asked)
+    assert pulled(document, cookie, group="new").cookie.version == 2
+
+
+def test_a_group_of_another_owner_is_refused() -> None:
+    document = World().create()
+    start = pulled(document).cookie
+    push_one(document, inc(id=1), owner="eve")
+    for cookie in (None, start):
+        with pytest.raises(Forbidden):
+            pulled(document, cookie, owner="mallory")
+    assert pulled(document, start, owner="eve").last == {"ada": 1}
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        Cookie(-1, "i", 1),
+        Cookie(1, "i", -1),
+        Cookie(INTEGER_MAX + 1, "i", 1),
+        Cookie(1.5, "i", 1),  # type: ignore[arg-type]
+        Cookie(1, "i" * 200, 1),
+        Cookie(INTEGER_MAX, "i", 1),
+    ],
+)
+def test_a_cookie_that_cannot_be_is_refused(cookie: Cookie) -> None:
+    with pytest.raises((Invalid, LimitExceeded)):
+        pulled(World().create(), cookie)
+
+
+def test_reserved_keys_never_show() -> None:
+    document = World(snapshot_entries_interval=1).create()
+    start = pulled(document).cookie
+    push_one(document, put("c/a", 1, id=1), put("b", 1, id=2))
+    push_one(document, delete("c/a", id=3))
+    document.collect_clients([], ["other"])
+    keys = [one.key for cookie in (None, start) for one in pulled(document, cookie).patch if not isinstance(one, Clear)]
+    assert sorted(keys) == ["b", "b", "c/a"]
+
+
+def test_a_deleted_document_is_not_found() -> None:
+    world = World()
+    document = world.create()
+    world.open().delete()
+    with pytest.raises(NotFound):
+        pulled(document)
+
+
+def test_a_pull_behind_a_push_reads_the_head_and_its_rejections_alone() -> None:
+    world = World()
+    document = world.create()
+    push_one(document, inc(id=1))
+    cookie = pulled(document).cookie
+    push_one(document, inc(client="bob", id=1), group="other")
+    calls = world.watched().calls
+    assert pulled(document, cookie).patch == [Put("n", 2)]
+    assert len(calls) == 1
+
+
+def grown(world: World, versions: int) -> Document:
+    document = world.create()
+    for id in range(1, versions + 1):
+        push_one(document, put(f"c/{id % 7}", id, id=id), inc(client=f"tab-{id % 3}", id=(id + 2) // 3))
+    return document
+
+
+@pytest.mark.parametrize("read_max", [0, 200], ids=["by trees", "by entries"])
+def test_both_ways_to_compare_find_the_same(read_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes_module, "ENTRIES_READ_MAX", read_max)
+    document = grown(World(snapshot_entries_interval=10), 35)
+    for version in range(35):
+        answer = pulled(document, cookie_of(document, version, version))
+        changed = {f"c/{id % 7}" for id in range(version + 1, 36)} | {"n"}
+        assert {one.key for one in answer.patch if not isinstance(one, Clear)} == changed
+        moved = {f"tab-{id % 3}" for id in range(version + 1, 36)} | {"ada"}
+        assert set(answer.last) == moved
+
+
+def test_a_large_gap_is_compared_without_reading_its_entries() -> None:
+    world = World(snapshot_entries_interval=10)
+    document = grown(world, 25)
+    follower = Follower()
+    follower.pull(document)
+    for id in range(26, 26 + changes_module.ENTRIES_READ_MAX + 20):
+        push_one(document, put("c/0", id, id=id))
+    fresh = world.open()
+    calls = world.watched().calls
+    answer = follower.pull(fresh)
+    assert answer.patch == [Put("c/0", 245)]
+    assert follower.content == fresh.at().whole()
+    assert answer.last == {"ada": 245}
+    assert len([name for name, _ in calls if name in ("get", "query")]) < 20

@@ -1,0 +1,198 @@
+"""Push: in order, once, bound to who pushed first, and never blocked by what cannot be applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.documents import Document, Rules
+from stratalog.errors import Invalid, LimitExceeded, Unavailable
+from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
+from stratalog.protocol import STOCK, Draft, Mutation
+from stratalog.protocol.sync import Push, Pushed
+from stratalog.server.push import UNSTORABLE, push
+from tests.documents.helpers import World, inc, put, statuses
+
+
+def pushed(document: Document, *mutations: Mutation, group: str = "g", owner: str = "eve") -> Pushed:
+    return push(document, Push(group, list(mutations)), owner)
+
+
+def incs(first: int, last: int, client: str = "ada") -> list[Mutation]:
+    return [inc(client=client, id=id) for id in range(first, last + 1)]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_a_push_is_one_entry_with_its_outcomes_in_order() -> None:
+    document = World().create()
+    answer = pushed(document, *incs(1, 2), put("c/a", 1, client="bob", id=1), inc(by="x", id=3))  # type: ignore[arg-type]
+    assert [(one.client, one.id, one.status, one.version) for one in answer.outcomes] == [
+        ("ada", 1, "applied", 1),
+        ("ada", 2, "applied", 1),
+        ("bob", 1, "applied", 1),
+        ("ada", 3, "rejected", 1),
+    ]
+    assert document.at().whole() == {"c/a": 1, "n": 2}
+    assert not answer.queued
+
+
+def test_an_empty_push_changes_nothing() -> None:
+    document = World().create()
+    assert pushed(document).outcomes == []
+    assert document.version == 0
+
+
+def test_the_author_is_kept_with_the_entry() -> None:
+    document = World().create()
+    push(document, Push("g", incs(1, 1)), "eve", author="Eve Example")
+    assert [version.author for version in document.versions()] == ["Eve Example"]
+
+
+def test_what_is_pushed_again_is_seen() -> None:
+    document = World().create()
+    pushed(document, *incs(1, 3))
+    assert statuses(pushed(document, *incs(2, 4)).outcomes) == ["seen", "seen", "applied"]
+    assert document.get("n") == 4
+
+
+def test_a_gap_stops_its_client_and_no_other() -> None:
+    document = World().create()
+    answer = pushed(document, inc(id=1), inc(id=3), inc(id=4), inc(client="bob", id=1))
+    assert [(one.status, one.expected) for one in answer.outcomes] == [
+        ("applied", None),
+        ("gap", 2),
+        ("gap", 2),
+        ("applied", None),
+    ]
+    assert document.get("n") == 2
+
+
+def test_a_mutation_without_a_number_is_refused_before_anything_is_applied() -> None:
+    document = World().create()
+    with pytest.raises(Invalid, match="number from 1 on"):
+        pushed(document, inc(id=1), inc(id=0))
+    assert document.version == 0
+
+
+@pytest.mark.parametrize("id", [-1, True, INTEGER_MAX + 1, 1.0])
+def test_a_number_no_client_can_have_is_refused(id: Any) -> None:
+    with pytest.raises(Invalid, match="number from 1 on"):
+        pushed(World().create(), inc(id=id))
+
+
+def test_a_client_that_cannot_be_is_refused_before_anything_is_applied() -> None:
+    document = World().create()
+    with pytest.raises(LimitExceeded):
+        pushed(document, inc(id=1), inc(client="c" * (CLIENT_ID_BYTES_MAX + 1), id=1))
+    with pytest.raises(Invalid):
+        pushed(document, inc(id=1), group="")
+    assert document.version == 0
+
+
+def test_an_origin_is_not_believed() -> None:
+    document = World().create()
+    pushed(document, msgspec.structs.replace(inc(id=1), origin=("eve", 7)))
+    (version,) = document.versions()
+    assert [one.origin for one in version.mutations] == [None]
+
+
+def test_a_large_push_is_cut_into_batches() -> None:
+    document = World().create()
+    answer = pushed(document, *incs(1, MUTATIONS_PER_BATCH_MAX + 1))
+    assert statuses(answer.outcomes) == ["applied"] * (MUTATIONS_PER_BATCH_MAX + 1)
+    assert document.version == 2
+
+
+def test_a_push_that_fails_part_way_leaves_its_beginning_applied() -> None:
+    world = World(append_seconds_max=0)
+    document = world.create()
+
+    def fail(name: str, target: str) -> None:
+        if name == "commit" and document.log.known_head().version == 1:  # type: ignore[union-attr]
+            raise Unavailable("the index is away")
+
+    world.recorder.before = fail
+    with pytest.raises(Unavailable):
+        pushed(document, *incs(1, MUTATIONS_PER_BATCH_MAX + 1))
+    world.recorder.before = None
+    assert document.last_mutation("ada") == MUTATIONS_PER_BATCH_MAX
+    assert pushed(document, *incs(1, MUTATIONS_PER_BATCH_MAX + 1)).outcomes[-1].status == "applied"
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        Mutation(client="ada", id=2, name="put", args={"key": "n", "value": nested(70)}),
+        Mutation(client="ada", id=2, name="put", args={"key": "n", "value": "\ud800"}),
+        Mutation(client="ada", id=2, name="put", args={"key": "n", "value": 2**60}),
+        Mutation(client="ada", id=2, name="x" * 200, args=None),
+        Mutation(client="ada", id=2, name="", args=None),
+    ],
+    ids=["too deep", "a lone surrogate", "too large an integer", "too long a name", "no name"],
+)
+def test_a_mutation_that_cannot_be_stored_is_rejected_and_blocks_nobody(poison: Mutation) -> None:
+    document = World().create()
+    answer = pushed(document, inc(id=1), poison, inc(id=3), inc(client="bob", id=1))
+    assert statuses(answer.outcomes) == ["applied", "rejected", "applied", "applied"]
+    assert [(one.client, one.id) for one in answer.outcomes] == [("ada", 1), ("ada", 2), ("ada", 3), ("bob", 1)]
+    assert document.get("n") == 3
+    (recorded,) = [one for version in document.versions() for one in version.mutations if one.reason]
+    assert (recorded.name, recorded.id) == (UNSTORABLE, 2)
+
+
+def test_mutations_that_no_single_entry_holds_go_into_several() -> None:
+    def fill(draft: Draft, args: Any) -> None:
+        for place in range(7000):
+            draft.put(f"{args}/{place}", "x" * 1000)
+
+    document = World().create(rules=Rules({**STOCK, "fill": fill}))
+    batch = [Mutation(client="ada", id=id, name="fill", args=f"c{id}") for id in range(1, 11)]
+    assert statuses(pushed(document, *batch).outcomes) == ["applied"] * 10
+    assert document.version > 1
+    assert document.last_mutation("ada") == 10
+
+
+def test_a_client_of_another_owner_is_refused() -> None:
+    document = World().create()
+    pushed(document, inc(id=1))
+    assert statuses(pushed(document, inc(id=2), owner="mallory").outcomes) == ["wrong-group"]
+    assert document.last_mutation("ada") == 1
+
+
+def test_a_client_of_another_group_is_refused() -> None:
+    document = World().create()
+    pushed(document, inc(id=1))
+    assert statuses(pushed(document, inc(id=2), group="other").outcomes) == ["wrong-group"]
+
+
+def test_nobody_joins_the_group_of_another() -> None:
+    document = World().create()
+    pushed(document, inc(id=1))
+    answer = pushed(document, inc(client="guest", id=1), owner="mallory")
+    assert statuses(answer.outcomes) == ["wrong-group"]
+    assert document.last_mutation("guest") == 0
+
+
+def test_a_collected_group_is_told_so() -> None:
+    document = World().create()
+    pushed(document, inc(id=1))
+    document.collect_clients(["ada"], ["g"])
+    assert statuses(pushed(document, inc(id=2), inc(client="tab", id=1)).outcomes) == ["collected", "collected"]
+    assert document.get("n") == 1
+
+
+def test_a_steady_push_costs_no_read() -> None:
+    world = World()
+    document = world.create()
+    pushed(document, inc(id=1))
+    calls = world.watched().calls
+    pushed(document, inc(id=2))
+    assert [name for name, _ in calls] == ["commit"]
