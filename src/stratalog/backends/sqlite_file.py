@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -26,6 +24,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
+from stratalog.lane import Gate, Lane
 
 __all__ = ["Job", "Row", "SqliteFile"]
 
@@ -34,6 +33,11 @@ APPLICATION_ID = 0x53544C47
 PAGE_BYTES = 4096
 BUSY_MS = 2000
 INSERT_ROWS_MAX = 100
+
+# A connection that has committed so often is likely to fill SQLite's log up to its first checkpoint.
+COMMITS_BEFORE_GROWTH = 16
+LOG_BYTES = 4 * 1024 * 1024
+SPILLING_PAGES = 10
 
 INSERTS = [f"INSERT INTO items VALUES {', '.join(['(?, ?, ?)'] * rows)}" for rows in range(INSERT_ROWS_MAX + 1)]
 SCHEMA = """
@@ -149,14 +153,13 @@ class _Ticket(Generic[Result]):
 
     __slots__ = ("error", "gate", "job", "leads", "result", "rows")
 
-    def __init__(self, job: Job[Result], rows: Sequence[Row]) -> None:
+    def __init__(self, job: Job[Result], rows: Sequence[Row] = ()) -> None:
         self.job = job
         self.rows = rows
         self.result: Result | None = None
         self.error: StratalogError | None = None
+        self.gate: Gate | None = None
         self.leads: bool | None = None
-        self.gate = threading.Lock()
-        self.gate.acquire()
 
     def answer(self) -> Result:
         if self.error is not None:
@@ -165,76 +168,46 @@ class _Ticket(Generic[Result]):
 
 
 class _GroupWriter:
-    """The one writing connection of this process. Whoever has the turn runs all jobs that wait, in one transaction.
-
-    A ticket is queued before its thread tries for the turn again, and the turn is freed before the queue is looked at
-    once more: so whichever comes second sees the other, and no ticket is left behind.
-    """
+    """The one writing connection of this process. Whoever has the turn runs all jobs that wait, in one transaction."""
 
     def __init__(self, connection: apsw.Connection, lock_file: int) -> None:
         self._connection = connection
         self._lock_file = lock_file
-        self._turn = threading.Lock()
-        self._waiting: deque[_Ticket[Any]] = deque()
+        self._lane: Lane[_Ticket[Any]] = Lane()
+        self._commits = 0
         self._closed = False
 
     def run(self, ticket: _Ticket[Result]) -> Result:
-        if self._turn.acquire(blocking=False) or self._wait(ticket):
+        if self._lane.enter(ticket):
+            group: list[_Ticket[Any]] = [ticket]
             try:
-                self._run_group(ticket)
+                self._run_group(group)
             finally:
-                self._pass_turn()
+                self._lane.leave(group[1:])
         return ticket.answer()
 
     def close(self) -> None:
-        self._turn.acquire()
+        while not self._lane.enter(_Ticket(_nothing)):
+            pass  # another did nothing for it in passing, but what is wanted is the turn
         try:
             self._closed = True
             self._connection.close()
         finally:
-            self._pass_turn()
+            self._lane.leave()
 
-    def _wait(self, ticket: _Ticket[Any]) -> bool:
-        """Whether this thread got the turn; else another thread has run the ticket."""
-        self._waiting.append(ticket)
-        if self._turn.acquire(blocking=False):
-            self._pass_turn()
-        try:
-            ticket.gate.acquire()
-        except BaseException:
-            self._abandon(ticket)
-            raise
-        return ticket.leads is True
-
-    def _abandon(self, ticket: _Ticket[Any]) -> None:
-        """The waiting thread was interrupted: it must neither be run unseen later nor keep a turn passed to it."""
-        with suppress(ValueError):
-            self._waiting.remove(ticket)
-            return
-        if ticket.leads is None:
-            ticket.gate.acquire()
-        if ticket.leads:
-            self._pass_turn()
-
-    def _pass_turn(self) -> None:
-        while True:
-            with suppress(IndexError):
-                successor = self._waiting.popleft()
-                successor.leads = True
-                successor.gate.release()
-                return
-            self._turn.release()
-            if not self._waiting or not self._turn.acquire(blocking=False):
-                return
-
-    def _run_group(self, first: _Ticket[Any]) -> None:
-        group = [first, *(self._waiting.popleft() for _ in range(len(self._waiting)))]
+    def _run_group(self, group: list[_Ticket[Any]]) -> None:
+        """Take in all who wait behind the first of ``group``, and run them."""
+        while (ticket := self._lane.next()) is not None:
+            group.append(ticket)
         try:
             if self._closed:
                 raise Closed("the database is closed")
             fcntl.flock(self._lock_file, fcntl.LOCK_EX)
             try:
                 self._transact(group)
+                self._commits += 1
+                if self._commits == COMMITS_BEFORE_GROWTH:
+                    _grow_log(self._connection)
             finally:
                 fcntl.flock(self._lock_file, fcntl.LOCK_UN)
         except StratalogError as exc:
@@ -243,10 +216,6 @@ class _GroupWriter:
             self._roll_back()
             _fail(group, OutcomeUnknown("the thread that committed for others was interrupted"))
             raise
-        finally:
-            for ticket in group[1:]:
-                ticket.leads = False
-                ticket.gate.release()
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> None:
         rows = _all_rows(group)
@@ -293,6 +262,10 @@ class _GroupWriter:
         with suppress(apsw.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+
+def _nothing(_: apsw.Connection) -> None:
+    """The job of one who wants the turn and no more."""
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> Sequence[Row]:
@@ -345,6 +318,23 @@ def _create(connection: apsw.Connection) -> None:
         connection.execute(SCHEMA)
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("user_version", FORMAT)
+
+
+def _grow_log(connection: apsw.Connection) -> None:
+    """Let SQLite's log have its size ahead of time: a commit that makes a file longer waits for the disk twice as long.
+
+    A transaction larger than the cache spills into the log and leaves it long when it is rolled back. Where there is
+    no room the log grows as it always did.
+    """
+    pages = connection.pragma("cache_size")
+    with suppress(apsw.Error):
+        connection.pragma("cache_size", SPILLING_PAGES)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO items VALUES ('', '', zeroblob(?))", (LOG_BYTES,))
+    with suppress(apsw.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    connection.pragma("cache_size", pages)
 
 
 def _open_lock_file(path: str) -> int:

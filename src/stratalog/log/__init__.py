@@ -7,7 +7,7 @@ entries     entries and events as index items              bodies      large bod
 names       the one record of a log that changes           directory   who owns which log
 head        where a log ends                               segments    runs of entries in one partition
 append      plan, attempts                                 read        bounded reads, across segments and archives
-pending     an entry on its way                            lane        whose turn it is among the callers of a process
+pending     an entry on its way                            upload      the blobs of one commit
 log         the handle                                     lifecycle   create, fork, delete
 snapshots   a version with its state                       archive, retention, sweep    what happens to old segments
 commit      a commit whose unknown outcome is resolved

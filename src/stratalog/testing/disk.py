@@ -22,6 +22,8 @@ from stratalog.testing.scheduler import Actor, Crash, Scheduler
 __all__ = ["Disk", "DiskWeather", "Machine", "draw_disk_weather"]
 
 SECTOR_BYTES = 512
+# What SQLite's processes share is made anew by the first of them, and holds random numbers that would end determinism.
+SHARED_MEMORY = "-shm"
 NEW_NAMES = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
@@ -120,7 +122,7 @@ class Disk:
     def _restore(self, source: str, target: str, share: float, moved: dict[int, bool]) -> None:
         present = _names(source)
         durable = self._names.get(os.stat(source).st_ino, {})
-        for name in sorted({*present, *durable}):
+        for name in sorted(name for name in {*present, *durable} if not name.endswith(SHARED_MEMORY)):
             inode = self._survivor(present.get(name, 0), durable.get(name, 0), share, moved)
             path = os.path.join(target, name)
             if inode and os.path.isdir(os.path.join(source, name)):

@@ -1,24 +1,39 @@
-"""The lane: callers of one process who want to write to one log, and the one among them whose turn it is."""
+"""The lane: threads of one process that want the same thing done, and the one among them whose turn it is."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Lane", "Waiter"]
+__all__ = ["Gate", "Lane", "Waiter"]
+
+
+class Gate(Protocol):
+    """A lock made closed: `acquire` waits until somebody calls `release`."""
+
+    def acquire(self) -> object: ...
+
+    def release(self) -> None: ...
 
 
 class Waiter(Protocol):
-    """What stands in the lane. Its gate opens when it is served or leads; ``leads`` is None until then."""
+    """What stands in the lane. Both are None until it has to wait; then ``leads`` says why its gate was opened."""
 
-    gate: threading.Lock
+    gate: Gate | None
     leads: bool | None
 
 
 W = TypeVar("W", bound=Waiter)
+
+
+def closed_gate() -> Gate:
+    """A gate of threads."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
 
 
 class Lane(Generic[W]):
@@ -29,9 +44,10 @@ class Lane(Generic[W]):
     more: whichever comes second sees the other, so nobody is left behind.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, new_gate: Callable[[], Gate] = closed_gate) -> None:
         self._turn = threading.Lock()
         self._waiting: deque[W] = deque()
+        self._new_gate = new_gate
 
     def enter(self, waiter: W) -> bool:
         """Whether it is the caller's turn, who then must `leave`. False: another has served the waiter."""
@@ -39,41 +55,47 @@ class Lane(Generic[W]):
 
     def next(self) -> W | None:
         """For the one whose turn it is: somebody who waits, to be served and named on leaving."""
-        return self._waiting.popleft() if self._waiting else None
+        try:
+            return self._waiting.popleft() if self._waiting else None
+        except IndexError:  # the last of them was interrupted between the two looks
+            return None
 
     def leave(self, served: Iterable[W] = ()) -> None:
         """Let those go on who came from `next`. Then hand the turn on, or free it where nobody waits."""
         for waiter in served:
-            waiter.leads = False
-            waiter.gate.release()
+            _open(waiter, leads=False)
         while True:
-            with suppress(IndexError):
-                successor = self._waiting.popleft()
-                successor.leads = True
-                successor.gate.release()
-                return
+            successor = self.next()
+            if successor is not None:
+                return _open(successor, leads=True)
             self._turn.release()
             if not self._waiting or not self._turn.acquire(blocking=False):
-                return
+                return None
 
     def _wait(self, waiter: W) -> bool:
-        waiter.gate.acquire()
+        gate = waiter.gate = self._new_gate()
         self._waiting.append(waiter)
         if self._turn.acquire(blocking=False):
             self.leave()
         try:
-            waiter.gate.acquire()
+            gate.acquire()
         except BaseException:
-            self._abandon(waiter)
+            self._abandon(waiter, gate)
             raise
         return waiter.leads is True
 
-    def _abandon(self, waiter: W) -> None:
+    def _abandon(self, waiter: W, gate: Gate) -> None:
         """The caller was interrupted: it must neither be served unseen later nor keep a turn handed to it."""
         with suppress(ValueError):
             self._waiting.remove(waiter)
             return
         if waiter.leads is None:
-            waiter.gate.acquire()
+            gate.acquire()
         if waiter.leads:
             self.leave()
+
+
+def _open(waiter: Waiter, leads: bool) -> None:
+    waiter.leads = leads
+    if waiter.gate is not None:
+        waiter.gate.release()

@@ -3,75 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from stratalog.log.lane import Lane
+from stratalog.lane import Gate, Lane
 
 
 class Caller:
-    """One who wants to enter. ``meanwhile`` is what happens while it waits at its gate."""
+    """One who wants to enter, and the gate it waits at. ``meanwhile`` is what happens while it waits."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        self.gate: Any = self
+        self.gate: Gate | None = None
         self.leads: bool | None = None
         self._meanwhile = meanwhile
-        self._closed = False
 
     def acquire(self) -> None:
-        if self._closed:
-            self._meanwhile()
-        self._closed = True
+        self._meanwhile()
 
     def release(self) -> None:
-        self._closed = False
+        pass
+
+
+def enter(lane: Lane[Caller], caller: Caller) -> bool:
+    """Enter, with the caller itself as the gate."""
+    lane._new_gate = lambda: caller
+    return lane.enter(caller)
 
 
 def test_who_comes_first_has_the_turn() -> None:
     lane: Lane[Caller] = Lane()
-    assert lane.enter(Caller())
+    assert enter(lane, Caller())
     assert lane.next() is None
 
 
 def test_one_who_waits_is_handed_the_turn() -> None:
     lane: Lane[Caller] = Lane()
-    lane.enter(Caller())
-    assert lane.enter(Caller(lane.leave))
+    enter(lane, Caller())
+    assert enter(lane, Caller(lane.leave))
 
 
 def test_one_who_was_served_has_no_turn() -> None:
     lane: Lane[Caller] = Lane()
-    lane.enter(Caller())
+    enter(lane, Caller())
 
     def serve() -> None:
         follower = lane.next()
         assert follower is not None
         lane.leave([follower])
 
-    assert not lane.enter(Caller(serve))
-    assert lane.enter(Caller())
+    assert not enter(lane, Caller(serve))
+    assert enter(lane, Caller())
 
 
 def test_one_who_is_interrupted_is_not_served_unseen() -> None:
     lane: Lane[Caller] = Lane()
-    lane.enter(Caller())
+    enter(lane, Caller())
     with pytest.raises(KeyboardInterrupt):
-        lane.enter(Caller(interrupted))
+        enter(lane, Caller(interrupted))
     assert lane.next() is None
 
 
 def test_one_who_is_interrupted_hands_on_the_turn_it_was_given() -> None:
     lane: Lane[Caller] = Lane()
-    lane.enter(Caller())
+    enter(lane, Caller())
 
     def given_and_interrupted() -> None:
         lane.leave()
         interrupted()
 
     with pytest.raises(KeyboardInterrupt):
-        lane.enter(Caller(given_and_interrupted))
-    assert lane.enter(Caller())
+        enter(lane, Caller(given_and_interrupted))
+    assert enter(lane, Caller())
 
 
 def interrupted() -> None:
