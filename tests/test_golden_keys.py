@@ -1,0 +1,142 @@
+"""The keys are fixed: the same names lead to the same keys for ever, and no golden file holds a key of another kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from stratalog import keys
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.limits import ID_ESCAPED_BYTES_MAX
+from stratalog.log.directory import LOGS, RECORDS, directory_put, home_item, organisation_put
+from stratalog.ports.index import Item
+from stratalog.records.content import body_prefix
+from stratalog.records.versions import Name
+from stratalog.testing.clock import ManualClock
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.nodes import EMPTY, chunk_of, decode_node
+
+FOLDER = Path(__file__).parents[1] / "formats/golden"
+GOLDEN: dict[str, Any] = json.loads((FOLDER / "keys-v1.json").read_text())
+STORES = [json.loads((FOLDER / f"{name}-v1.json").read_text()) for name in ("log", "documents", "records")]
+
+ORGANISATION = "acme & co"
+LOG = "plan/é"
+INCARNATION = "abcdefghij27"
+
+ID = r"(?:[A-Za-z0-9_.-]|%[0-9A-F]{2})+"
+NUMBER = r"\d{16}"
+PREFIX = rf"{ID}/{ID}@[a-z2-7]{{12}}"
+INDEX_KEYS = {
+    "name record": rf"{ID}/{ID} name",
+    "segment record": rf"{PREFIX}/segments {NUMBER}",
+    "entry, seal, end seal": rf"{PREFIX}/[1-9]\d* {NUMBER}",
+    "snapshot": rf"{PREFIX}/snapshots {NUMBER}",
+    "pin": rf"{PREFIX}/forks {PREFIX}",
+    "member": rf"{PREFIX}/family {PREFIX}",
+    "line of the directory of logs": rf"{ID}/!logs/00 {ID}",
+    "home": rf"!home/{ID} home",
+    "deleted incarnation": rf"{ID}/!deleted {PREFIX}",
+    "organisation": rf"!organisations {ID}",
+    "version of a record": rf"{ID}/!record/{ID} {NUMBER}",
+    "beside a record's versions": rf"{ID}/!record/{ID} !(floor|failures|upload/[a-z2-7]{{16}})",
+    "line of the directory of records": rf"{ID}/!records/(0\d|1[0-5]) {ID}",
+    "dead letter": rf"{ID}/!dead-letters {ID}",
+}
+HASH = "[0-9a-f]{64}"
+BLOB_KEYS = {
+    "events": rf"{PREFIX}/bodies/{HASH}",
+    "archive": rf"{PREFIX}/archive/{HASH}",
+    "chunk": rf"{PREFIX}/chunks/{HASH}",
+    "large value": rf"{PREFIX}/(fields|arguments|items/{ID})/{HASH}",
+    "body of a record": rf"{ID}/records/{ID}/bodies/{HASH}",
+}
+
+
+def keys_of_every_kind() -> dict[str, list[str]]:
+    """A key of every kind, for the same names."""
+    prefix = keys.log_prefix(ORGANISATION, LOG, INCARNATION)
+    record = keys.record_partition(ORGANISATION, LOG)
+    return {
+        "name record": [keys.name_partition(ORGANISATION, LOG), keys.NAME_SORT],
+        "segment record": [keys.segments_partition(prefix), keys.number(10_001)],
+        "entry, seal, end seal": [keys.entries_partition(prefix, 10_001), keys.number(10_002)],
+        "snapshot": [keys.snapshots_partition(prefix), keys.number(500)],
+        "pin": [keys.forks_partition(prefix), prefix],
+        "member": [keys.family_partition(prefix), prefix],
+        "checkpoint": [keys.checkpoints_partition(prefix), "totals"],
+        "line of the directory of logs": of(directory_put(ORGANISATION, LOGS, LOG, "document", 1).item),
+        "home": of(home_item(ORGANISATION, LOG)),
+        "deleted incarnation": [keys.deleted_partition(ORGANISATION), prefix],
+        "organisation": of(organisation_put(ORGANISATION).item),
+        "version of a record": [record, keys.number(7)],
+        "line of the directory of records": of(directory_put(ORGANISATION, RECORDS, LOG, "record", 1).item),
+        "dead letter": [keys.dead_letters_partition(ORGANISATION), keys.escape(LOG)],
+        "bodies of a record": [body_prefix(Name(ORGANISATION, LOG))],
+        "chunk": chunk_keys(prefix),
+    }
+
+
+def chunk_keys(owner: str) -> list[str]:
+    """The keys of the empty tree's chunks, which a document keeps inline."""
+    blobs = MemoryBlobs(ManualClock())
+    Chunks(blobs, owner).write(chunk_of(decode_node(EMPTY.inline or b"")))
+    return [stat.key for stat in blobs.list("")]
+
+
+def of(item: Item) -> list[str]:
+    return [item.partition, item.sort]
+
+
+def kinds(patterns: dict[str, str], found: Iterator[str]) -> dict[str, list[str]]:
+    """What each key may be."""
+    return {key: [kind for kind, pattern in patterns.items() if re.fullmatch(pattern, key)] for key in found}
+
+
+def test_the_same_ids_are_still_escaped_alike() -> None:
+    assert {id: keys.escape(id) for id in GOLDEN["escaped"]} == GOLDEN["escaped"]
+
+
+def test_the_golden_ids_are_still_found_behind_their_escapes() -> None:
+    assert {keys.unescape(escaped): escaped for escaped in GOLDEN["escaped"].values()} == GOLDEN["escaped"]
+
+
+def test_the_same_numbers_still_have_the_same_digits() -> None:
+    assert {text: keys.number(value) for text, value in numbers()} == GOLDEN["numbers"]
+    assert [keys.parse_number(digits) for digits in GOLDEN["numbers"].values()] == [value for _, value in numbers()]
+
+
+def numbers() -> list[tuple[str, int]]:
+    return [(text, int(text)) for text in GOLDEN["numbers"]]
+
+
+def test_the_same_names_still_lead_to_the_same_keys() -> None:
+    assert keys_of_every_kind() == GOLDEN["keys"]
+
+
+def test_records_still_stand_on_the_same_shards() -> None:
+    shards = {id: directory_put("o", RECORDS, id, "record", 1).item.partition for id in GOLDEN["shards"]}
+    assert shards == GOLDEN["shards"]
+
+
+def test_the_longest_prefix_is_as_long_as_the_page_says() -> None:
+    longest = "é" * (ID_ESCAPED_BYTES_MAX // 6) + "ab"
+    assert len(keys.escape(longest)) == ID_ESCAPED_BYTES_MAX
+    assert len(keys.log_prefix(longest, longest, INCARNATION)) == 414
+
+
+def test_every_item_of_the_golden_files_has_a_key_of_one_kind_and_every_kind_is_there() -> None:
+    found = kinds(INDEX_KEYS, (f"{partition} {sort}" for store in STORES for partition, sort, _ in store["items"]))
+    assert {key: kind for key, kind in found.items() if len(kind) != 1} == {}
+    assert {kind for [kind] in found.values()} == set(INDEX_KEYS)
+
+
+def test_every_blob_of_the_golden_files_has_a_key_of_one_kind_and_every_kind_is_there() -> None:
+    stored = (key for store in STORES for key in store["blobs"])
+    found = kinds(BLOB_KEYS, chain(stored, GOLDEN["keys"]["chunk"]))
+    assert {key: kind for key, kind in found.items() if len(kind) != 1} == {}
+    assert {kind for [kind] in found.values()} == set(BLOB_KEYS)
