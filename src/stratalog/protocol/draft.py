@@ -57,6 +57,10 @@ class Draft:
             if stored is not None:
                 yield key, decode(stored)
 
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Keys that start with ``prefix``, in order. Their values are not opened; change nothing meanwhile."""
+        return self._present(prefix)
+
     def child(self) -> Draft:
         """A draft on top of this one: what it changes is not seen here until it is merged."""
         return Draft(self.encoded, self._present)

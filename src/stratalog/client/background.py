@@ -1,0 +1,80 @@
+"""Background: the thread that keeps a client in step. It backs off while the server is away, and wakes at a poke."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from stratalog.client.transport import Stop, Transport
+from stratalog.clock import Clock, backoff_seconds
+from stratalog.errors import Closed, StratalogError
+
+__all__ = ["Background"]
+
+PULL_SECONDS = 60.0
+BACKOFF_SECONDS_FIRST = 0.1
+BACKOFF_SECONDS_MAX = 30.0
+_log = logging.getLogger("stratalog.client")
+
+
+class Background:
+    """Runs ``round`` on a thread of its own: when woken, when poked, and every `PULL_SECONDS`, for pokes get lost."""
+
+    def __init__(self, round: Callable[[], None], transport: Transport, clock: Clock) -> None:  # noqa: A002
+        self._round = round
+        self._transport = transport
+        self._clock = clock
+        self._wakened = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._stop_listening: Stop | None = None
+        self._failures = 0
+        self.trouble: StratalogError | None = None
+
+    def start(self) -> None:
+        """Start the thread; once started, nothing."""
+        if self._closing.is_set():
+            raise Closed("the client is closed")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="stratalog-client", daemon=True)
+            self._thread.start()
+            self._stop_listening = self._transport.listen(self.wake)
+
+    def wake(self) -> None:
+        """Have a round soon. While the server is away, not before the back-off is over."""
+        self._wakened.set()
+
+    def close(self) -> None:
+        """End the thread after the round under way."""
+        self._closing.set()
+        self._wakened.set()
+        if self._stop_listening is not None:
+            self._stop_listening()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._wakened.clear()
+            pause = self._attempt()
+            if pause:
+                self._closing.wait(pause)
+            else:
+                self._wakened.wait(PULL_SECONDS)
+
+    def _attempt(self) -> float:
+        """One round; how long to back off after it."""
+        try:
+            self._round()
+        except StratalogError as exc:
+            self.trouble = exc
+        except Exception as exc:  # noqa: BLE001 - a fault must not end the thread unseen
+            _log.exception("a round failed for a reason of ours")
+            self.trouble = StratalogError("a round failed", reason=repr(exc))
+        else:
+            self.trouble, self._failures = None, 0
+            return 0.0
+        self._failures += 1
+        pause = backoff_seconds(self._clock, self._failures, BACKOFF_SECONDS_FIRST, BACKOFF_SECONDS_MAX)
+        return max(pause, float(self.trouble.details.get("retry_after_seconds", 0.0)), 0.001)

@@ -1,0 +1,78 @@
+"""Client: a replica and the server it keeps in step with."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from stratalog.client.background import Background
+from stratalog.client.exchange import Exchange
+from stratalog.client.file import MEMORY
+from stratalog.client.pending import Pending
+from stratalog.client.replica import Replica
+from stratalog.client.transport import Transport
+from stratalog.clock import Clock, SystemClock
+from stratalog.errors import StratalogError
+from stratalog.protocol.mutators import STOCK, Mutators
+
+__all__ = ["Client"]
+
+
+class Client(Replica):
+    """One document, local first: changes show at once and are kept, and the server hears of them when it can.
+
+    ``path`` is a file for this client alone; without one, what is pending is lost with the process. ``mutators`` are
+    the server's. ``document`` names what the file holds, so that it is never used for another.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str = MEMORY,
+        *,
+        mutators: Mutators = STOCK,
+        clock: Clock | None = None,
+        document: str = "",
+    ) -> None:
+        clock = clock or SystemClock()
+        super().__init__(path, mutators, clock, document)
+        self._transport = transport
+        self._exchange = Exchange(self, transport, clock)
+        self._background = Background(self._exchange.round, transport, clock)
+
+    def mutate(self, name: str, args: Any = None) -> Pending:
+        """As `Replica.mutate`; once started, the server is told soon."""
+        handle = super().mutate(name, args)
+        self._background.wake()
+        return handle
+
+    def sync(self) -> None:
+        """Push what is pending, pull what is new: one round, on this thread.
+
+        Raises what the transport raises. Whatever was learnt until then is kept; another round may follow at any time.
+        """
+        self._exchange.round()
+
+    def start(self) -> Client:
+        """Keep in step in the background from now on: after each change, at each poke, and now and then."""
+        self._background.start()
+        return self
+
+    @property
+    def trouble(self) -> StratalogError | None:
+        """Why the last round in the background failed; None where it did not."""
+        return self._background.trouble
+
+    def close(self) -> None:
+        """Stop, and let go of the file. What is pending stays in it. Closing twice is fine."""
+        self._background.close()
+        self._transport.close()
+        self._exchange.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,166 @@
+"""The SQLite file behind a client: one process at a time, one transaction per change, durable when it returns."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import apsw
+
+from stratalog.errors import (
+    Closed,
+    Corrupt,
+    Invalid,
+    OutcomeUnknown,
+    StorageFull,
+    StratalogError,
+    Unavailable,
+    Unsupported,
+)
+
+__all__ = ["MEMORY", "ClientFile"]
+
+MEMORY = ":memory:"
+FORMAT = 1
+APPLICATION_ID = 0x53544C43
+SCHEMA = """
+CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE items(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE pending(
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, name TEXT NOT NULL, args BLOB NOT NULL,
+    sent INTEGER NOT NULL DEFAULT 0, answer TEXT NOT NULL DEFAULT '', reason TEXT
+);
+CREATE TABLE failures(
+    sequence INTEGER PRIMARY KEY, name TEXT NOT NULL, args BLOB NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL
+);
+"""
+
+
+class ClientFile:
+    """A connection that is used by one thread at a time, of the process that opened it.
+
+    Raises Unavailable where another client has the file open: two that use one client id would take each other's
+    numbers. Raises Invalid for another program's file, Unsupported for a newer Stratalog's, Corrupt for a damaged one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._process = os.getpid()
+        self._closed = False
+        self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
+        try:
+            with _translated():
+                self._connection = _open(path)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
+        """The rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
+        self._check_usable()
+        with _translated():
+            yield from self._connection.execute(statement, parameters)
+
+    def first(self, statement: str, *parameters: Any) -> Any:
+        """The first column of the first row, or None."""
+        return next(self.read(statement, *parameters), (None,))[0]
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """What is written inside stands as a whole and durably afterwards, or not at all where it raises.
+
+        Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: the commit failed.
+        """
+        self._check_usable()
+        try:
+            with _translated():
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
+            try:
+                self._connection.execute("COMMIT")
+            except apsw.Error as exc:
+                raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice is fine."""
+        if not self._closed and self._process == os.getpid():
+            self._closed = True
+            self._connection.close()
+            self._unlock()
+
+    def _check_usable(self) -> None:
+        if self._closed or self._process != os.getpid():
+            raise Closed("the client is closed, or was opened before a fork")
+
+    def _roll_back(self) -> None:
+        with suppress(apsw.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _unlock(self) -> None:
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+
+
+def _lock(path: str) -> int:
+    """Taken for as long as the file is open; the system lets go of it when the process dies, however it dies."""
+    try:
+        lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise Unavailable("the client's folder cannot be written", path=path, reason=str(exc)) from exc
+    try:
+        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        os.close(lock_file)
+        raise Unavailable("another client has the file open; give each its own file", path=path) from exc
+    return lock_file
+
+
+def _open(path: str) -> apsw.Connection:
+    connection = apsw.Connection(path)
+    try:
+        connection.pragma("synchronous", "full")
+        application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
+        if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+            _create(connection)
+        elif application_id != APPLICATION_ID:
+            raise Invalid("the file is another program's database", path=path)
+        elif version > FORMAT:
+            raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
+        # Who died amid a commit may have left it in the log unsynced: a checkpoint syncs that before it is read.
+        connection.pragma("wal_checkpoint")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create(connection: apsw.Connection) -> None:
+    """Make the tables in one transaction, so that a file cut off here is opened as an empty one."""
+    connection.pragma("journal_mode", "wal")
+    with connection:
+        connection.execute(SCHEMA)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", FORMAT)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as exc:
+        raise _error(exc) from exc
+
+
+def _error(exc: apsw.Error) -> StratalogError:
+    """Ours for an error of SQLite's that wrote nothing."""
+    if isinstance(exc, apsw.FullError):
+        return StorageFull("no room for the transaction", reason=str(exc))
+    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
+        return Corrupt("the file is no whole database", reason=str(exc))
+    return Unavailable("the database could not take the request", reason=str(exc))

@@ -1,0 +1,95 @@
+"""What the server's answer to a push means for each mutation of it. Pure decisions; `formats/sync.md` has the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stratalog.errors import Corrupt
+from stratalog.limits import INTEGER_MAX
+from stratalog.protocol.messages import Outcome, Status
+from stratalog.protocol.rebase import Intent
+from stratalog.protocol.sync import Pushed
+
+__all__ = ["COMMITTED", "NEVER", "OPEN", "REFUSED", "Judgement", "Waiting", "judge"]
+
+REFUSALS = frozenset({"unknown-client", "collected", "wrong-group"})
+COMMITTED = frozenset({"applied", "rejected", "seen"})
+NEVER, REFUSED, OPEN = 0, 1, 2
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A pending mutation as the local file has it.
+
+    ``sequence`` is its place in this file, for good; ``id`` its number within the present client.
+    """
+
+    sequence: int
+    id: int
+    name: str
+    args: bytes
+    sent: int = 0
+    """`NEVER`; `REFUSED` where each answer to a push that held it said that nothing was written; else `OPEN`."""
+
+    answer: str = ""
+    """What a push was told: "queued", or one of `COMMITTED`; empty where nothing yet, or nothing that still holds."""
+
+    reason: str | None = None
+    """Why it was rejected, where a push was told so."""
+
+    @property
+    def intent(self) -> Intent:
+        """What is to be done, whoever does it."""
+        return Intent(self.name, self.args)
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What to do next. At most one of ``resend_from`` and ``reset`` is set."""
+
+    queued: bool = False
+    committed: list[tuple[int, Status, str | None]] = []
+    """Sequence, which of `COMMITTED`, and the reason of a rejection."""
+
+    resend_from: int | None = None
+    """The server has nothing from this id on: send from there, whatever was answered before."""
+
+    reset: bool = False
+    """The server will never again take a mutation of this client: go on as another."""
+
+    uncommitted: frozenset[int] | range = frozenset()
+    """With ``reset``: the sequences that certainly were not and will not be committed under their present ids."""
+
+
+def judge(client: str, batch: Sequence[Waiting], pushed: Pushed, first: Waiting) -> Judgement:
+    """What ``pushed`` says about ``batch``; ``first`` is the oldest mutation still pending. Raises Corrupt."""
+    if pushed.queued:
+        return Judgement(queued=True)
+    _check_fits(client, batch, pushed.outcomes)
+    pairs = list(zip(batch, pushed.outcomes, strict=True))
+    committed = [(one.sequence, told.status, told.reason) for one, told in pairs if told.status in COMMITTED]
+    if any(outcome.status in REFUSALS or outcome.status == "mismatch" for _, outcome in pairs):
+        return Judgement(committed=committed, reset=True, uncommitted=_uncommitted(pairs))
+    gap = next((outcome for _, outcome in pairs if outcome.status == "gap"), None)
+    if gap is None:
+        return Judgement(committed=committed)
+    if gap.expected is None or gap.expected >= gap.id:
+        raise Corrupt("a gap does not say what came before it", id=gap.id, expected=gap.expected)
+    if gap.expected < first.id:
+        # The server lost what it had confirmed. As long as that is missing it can take nothing of this client.
+        return Judgement(reset=True, uncommitted=range(first.sequence, INTEGER_MAX))
+    return Judgement(committed=committed, resend_from=gap.expected)
+
+
+def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
+    """A number that holds another payload was never this mutation's; a refusal proves it only for one sent once."""
+    return frozenset(
+        one.sequence
+        for one, outcome in pairs
+        if outcome.status == "mismatch" or (outcome.status in REFUSALS and one.sent != OPEN)
+    )
+
+
+def _check_fits(client: str, batch: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
+    if [(client, one.id) for one in batch] != [(outcome.client, outcome.id) for outcome in outcomes]:
+        raise Corrupt("the answer to a push names other mutations", sent=len(batch), answered=len(outcomes))

@@ -1,0 +1,316 @@
+"""What a client keeps: the canonical state, where it stands, and the mutations the server has not confirmed.
+
+Everything here changes in one transaction per call, so that a crash at any moment leaves a client that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from stratalog.client.file import ClientFile
+from stratalog.client.judge import COMMITTED, NEVER, OPEN, REFUSED, Waiting
+from stratalog.clock import Clock, new_id
+from stratalog.codec import canonical, decode, encode
+from stratalog.errors import Corrupt, Invalid, LimitExceeded
+from stratalog.limits import PENDING_MUTATIONS_MAX
+from stratalog.protocol.rebase import Intent
+from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, Put
+
+__all__ = ["Failure", "Local", "Settled"]
+
+FAILURES_KEPT = 1000
+PENDING = "SELECT sequence, id, name, args, sent, answer, reason FROM pending"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A mutation that came to nothing, with what is needed to try something else.
+
+    rejected — committed without effect. unknown — sent, never answered, and the client's identity was refused since:
+    it may have been applied, and is not sent again, lest it be applied twice.
+    """
+
+    sequence: int
+    name: str
+    args: Any
+    status: str
+    reason: str
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A mutation that is pending no more. ``status`` is "applied", "rejected" or "unknown"."""
+
+    sequence: int
+    status: str
+    reason: str | None = None
+
+
+class Local:
+    """The file's content. Used under its client's lock. ``document`` is kept, so that no file serves two."""
+
+    def __init__(self, file: ClientFile, clock: Clock, document: str = "") -> None:
+        self._file = file
+        self._clock = clock
+        with file.transaction() as connection:
+            if self._fact("client") is None:
+                _set(connection, "document", document)
+                self._become_new(connection)
+            connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
+        if self._fact("document") != document:
+            raise Invalid("the file is of another document", document=self._fact("document"), asked=document)
+
+    @property
+    def client(self) -> str:
+        """The present client id. It changes where the server refuses it."""
+        return str(self._fact("client"))
+
+    @property
+    def group(self) -> str:
+        """The present group: this client's alone, and new whenever the client is."""
+        return str(self._fact("group"))
+
+    @property
+    def cookie(self) -> Cookie | None:
+        """Where the canonical state stands; None before the first pull."""
+        fact = self._fact("cookie")
+        return None if fact is None else msgspec.convert(fact, Cookie)
+
+    # The canonical state, as a Draft wants it
+
+    def load(self, key: str) -> bytes | None:
+        """The encoded value of ``key``."""
+        value: bytes | None = self._file.first("SELECT value FROM items WHERE key = ?", key)
+        return value
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """The keys that start with ``prefix``, in order."""
+        for (key,) in self._file.read("SELECT key FROM items WHERE key >= ? ORDER BY key", prefix):
+            if not key.startswith(prefix):
+                return
+            yield key
+
+    # Pending mutations
+
+    def add(self, intent: Intent) -> Waiting:
+        """Keep a mutation under the next number; durable on return. Raises LimitExceeded where too many wait."""
+        if self.count() >= PENDING_MUTATIONS_MAX:
+            raise LimitExceeded("too many mutations wait for the server", limit=PENDING_MUTATIONS_MAX)
+        with self._file.transaction() as connection:
+            number = self._next()
+            connection.execute(
+                "INSERT INTO pending(id, name, args) VALUES (?, ?, ?)", (number, intent.name, intent.args)
+            )
+            _set(connection, "next", number + 1)
+            return Waiting(connection.last_insert_rowid(), number, intent.name, intent.args)
+
+    def pending(self) -> list[Waiting]:
+        """All of them, in order."""
+        return [_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence")]
+
+    def count(self) -> int:
+        """How many wait."""
+        return int(self._file.first("SELECT count(*) FROM pending"))
+
+    def oldest(self) -> Waiting | None:
+        """The oldest of them."""
+        return next((_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
+
+    def has_unsent(self) -> bool:
+        """Whether one was never sent."""
+        return self._file.first("SELECT 1 FROM pending WHERE sent = ?", NEVER) is not None
+
+    def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
+        """What to send next: from the oldest unanswered one on, as many as fit, and always one."""
+        start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
+        rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
+        batch: list[Waiting] = []
+        size = 0
+        for waiting in map(_waiting, rows):
+            size += len(waiting.args)
+            if batch and size > bytes_target:
+                break
+            batch.append(waiting)
+        return batch
+
+    def note_sending(self, batch: Sequence[Waiting]) -> None:
+        """Before they are sent: from here on each may be committed."""
+        self._set_sent([one for one in batch if one.sent != OPEN], OPEN)
+
+    def note_refused(self, batch: Sequence[Waiting]) -> None:
+        """One push of them committed nothing; an earlier one still may have."""
+        self._set_sent([one for one in batch if one.sent != OPEN], REFUSED)
+
+    def note_committed(self, committed: Sequence[tuple[int, str, str | None]]) -> None:
+        """(sequence, status, reason) as the server said; the pull that shows their effect lets them go."""
+        if committed:
+            with self._file.transaction() as connection:
+                connection.executemany(
+                    "UPDATE pending SET answer = ?, reason = ? WHERE sequence = ?",
+                    [(status, reason, sequence) for sequence, status, reason in committed],
+                )
+
+    def note_queued(self, batch: Sequence[Waiting]) -> None:
+        """A worker will commit them."""
+        with self._file.transaction() as connection:
+            connection.executemany(
+                "UPDATE pending SET answer = 'queued' WHERE sequence = ?", [(one.sequence,) for one in batch]
+            )
+
+    def resend_from(self, id: int) -> None:
+        """Forget what was answered about this number and those after it."""
+        with self._file.transaction() as connection:
+            connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE id >= ?", (id,))
+
+    def resend_queued(self) -> None:
+        """Whatever was queued and not applied for long is sent again: the queue may have lost it."""
+        with self._file.transaction() as connection:
+            connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
+
+    def refuse(self, waiting: Waiting, reason: str) -> list[Settled]:
+        """The server will not take this one in any form: give it up, and its number with it."""
+        with self._file.transaction() as connection:
+            settled = [self._settle(connection, waiting, "rejected", reason)]
+            return settled + self._reset(connection, range(waiting.sequence, _END))
+
+    def reset(self, uncommitted: Container[int]) -> list[Settled]:
+        """Go on as another client, since the server refuses this one.
+
+        What was never sent, or is among ``uncommitted``, is numbered 1, 2, 3 … under the new id. What was answered is
+        done. The rest may have been committed: it is not sent again, and settled as unknown.
+        """
+        with self._file.transaction() as connection:
+            return self._reset(connection, uncommitted)
+
+    def failures(self) -> list[Failure]:
+        """The newest mutations that came to nothing, oldest first."""
+        rows = self._file.read("SELECT sequence, name, args, status, reason FROM failures ORDER BY sequence")
+        return [Failure(row[0], row[1], decode(row[2]), row[3], row[4]) for row in rows]
+
+    # Pulls
+
+    def apply(self, asked: Cookie | None, pulled: Pulled) -> list[Settled]:
+        """Take over a pull, whole. One that is older than the state, or answers another question, changes nothing."""
+        cookie = self.cookie
+        if cookie != asked or (cookie is not None and pulled.cookie.order < cookie.order):
+            return []
+        if cookie is not None and pulled.cookie.incarnation != cookie.incarnation and not _is_whole(pulled):
+            raise Corrupt("a pull goes over to another incarnation without its whole state")
+        with self._file.transaction() as connection:
+            if cookie is None or pulled.cookie.order > cookie.order:
+                _write(connection, pulled.patch)
+                _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
+            told = asked is not None and _tells_rejections(asked, pulled)
+            return self._confirm(connection, pulled, told)
+
+    def _confirm(self, connection: apsw.Connection, pulled: Pulled, told: bool) -> list[Settled]:
+        last = pulled.last.get(self.client, 0)
+        confirmed = [waiting for waiting in self.pending() if waiting.id <= last]
+        if last >= self._next() or any(waiting.sent == NEVER for waiting in confirmed):
+            # Somebody else commits under this client's id: a copy of the file, or the original of this copy.
+            return self._reset(connection, ())
+        reasons = {one.id: one.reason for one in pulled.rejected if one.client == self.client}
+        settled = [self._settle_confirmed(connection, one, reasons.get(one.id), told) for one in confirmed]
+        # A pull is asked after the pushes of its round: what it does not confirm is not there, whatever was answered.
+        connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE answer <> 'queued'")
+        return settled
+
+    def _settle_confirmed(
+        self, connection: apsw.Connection, waiting: Waiting, reason: str | None, told: bool
+    ) -> Settled:
+        """It is committed. ``told`` says that ``reason`` would be there if it was rejected."""
+        if reason is not None or waiting.answer == "rejected":
+            return self._settle(connection, waiting, "rejected", reason or waiting.reason)
+        if told or waiting.answer == "applied":
+            return self._settle(connection, waiting, "applied")
+        return self._settle(connection, waiting, "unknown", UNTOLD)
+
+    def _settle(self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None = None) -> Settled:
+        connection.execute("DELETE FROM pending WHERE sequence = ?", (waiting.sequence,))
+        if status != "applied":
+            connection.execute(
+                "INSERT INTO failures VALUES (?, ?, ?, ?, ?)",
+                (waiting.sequence, waiting.name, waiting.args, status, reason),
+            )
+            connection.execute(
+                "DELETE FROM failures WHERE sequence <="
+                " (SELECT sequence FROM failures ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
+                (FAILURES_KEPT,),
+            )
+        return Settled(waiting.sequence, status, reason)
+
+    def _reset(self, connection: apsw.Connection, uncommitted: Container[int]) -> list[Settled]:
+        settled = []
+        self._become_new(connection)
+        for waiting in self.pending():
+            if waiting.sequence in uncommitted or waiting.sent != OPEN:
+                self._renumber(connection, waiting)
+            elif waiting.answer in COMMITTED:
+                settled.append(self._settle_confirmed(connection, waiting, None, told=False))
+            else:
+                settled.append(self._settle(connection, waiting, "unknown", UNKNOWN))
+        return settled
+
+    def _become_new(self, connection: apsw.Connection) -> None:
+        _set(connection, "client", new_id(self._clock))
+        _set(connection, "group", new_id(self._clock))
+        _set(connection, "next", 1)
+
+    def _renumber(self, connection: apsw.Connection, waiting: Waiting) -> None:
+        number = self._next()
+        connection.execute(
+            "UPDATE pending SET id = ?, sent = 0, answer = '', reason = NULL WHERE sequence = ?",
+            (number, waiting.sequence),
+        )
+        _set(connection, "next", number + 1)
+
+    def _set_sent(self, batch: Sequence[Waiting], sent: int) -> None:
+        if batch:
+            with self._file.transaction() as connection:
+                connection.executemany(
+                    "UPDATE pending SET sent = ? WHERE sequence = ?", [(sent, one.sequence) for one in batch]
+                )
+
+    def _next(self) -> int:
+        return int(self._fact("next"))
+
+    def _fact(self, name: str) -> Any:
+        value = self._file.first("SELECT value FROM facts WHERE name = ?", name)
+        return None if value is None else decode(value)
+
+
+UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
+UNTOLD = "it was committed, but too long ago to be told whether it was rejected"
+REJECTIONS_TOLD_VERSIONS = 200
+_END = 2**62
+
+
+def _set(connection: apsw.Connection, name: str, value: Any) -> None:
+    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, encode(value)))
+
+
+def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
+    for operation in patch:
+        if isinstance(operation, Put):
+            value = encode(canonical(operation.value))
+            connection.execute("INSERT OR REPLACE INTO items VALUES (?, ?)", (operation.key, value))
+        elif isinstance(operation, Clear):
+            connection.execute("DELETE FROM items")
+        else:
+            connection.execute("DELETE FROM items WHERE key = ?", (operation.key,))
+
+
+def _tells_rejections(asked: Cookie, pulled: Pulled) -> bool:
+    """Whether a mutation that is committed and not among the rejected was applied: a server looks back only so far."""
+    passed = pulled.cookie.version - asked.version
+    return not _is_whole(pulled) and passed <= REJECTIONS_TOLD_VERSIONS
+
+
+def _is_whole(pulled: Pulled) -> bool:
+    return any(isinstance(operation, Clear) for operation in pulled.patch)
+
+
+def _waiting(row: tuple[Any, ...]) -> Waiting:
+    return Waiting(*row)

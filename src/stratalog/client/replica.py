@@ -1,0 +1,201 @@
+"""Replica: a document at hand, without a network. What is shown, what is changed, and who is told."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+from stratalog.client.file import ClientFile
+from stratalog.client.judge import Waiting
+from stratalog.client.local import Failure, Local, Settled
+from stratalog.client.pending import Pending
+from stratalog.client.undo import inverse
+from stratalog.clock import Clock
+from stratalog.codec import Value, encode
+from stratalog.protocol.draft import Draft
+from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
+from stratalog.protocol.mutators import Mutators
+from stratalog.protocol.rebase import Intent, rebase, run_intent
+from stratalog.protocol.sync import Clear, Pulled
+
+__all__ = ["Callback", "Replica"]
+
+Callback = Callable[[list[str]], None]
+_log = logging.getLogger("stratalog.client")
+
+
+class Replica:
+    """What is shown is the newest state pulled, with the pending mutations run on it.
+
+    Safe to share between threads. Nothing here waits for the network.
+    """
+
+    def __init__(self, path: str, mutators: Mutators, clock: Clock, document: str) -> None:
+        self._mutators = mutators
+        self._changed = threading.Condition()
+        self._handles: WeakValueDictionary[int, Pending] = WeakValueDictionary()
+        self._subscribers: tuple[tuple[str, Callback], ...] = ()
+        self._file = ClientFile(path)
+        try:
+            self._local = Local(self._file, clock, document)
+            self._show()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def get(self, key: str, default: Value = None) -> Value:
+        """The value of ``key``, or ``default``. A copy: changing it changes nothing."""
+        with self._changed:
+            return self._draft.get(key, default)
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
+        """Keys that start with ``prefix`` and their values, in order, all of one moment."""
+        with self._changed:
+            return iter([*self._draft.scan(prefix)])
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Keys that start with ``prefix``, in order, all of one moment; no value is opened."""
+        with self._changed:
+            return iter([*self._draft.keys(prefix)])
+
+    def __contains__(self, key: str) -> bool:
+        with self._changed:
+            return key in self._draft
+
+    def mutate(self, name: str, args: Any = None) -> Pending:
+        """Run a mutation on what is shown, and keep it for the server; durable on return.
+
+        Raises what the mutator raises (`Rejected` above all), Invalid for an unknown mutator or what is no value, and
+        LimitExceeded: then nothing has changed and nothing is kept.
+        """
+        with self._changed:
+            mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
+            intent = Intent(name, encode(mutation.args))
+            payload_hash(name, intent.args)
+            child = self._draft.child()
+            effect = run_intent(child, self._mutators, intent)
+            waiting = self._local.add(intent)
+            self._draft.merge(child)
+            self._effects[waiting.sequence] = effect
+            handle = self._handle(waiting)
+            changed = [key for key, value in effect.after.items() if value != effect.before[key]]
+        self._tell(changed)
+        return handle
+
+    def undo(self, mutation: Pending) -> Sequence[Pending]:
+        """Take back what a mutation of this client did, as new mutations: one for each key it changed.
+
+        Raises Rejected where it had no effect, or where somebody has changed what it left.
+        """
+        with self._changed:
+            steps = inverse(mutation.intent, mutation.effect, self._draft.encoded)
+        return [self.mutate(name, args) for name, args in steps]
+
+    def subscribe(self, callback: Callback, prefix: str = "") -> Callable[[], None]:
+        """Have ``callback`` called with the keys that changed, whenever any that starts with ``prefix`` did.
+
+        It is called after the change, on the thread that made it. The answer ends the subscription.
+        """
+        subscriber = (prefix, callback)
+        with self._changed:
+            self._subscribers = (*self._subscribers, subscriber)
+
+        def stop() -> None:
+            with self._changed:
+                self._subscribers = tuple(one for one in self._subscribers if one is not subscriber)
+
+        return stop
+
+    def pending(self) -> Sequence[Pending]:
+        """The mutations that the server has not confirmed, in order; those made before a restart as well."""
+        with self._changed:
+            return [self._handle(waiting) for waiting in self._local.pending()]
+
+    def failures(self) -> Sequence[Failure]:
+        """The newest thousand mutations that were rejected, or of which nobody can say what became, oldest first."""
+        with self._changed:
+            return self._local.failures()
+
+    # For the exchange with the server
+
+    @contextmanager
+    def held(self) -> Iterator[Local]:
+        """The local state, which nobody else changes meanwhile."""
+        with self._changed:
+            yield self._local
+
+    def note_queued(self, batch: Sequence[Waiting]) -> None:
+        """A worker will apply these."""
+        with self._changed:
+            self._local.note_queued(batch)
+            for one in batch:
+                if (handle := self._handles.get(one.sequence)) is not None:
+                    handle.status = "queued"
+
+    def settle(self, change: Callable[[Local], Sequence[Settled]], pulled: Pulled | None = None) -> None:
+        """Change the local state — by ``pulled``, or not the canonical part of it — and all that follows from it."""
+        with self._changed:
+            before = self._shown_before(pulled)
+            settled = change(self._local)
+            self._show()
+            changed = self._changed_since(before)
+            for one in settled:
+                if (handle := self._handles.get(one.sequence)) is not None:
+                    handle.settle(one)
+            self._changed.notify_all()
+        self._tell(changed)
+
+    def close(self) -> None:
+        """Let go of the file. What is pending stays in it. Closing twice is fine."""
+        with self._changed:
+            self._file.close()
+
+    def _show(self) -> None:
+        """Throw away what is shown and run what is pending on the canonical state again."""
+        draft = Draft(self._local.load, self._local.keys)
+        pending = self._local.pending()
+        effects = rebase(draft, self._mutators, [one.intent for one in pending])
+        self._draft = draft
+        self._effects = {one.sequence: effect for one, effect in zip(pending, effects, strict=True)}
+        for one in pending:
+            if one.sequence in self._handles:
+                self._handle(one)
+
+    def _handle(self, waiting: Waiting) -> Pending:
+        """The one handle of a mutation, with what it did when it was last run."""
+        handle = self._handles.get(waiting.sequence)
+        if handle is None:
+            handle = self._handles[waiting.sequence] = Pending(waiting.sequence, waiting.intent, self._changed)
+        handle.effect = self._effects[waiting.sequence]
+        handle.status = "queued" if waiting.answer == "queued" else "pending"
+        return handle
+
+    def _shown_before(self, pulled: Pulled | None) -> dict[str, bytes | None]:
+        """What is shown of the keys whose canonical value may change, or that a pending mutation has changed."""
+        if not self._subscribers:
+            return {}
+        patch = [] if pulled is None else pulled.patch
+        keys = dict.fromkeys(self._draft.changes)
+        for operation in patch:
+            keys |= dict.fromkeys(self._local.keys("") if isinstance(operation, Clear) else [operation.key])
+        return {key: self._draft.encoded(key) for key in keys}
+
+    def _changed_since(self, before: dict[str, bytes | None]) -> Sequence[str]:
+        """A key that is only in the new draft was shown as the canonical state still has it."""
+        if not self._subscribers:
+            return []
+        was = {key: self._local.load(key) for key in self._draft.changes.keys() - before.keys()} | before
+        return [key for key, value in was.items() if self._draft.encoded(key) != value]
+
+    def _tell(self, changed: Sequence[str]) -> None:
+        for prefix, callback in self._subscribers if changed else ():
+            keys = sorted(key for key in changed if key.startswith(prefix))
+            if keys:
+                try:
+                    callback(keys)
+                except Exception:  # noqa: BLE001 - the change stands, whatever a subscriber makes of it
+                    _log.exception("a subscriber failed")
