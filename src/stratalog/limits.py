@@ -57,8 +57,31 @@ POINTER_BYTES_MAX = 2048
 
 # Sync.
 MUTATIONS_PER_BATCH_MAX = 1000
+PENDING_MUTATIONS_MAX = 10_000
 
 # What a writer saw may be relied on for this long, from sending the request that learnt it to the answer of the commit
 # that relies on it. Nothing is freed sooner than this plus the grace after it was marked for freeing.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
+
+# The edge of a server: what one request may bring and one answer may hold.
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
+REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
+REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
+REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
+PAGE_ITEMS_MAX = 1000
+PAGE_STATES_MAX = 50
+PAGE_BYTES_MAX = 16 * 1024 * 1024
+SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
+CONNECTIONS_MAX = 10_000
+PUSHES_WAITING_MAX = 256
+RATE_REQUESTS_PER_SECOND = 200
+RATE_REQUESTS_BURST = 1000
+RATE_PRINCIPALS_MAX = 10_000
+TOKEN_BYTES_MAX = 8192
+
+# Live updates.
+LIVE_CONNECTIONS_MAX = 5000
+LIVE_MESSAGE_BYTES_MAX = 4096
+PRESENCE_BYTES_MAX = 1024
+PRESENCE_CONNECTIONS_MAX = 200

@@ -5,6 +5,7 @@ keys        what a key of a document may be, and its collection
 draft       what a mutator reads and writes
 mutators    mutators by name, and the stock ones
 sync        push, pull and the cookie
+live        hints, and who is here
 readable    values as JSON, without loss
 """
 

@@ -1,0 +1,58 @@
+"""What is said on a live connection: hints that something is new, and who is here. Never any content of a document.
+
+A poke may be lost or come twice; pull is the truth. Every message is one JSON object with a ``type``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["SUBPROTOCOL", "Beat", "FromClient", "FromServer", "Gone", "Hello", "Here", "Poke", "Presence", "Ready"]
+
+SUBPROTOCOL = "stratalog.live.1"
+"""The WebSocket subprotocol. A client that cannot speak first offers ``bearer.<token>`` beside it."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """A client's first message: its token, where one is asked for. Tokens are never in a URL, which logs keep."""
+
+    token: str = ""
+
+
+class Presence(msgspec.Struct, frozen=True, tag="presence"):
+    """What the others should see of this client, such as its cursor. Small; kept only while it is connected."""
+
+    state: Any = None
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """A server's first message: the connection listens from here on. ``id`` is its own among those who are here."""
+
+    id: str
+    version: int
+
+
+class Poke(msgspec.Struct, frozen=True, tag="poke"):
+    """There is something new; ``version`` is the newest one the server knew of."""
+
+    version: int
+
+
+class Here(msgspec.Struct, frozen=True, tag="here"):
+    """Everybody who says something of themselves, by connection: those gone are no longer among them."""
+
+    present: dict[str, Any]
+
+
+class Beat(msgspec.Struct, frozen=True, tag="beat"):
+    """Nothing new; the connection lives."""
+
+
+class Gone(msgspec.Struct, frozen=True, tag="gone"):
+    """The document was deleted. The server closes after this."""
+
+
+FromClient = Hello | Presence
+FromServer = Ready | Poke | Here | Beat | Gone

@@ -1,0 +1,82 @@
+"""The server as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from importlib.metadata import version
+
+from litestar import Litestar
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+from litestar.openapi import OpenAPIConfig
+from litestar.types import ControllerRouterHandler
+
+from stratalog.assembly import Store
+from stratalog.errors import StratalogError
+from stratalog.server.application import Application
+from stratalog.server.bodies import Answer, Question
+from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
+from stratalog.server.edge import Edge, decoded_names
+from stratalog.server.errors import handle_core, handle_http, handle_unexpected
+from stratalog.server.health import health, metrics
+from stratalog.server.history import HISTORY
+from stratalog.server.live import LIVE
+from stratalog.server.service import Service, allowed
+from stratalog.server.sync import SYNC
+
+__all__ = ["create_app"]
+
+ROUTES: list[ControllerRouterHandler] = [health, metrics, ORGANISATIONS, DOCUMENTS, SYNC, HISTORY, *LIVE]
+
+
+def create_app(store: Store, application: Application | None = None) -> Litestar:
+    """The server of a store, which stays the caller's to close.
+
+    An ``application`` brings its mutators and its rules; its mutators become those of the store's documents.
+    """
+    if application is not None:
+        store.rules = application.rules
+    application = application or Application()
+    service = Service(store, application)
+    app = Litestar(
+        ROUTES,
+        dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
+        exception_handlers={
+            StratalogError: handle_core,
+            HTTPException: handle_http,
+            Exception: handle_unexpected,
+        },
+        guards=[allowed],
+        lifespan=[_running(service)],
+        logging_config=None,
+        middleware=[decoded_names],
+        openapi_config=OpenAPIConfig("Stratalog", version("stratalog"), path="/schema", render_plugins=()),
+        request_class=Question,
+        request_max_body_size=application.tuning.request_bytes_max,
+        response_class=Answer,
+    )
+    app.state.service = service
+    app.asgi_handler = Edge(app.asgi_handler, application, store.place.clock, service.metrics)
+    return app
+
+
+def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
+    """While the server runs: its threads, and the watch over other processes' commits."""
+
+    @asynccontextmanager
+    async def running(app: Litestar) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        threads = ThreadPoolExecutor(service.application.tuning.threads, thread_name_prefix="stratalog")
+        loop.set_default_executor(threads)
+        watch = loop.create_task(service.hub.watch())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+    return running

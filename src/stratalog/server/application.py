@@ -1,0 +1,67 @@
+"""Application: what its author brings to the server. `stratalog serve module:app` looks for one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stratalog.documents import Rules
+from stratalog.limits import (
+    CONNECTIONS_MAX,
+    LIVE_CONNECTIONS_MAX,
+    PUSHES_WAITING_MAX,
+    RATE_REQUESTS_BURST,
+    RATE_REQUESTS_PER_SECOND,
+    REQUEST_BYTES_MAX,
+    REQUEST_COMPRESSED_BYTES_MAX,
+)
+from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.server.security import Authenticate, Authorize
+
+__all__ = ["Application", "Tuning"]
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of one server process. Each bound may be lowered; `limits.py` has what they start from."""
+
+    threads: int = 16
+    """Threads that run the core for everything but pushes, which have as many of their own."""
+
+    live_poll_seconds: float = 0.075
+    """How often the heads of documents with listeners are looked at, for commits of other processes."""
+
+    live_beat_seconds: float = 20.0
+    """How often a silent live connection is given a sign of life."""
+
+    request_bytes_max: int = REQUEST_BYTES_MAX
+    request_compressed_bytes_max: int = REQUEST_COMPRESSED_BYTES_MAX
+    connections_max: int = CONNECTIONS_MAX
+    live_connections_max: int = LIVE_CONNECTIONS_MAX
+    pushes_waiting_max: int = PUSHES_WAITING_MAX
+    rate_requests_per_second: float = RATE_REQUESTS_PER_SECOND
+    rate_requests_burst: int = RATE_REQUESTS_BURST
+
+
+class Application(msgspec.Struct, frozen=True, kw_only=True):
+    """Mutators, and who may do what.
+
+    Without ``authenticate`` everybody is let in, so the server then serves its own machine only. With it, and without
+    ``authorize``, whoever has a good token may do everything that the token is not too weak for.
+    """
+
+    mutators: Mutators = STOCK
+    metadata_fields: tuple[str, ...] = ("id", "name")
+    authenticate: Authenticate | None = None
+    authorize: Authorize | None = None
+
+    origins: tuple[str, ...] = ()
+    """Web origins, as in ``https://app.example``, whose pages may call the server. Its own always may."""
+
+    hosts: tuple[str, ...] = ()
+    """Names that a request's Host header may have. None given: any with authentication, else loopback names."""
+
+    tuning: Tuning = Tuning()
+
+    @property
+    def rules(self) -> Rules:
+        """What the documents of a store need of it."""
+        return Rules(self.mutators, self.metadata_fields)

@@ -1,0 +1,158 @@
+"""Documents over HTTP: making, changing, copying and deleting one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, Router, post
+from litestar.openapi.datastructures import ResponseSpec
+
+from stratalog.documents import Document, merge, replay
+from stratalog.documents.replay import Replayed
+from stratalog.errors import Conflict
+from stratalog.limits import VERSION_MAX
+from stratalog.log.directory import Listing
+from stratalog.server.bodies import Answer
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.security import Principal
+from stratalog.server.service import PREFIX, Count, Service, deleting, putting, reading
+
+__all__ = ["DOCUMENTS", "ORGANISATIONS"]
+
+
+class DocumentInfo(msgspec.Struct, frozen=True):
+    """A document as it is now. ``first`` is the version it was forked from, or 0; ``floor`` the oldest one kept."""
+
+    organisation: str
+    document: str
+    incarnation: str
+    version: int
+    first: int
+    floor: int
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A page of an organisation's documents and logs; ``next`` is what to ask for after it, None at the end."""
+
+    items: list[Listing]
+    next: str | None
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """What to call the fork, and the version to start from; the newest where none is said."""
+
+    name: str
+    at: Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)] | None = None
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The document, of the same organisation, on which a fork's mutations are run."""
+
+    document: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Mutation by mutation, what came out differently."""
+
+    mutations: list[Replayed]
+
+
+@reading("/", opt={"action": "list"}, summary="The documents and logs of an organisation")
+def list_all(service: Service, organisation: str, after: str = "", limit: Count = 100) -> Listed:
+    """In order of escaped id."""
+    items: list[Listing] = []
+    for listing in service.store.list(organisation, after=after):
+        if len(items) == limit:
+            return Listed(items, items[-1].id)
+        items.append(listing)
+    return Listed(items, None)
+
+
+@putting(
+    "/",
+    opt={"action": "create"},
+    status_code=201,
+    responses={**PROBLEMS, 200: ResponseSpec(DocumentInfo, description="it was there already")},
+    summary="Make a document, and its organisation with it",
+)
+def create(service: Service, organisation: str, document: str) -> Response[DocumentInfo]:
+    """Asking again is fine: 201 where it was made, 200 where the organisation has it."""
+    try:
+        return Answer(_info(service.store.create(organisation, document)), status_code=201)
+    except Conflict:
+        if service.store.organisation_of(document) != organisation:
+            raise
+    return Answer(_info(service.document(organisation, document)), status_code=200)
+
+
+@reading("/", opt={"action": "read"}, summary="A document as it is now")
+def show(service: Service, organisation: str, document: str) -> DocumentInfo:
+    """Its newest version, and which versions are kept."""
+    return _info(service.document(organisation, document))
+
+
+@deleting("/", opt={"action": "delete"}, summary="Delete a document")
+def remove(service: Service, organisation: str, document: str) -> None:
+    """Its name may be used again; that is another incarnation. Its forks keep what they need of it."""
+    service.document(organisation, document).delete()
+
+
+@post(
+    "/fork",
+    opt={"action": "read"},
+    status_code=201,
+    responses=PROBLEMS,
+    summary="A new document from a version",
+)
+async def fork(
+    service: Service, request: Request[Principal, Any, Any], organisation: str, document: str, data: Fork
+) -> DocumentInfo:
+    """In the same organisation; nothing is copied."""
+    await service.permit(request.user, "create", organisation, data.name)
+    return await service.run(lambda: _info(service.document(organisation, document).fork(data.name, at=data.at)))
+
+
+@post("/replay", opt={"action": "read"}, status_code=200, responses=PROBLEMS, summary="What a merge would do")
+async def replay_fork(
+    service: Service, request: Request[Principal, Any, Any], organisation: str, document: str, data: Target
+) -> Report:
+    """Runs the fork's own mutations on the target and writes nothing."""
+    await service.permit(request.user, "read", organisation, data.document)
+    return await service.run(lambda: Report(replay(*_pair(service, organisation, document, data))))
+
+
+@post(
+    "/merge",
+    opt={"action": "read"},
+    status_code=200,
+    responses=PROBLEMS,
+    summary="Commit this fork's mutations there",
+)
+async def merge_fork(
+    service: Service, request: Request[Principal, Any, Any], organisation: str, document: str, data: Target
+) -> Report:
+    """Asking again changes nothing twice."""
+    await service.permit(request.user, "write", organisation, data.document)
+    target = f"{organisation}/{data.document}"
+    report = await service.workers.in_turn(target, lambda: Report(merge(*_pair(service, organisation, document, data))))
+    service.hub.poke(organisation, data.document, max((one.merged_in or 0 for one in report.mutations), default=0))
+    return report
+
+
+def _info(document: Document) -> DocumentInfo:
+    record = document.log.record
+    version, floor = document.version, document.log.floor()
+    return DocumentInfo(record.organisation, record.name, record.incarnation, version, document.log.first, floor)
+
+
+def _pair(service: Service, organisation: str, document: str, target: Target) -> tuple[Document, Document]:
+    return service.document(organisation, document), service.document(organisation, target.document)
+
+
+ORGANISATIONS = Router(PREFIX, route_handlers=[list_all], tags=["organisations"])
+DOCUMENTS = Router(
+    PREFIX + "/documents/{document:str}",
+    route_handlers=[create, show, remove, fork, replay_fork, merge_fork],
+    tags=["documents"],
+)

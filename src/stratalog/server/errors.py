@@ -1,0 +1,153 @@
+"""Errors on the wire: one shape, one status a kind, and never a traceback in a body."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
+
+from stratalog.codec import Value
+from stratalog.errors import (
+    Closed,
+    Collected,
+    Conflict,
+    ContentionError,
+    Corrupt,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    Unsupported,
+    VersionForgotten,
+)
+
+__all__ = [
+    "PROBLEMS",
+    "Problem",
+    "Refused",
+    "handle_core",
+    "handle_http",
+    "handle_unexpected",
+    "problem_of",
+    "retry_headers",
+    "status_of",
+]
+
+RETRY_SECONDS = 1
+_log = logging.getLogger("stratalog.server")
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why a request was not served. ``limit`` and ``value`` are there where a limit or a value is to blame."""
+
+    code: str
+    message: str
+    limit: Value = None
+    value: Value = None
+
+
+class Refused(StratalogError):
+    """The edge turned a request away before the core saw it: nothing was written."""
+
+    def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.status = status
+        self.wire_code = code
+
+
+_STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
+    (Collected, 410),
+    (VersionForgotten, 410),
+    (NotFound, 404),
+    # Nothing was written and the same request may well succeed: not the caller's conflict to solve.
+    (ContentionError, 503),
+    (Conflict, 409),
+    (Forbidden, 403),
+    (Unsupported, 501),
+    (Invalid, 400),
+    (LimitExceeded, 422),
+    (Unavailable, 503),
+    (Closed, 503),
+    # The store's answer did not come in time: as a gateway says it of what is behind it.
+    (OutcomeUnknown, 504),
+    (Corrupt, 500),
+)
+_MEANINGS = {
+    400: "the input breaks a rule",
+    401: "no valid token",
+    403: "the principal, host or origin may not do this",
+    404: "there is no such thing",
+    405: "the path has no such method",
+    409: "somebody else was first",
+    410: "there was such a thing, but it is no longer kept",
+    413: "the body is too large",
+    415: "the body is in a form that is not understood",
+    416: "the range lies outside the body",
+    422: "the input is larger than a named limit",
+    429: "too many requests; see Retry-After",
+    500: "stored bytes are damaged, or the server has a fault",
+    501: "stored by a newer Stratalog than this one",
+    503: "nothing was written; see Retry-After",
+    504: "it may or may not have been written: ask again with the same ids",
+}
+PROBLEMS = {status: ResponseSpec(Problem, description=meaning) for status, meaning in _MEANINGS.items()}
+_HTTP_CODES = {404: "not-found", 405: "method-not-allowed", 413: "limit-exceeded"}
+
+
+def status_of(error: StratalogError) -> int:
+    """The status that an error is answered with."""
+    if isinstance(error, Refused):
+        return error.status
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def problem_of(error: StratalogError) -> Problem:
+    """The error as it is said on the wire."""
+    code = error.wire_code if isinstance(error, Refused) else error.code
+    return Problem(code, str(error), _plain(error.details.get("limit")), _plain(error.details.get("value")))
+
+
+def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
+    """What an answer says about when to come again, and how to say who one is."""
+    if status == 401:
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": str(details.get("seconds", RETRY_SECONDS))} if status in (429, 503) else {}
+
+
+def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
+    """The answer to an error that the core or the edge raised on purpose."""
+    status = status_of(error)
+    if status >= 500:
+        _log.error("%s %s: %s %s", request.method, request.scope.get("path_template", "?"), error.code, error.message)
+    return Response(problem_of(error), status_code=status, headers=retry_headers(status, error.details))
+
+
+def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+    """The answer to an error of the framework: an unknown path, a parameter that does not fit."""
+    status = error.status_code
+    if status >= 500:
+        return handle_unexpected(request, error)
+    code = _HTTP_CODES.get(status, "invalid")
+    message = error.detail
+    if isinstance(error, ValidationException) and isinstance(error.extra, list):
+        message = "; ".join(f"{one.get('key', 'body')}: {one.get('message')}" for one in error.extra) or message
+    limit = request.app.request_max_body_size if status == 413 else None
+    return Response(Problem(code, message, limit), status_code=status, headers=dict(error.headers or {}))
+
+
+def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    """The answer to a fault of ours: the log has the traceback, the caller is told only that there is one."""
+    _log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
+    return Response(Problem("error", "the server has a fault; its log says which"), status_code=500)
+
+
+def _plain(value: Any) -> Value:
+    return value if isinstance(value, int | float | str | bool | None) else str(value)

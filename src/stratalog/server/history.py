@@ -1,0 +1,263 @@
+"""Looking at documents over HTTP: the six queries, and the history behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router
+from litestar.params import Parameter
+
+from stratalog.documents.history import Difference, KeyChange, Version
+from stratalog.documents.values import as_reference, value_size
+from stratalog.documents.view import View
+from stratalog.errors import LimitExceeded, NotFound
+from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, PAGE_BYTES_MAX, PAGE_STATES_MAX
+from stratalog.server.service import PREFIX, Count, Service, VersionNumber, reading
+
+__all__ = ["HISTORY"]
+
+At = VersionNumber
+Key = Annotated[str, Parameter(min_length=1)]
+Client = Annotated[str, Parameter(min_length=1, max_length=CLIENT_ID_BYTES_MAX)]
+_MISSING = object()
+
+
+class StatePage(msgspec.Struct, frozen=True):
+    """Keys and values of one version. ``next`` is the key to ask for more after, at this version; None at the end."""
+
+    version: int
+    content: dict[str, Any]
+    next: str | None
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An item without its body. ``blob`` is the hash under which its encoded value can be got, where it is one blob."""
+
+    key: str
+    version: int
+    size: int
+    metadata: dict[str, Any]
+    blob: str | None
+
+
+class ItemPage(msgspec.Struct, frozen=True):
+    """Items of one version."""
+
+    version: int
+    items: list[Item]
+    next: str | None
+
+
+class Value(msgspec.Struct, frozen=True):
+    """One value at one version."""
+
+    version: int
+    key: str
+    value: Any
+
+
+class VersionState(msgspec.Struct, frozen=True):
+    """A version with its mutations, and its whole state where that was asked for."""
+
+    version: Version
+    state: dict[str, Any] | None
+
+
+class VersionPage(msgspec.Struct, frozen=True):
+    """Versions in order; ``next`` is what to ask for after it, None at the end."""
+
+    versions: list[VersionState]
+    next: int | None
+
+
+class DifferencePage(msgspec.Struct, frozen=True):
+    """The keys that two versions hold differently."""
+
+    differences: list[Difference]
+    next: str | None
+
+
+class ChangePage(msgspec.Struct, frozen=True):
+    """The changes of one key, newest first; ``next`` is the version to ask for ``at`` the next page."""
+
+    changes: list[KeyChange]
+    next: int | None
+
+
+class MutationState(msgspec.Struct, frozen=True):
+    """Whether a mutation was committed, and in which version; None where it was not."""
+
+    client: str
+    id: int
+    version: int | None
+
+
+class ClientState(msgspec.Struct, frozen=True):
+    """The number of a client's newest committed mutation; 0 for a client nobody has seen."""
+
+    client: str
+    last: int
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """What replicas compare: equal for equal keys and values, whatever their history."""
+
+    version: int
+    digest: str
+
+
+@reading("/state", opt={"action": "read"}, summary="Query 1: the whole state")
+def state(
+    service: Service,
+    organisation: str,
+    document: str,
+    at: At = None,
+    prefix: str = "",
+    after: str | None = None,
+    limit: Count = 1000,
+) -> StatePage:
+    """At a version, the newest if none is said, by pages of so many keys and so many bytes."""
+    view = service.document(organisation, document).at(at)
+    content: dict[str, Any] = {}
+    size, last = 0, None
+    for info in view.list(prefix, after=after):
+        size += info.size
+        if len(content) == limit or (content and size > PAGE_BYTES_MAX):
+            return StatePage(view.version, content, last)
+        content[info.key], last = view.get(info.key), info.key
+    return StatePage(view.version, content, None)
+
+
+@reading("/items", opt={"action": "read"}, summary="Query 2: items with their metadata, without bodies")
+def items(
+    service: Service,
+    organisation: str,
+    document: str,
+    at: At = None,
+    prefix: str = "",
+    after: str | None = None,
+    limit: Count = 1000,
+) -> ItemPage:
+    """In order of key; no body is opened."""
+    opened = service.document(organisation, document)
+    found = opened.state(at)
+    page: list[Item] = []
+    for key, slot in found.scan(prefix, after):
+        if len(page) == limit:
+            return ItemPage(found.version, page, page[-1].key)
+        metadata = opened.values.metadata(slot.value)
+        page.append(Item(key, slot.version, value_size(slot.value), metadata, _blob(slot.value)))
+    return ItemPage(found.version, page, None)
+
+
+@reading("/item", opt={"action": "read"}, summary="Query 3: one item")
+def item(service: Service, organisation: str, document: str, key: Key, at: At = None) -> Value:
+    """At a version, the newest if none is said."""
+    view = service.document(organisation, document).at(at)
+    value = view.get(key, _MISSING)
+    if value is _MISSING:
+        raise NotFound("no such key", document=document, key=key, version=view.version)
+    return Value(view.version, key, value)
+
+
+@reading("/versions", opt={"action": "read"}, summary="Query 4: versions with their mutations and state")
+def versions(
+    service: Service,
+    organisation: str,
+    document: str,
+    after: At = None,
+    upto: At = None,
+    states: bool = False,
+    limit: Count = 100,
+) -> VersionPage:
+    """Those kept, in order. With ``states`` each comes with the whole state after it, a few a page."""
+    opened = service.document(organisation, document)
+    most = min(limit, PAGE_STATES_MAX) if states else limit
+    page: list[VersionState] = []
+    for version in opened.versions(after, upto):
+        if len(page) == most:
+            return VersionPage(page, page[-1].version.version)
+        page.append(VersionState(version, _whole(opened.at(version.version)) if states else None))
+    return VersionPage(page, None)
+
+
+@reading("/mutation", opt={"action": "read"}, summary="Query 5: was this mutation applied, and in which version")
+def mutation(
+    service: Service,
+    organisation: str,
+    document: str,
+    client: Client,
+    id: Annotated[int, Parameter(ge=1, le=INTEGER_MAX)],
+) -> MutationState:
+    """A rejected one was committed too; its version has the reason."""
+    return MutationState(client, id, service.document(organisation, document).applied_in(client, id))
+
+
+@reading("/client", opt={"action": "read"}, summary="Query 6: a client's latest mutation")
+def latest_mutation(service: Service, organisation: str, document: str, client: Client) -> ClientState:
+    """The number to go on from."""
+    return ClientState(client, service.document(organisation, document).last_mutation(client))
+
+
+@reading("/digest", opt={"action": "read"}, summary="The content digest of a version")
+def digest(service: Service, organisation: str, document: str, at: At = None) -> Digest:
+    """Of the newest, if none is said."""
+    view = service.document(organisation, document).at(at)
+    return Digest(view.version, view.content_digest())
+
+
+@reading("/diff", opt={"action": "read"}, summary="What differs between two versions")
+def diff(
+    service: Service,
+    organisation: str,
+    document: str,
+    source: Annotated[int, Parameter(ge=0, le=INTEGER_MAX)],
+    target: Annotated[int, Parameter(ge=0, le=INTEGER_MAX)],
+    after: str = "",
+    limit: Count = 1000,
+) -> DifferencePage:
+    """In order of key; costs what differs."""
+    page: list[Difference] = []
+    for difference in service.document(organisation, document).diff(source, target):
+        if difference.key <= after:
+            continue
+        if len(page) == limit:
+            return DifferencePage(page, page[-1].key)
+        page.append(difference)
+    return DifferencePage(page, None)
+
+
+@reading("/history", opt={"action": "read"}, summary="The changes of one key")
+def history(
+    service: Service, organisation: str, document: str, key: Key, at: At = None, limit: Count = 100
+) -> ChangePage:
+    """Newest first; each with the mutations that made it."""
+    page: list[KeyChange] = []
+    for change in service.document(organisation, document).history(key, at=at):
+        if len(page) == limit:
+            return ChangePage(page, change.version)
+        page.append(change)
+    return ChangePage(page, None)
+
+
+def _whole(view: View) -> dict[str, Any]:
+    """The whole state, where it fits a page. Raises LimitExceeded."""
+    size = 0
+    for info in view.list():
+        size += info.size
+        if size > PAGE_BYTES_MAX:
+            raise LimitExceeded("a whole state is too large; ask for it by pages", limit=PAGE_BYTES_MAX)
+    return view.whole()
+
+
+def _blob(stored: bytes) -> str | None:
+    reference = as_reference(stored)
+    return reference.body.address.hex() if reference and reference.body.digest is None else None
+
+
+HISTORY = Router(
+    PREFIX + "/documents/{document:str}",
+    route_handlers=[state, items, item, versions, mutation, latest_mutation, digest, diff, history],
+    tags=["documents"],
+)

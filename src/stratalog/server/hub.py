@@ -1,0 +1,174 @@
+"""Hub: who listens to which document in this process, and what tells them that something is new.
+
+Own commits poke at once. Those of other processes are found by looking at the heads of the documents that have
+listeners, which is one small read each. What waits for a listener is bounded: a newer hint takes the older one's place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from litestar.concurrency import sync_to_thread
+
+from stratalog.assembly import Store
+from stratalog.clock import new_id
+from stratalog.codec import Value, encode
+from stratalog.errors import Forbidden, LimitExceeded, NotFound, StratalogError
+from stratalog.limits import PRESENCE_BYTES_MAX, PRESENCE_CONNECTIONS_MAX
+from stratalog.log import Log
+from stratalog.protocol.live import Beat, FromServer, Gone, Here, Poke, Ready
+from stratalog.server.application import Tuning
+from stratalog.server.errors import Refused
+from stratalog.server.metrics import Metrics
+
+__all__ = ["Hub", "Listener"]
+
+Name = tuple[str, str]
+WATCH_SHARE_MAX = 0.25
+"""How much of the time may go into looking at heads; with very many documents the pauses grow."""
+
+
+class Listener:
+    """One live connection. What it has not been given yet is at most one of each kind of message."""
+
+    def __init__(self, room: _Room, id: str, beat_seconds: float) -> None:
+        self.id = id
+        self._room = room
+        self._beat_seconds = beat_seconds
+        self._wake = anyio.Event()
+        self._waiting: dict[type[Any], FromServer] = {Ready: Ready(id, room.version)}
+        if room.present:
+            self._waiting[Here] = Here(dict(room.present))
+        self._wake.set()
+
+    def give(self, message: FromServer) -> None:
+        """Have the message sent, in place of an older one of its kind that was not."""
+        self._waiting[type(message)] = message
+        self._wake.set()
+
+    async def next(self) -> list[FromServer]:
+        """What is new, waiting for it; a beat where nothing is for a while."""
+        with anyio.move_on_after(self._beat_seconds):
+            await self._wake.wait()
+        self._wake = anyio.Event()
+        messages, self._waiting = list(self._waiting.values()), {}
+        return messages or [Beat()]
+
+    def show(self, state: Value) -> None:
+        """Tell the others of this client; None tells nothing any more. Raises LimitExceeded."""
+        self._room.show(self, state)
+
+
+class Hub:
+    """Joins connections to documents. Used from the event loop only."""
+
+    def __init__(self, store: Store, tuning: Tuning, metrics: Metrics) -> None:
+        self._store = store
+        self._tuning = tuning
+        self._metrics = metrics
+        self._rooms: dict[Name, _Room] = {}
+        self._count = 0
+        self._clock = store.place.clock
+
+    async def join(self, organisation: str, name: str) -> Listener:
+        """Listen from now on: what is committed after this is poked. Raises NotFound, Refused."""
+        if self._count >= self._tuning.live_connections_max:
+            limit = self._tuning.live_connections_max
+            raise Refused(503, "unavailable", "too many live connections", limit=limit)
+        self._count += 1
+        try:
+            log = await sync_to_thread(self._store.log, organisation, name)
+            version = await sync_to_thread(lambda: log.head().version)
+        except BaseException:
+            self._count -= 1
+            raise
+        room = self._rooms.get((organisation, name))
+        if room is None or room.log.record.incarnation != log.record.incarnation:
+            room = self._rooms[organisation, name] = _Room(log, version)
+        listener = Listener(room, new_id(self._clock), self._tuning.live_beat_seconds)
+        room.listeners.add(listener)
+        self._metrics.listeners.inc()
+        return listener
+
+    def leave(self, listener: Listener) -> None:
+        """Listen no more."""
+        room = listener._room
+        room.listeners.discard(listener)
+        room.show(listener, None)
+        self._count -= 1
+        self._metrics.listeners.dec()
+        name = (room.log.record.organisation, room.log.record.name)
+        if not room.listeners and self._rooms.get(name) is room:
+            del self._rooms[name]
+
+    def poke(self, organisation: str, name: str, version: int) -> None:
+        """A commit made here: tell those who listen, unless they know."""
+        room = self._rooms.get((organisation, name))
+        if room is not None and version > room.version:
+            room.version = version
+            room.give(Poke(version))
+            self._metrics.pokes.inc(len(room.listeners))
+
+    async def watch(self) -> None:
+        """Look at the heads of documents with listeners, for ever."""
+        while True:
+            began_ms = self._clock.boot_ms()
+            rooms = dict(self._rooms)
+            if rooms:
+                heads = await sync_to_thread(_heads, {name: room.log for name, room in rooms.items()})
+                for name, version in heads.items():
+                    self._note(name, rooms[name], version)
+            spent = (self._clock.boot_ms() - began_ms) / 1000
+            await anyio.sleep(max(self._tuning.live_poll_seconds, spent / WATCH_SHARE_MAX))
+
+    def _note(self, name: Name, room: _Room, version: int | None) -> None:
+        if version is not None:
+            self.poke(*name, version)
+            return
+        room.give(Gone())
+        if self._rooms.get(name) is room:
+            del self._rooms[name]
+
+
+class _Room:
+    """The listeners of one document, and who of them shows what."""
+
+    def __init__(self, log: Log, version: int) -> None:
+        self.log = log
+        self.version = version
+        self.listeners: set[Listener] = set()
+        self.present: dict[str, Value] = {}
+
+    def give(self, message: FromServer) -> None:
+        for listener in self.listeners:
+            listener.give(message)
+
+    def show(self, listener: Listener, state: Value) -> None:
+        if state is None:
+            if self.present.pop(listener.id, None) is None:
+                return
+        else:
+            self._check(listener, state)
+            self.present[listener.id] = state
+        self.give(Here(dict(self.present)))
+
+    def _check(self, listener: Listener, state: Value) -> None:
+        size = len(encode(state))
+        if size > PRESENCE_BYTES_MAX:
+            raise LimitExceeded("what is shown of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
+        if listener.id not in self.present and len(self.present) >= PRESENCE_CONNECTIONS_MAX:
+            raise Forbidden("too many show themselves in the document", limit=PRESENCE_CONNECTIONS_MAX)
+
+
+def _heads(logs: dict[Name, Log]) -> dict[Name, int | None]:
+    """The newest version of each; None for a log that is gone. One that cannot be read now is left out."""
+    heads: dict[Name, int | None] = {}
+    for name, log in logs.items():
+        try:
+            heads[name] = log.head().version
+        except NotFound:
+            heads[name] = None
+        except StratalogError:
+            continue
+    return heads

@@ -1,0 +1,152 @@
+"""Live connections: a WebSocket, and server-sent events for those who only listen. Hints alone; pull is the truth."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+import msgspec
+from litestar import Router, WebSocket, get, websocket
+from litestar.exceptions import WebSocketDisconnect
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.response import Stream
+
+from stratalog.errors import Invalid, StratalogError
+from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
+from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Hello, Presence
+from stratalog.server.bodies import check_depth
+from stratalog.server.errors import PROBLEMS, Refused, status_of
+from stratalog.server.hub import Hub, Listener
+from stratalog.server.security import Principal, identify
+from stratalog.server.service import PREFIX, Service
+
+__all__ = ["LIVE"]
+
+Socket = WebSocket[Any, Any, Any]
+HELLO_SECONDS_MAX = 10.0
+BEARER = "bearer."
+EVENT_STREAM = "text/event-stream"
+CLOSE_CODES = 4000
+"""Added to the HTTP status that says the same: 4401 asks for a token, 4404 knows no such document."""
+
+
+@websocket("/live")
+async def live(service: Service, socket: Socket) -> None:
+    """Hello, ready, and then pokes; presence both ways."""
+    names = socket.path_params
+    organisation, name = names["organisation"], names.get("document") or names["log"]
+    offered = socket.scope["subprotocols"]
+    await socket.accept(subprotocols=SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    try:
+        principal = await _principal(service, socket, offered)
+        await service.permit(principal, "read", organisation, name)
+        listener = await service.hub.join(organisation, name)
+        await _serve(socket, service.hub, listener)
+    except StratalogError as exc:
+        await socket.close(code=CLOSE_CODES + status_of(exc), reason=exc.message)
+    except WebSocketDisconnect:
+        return
+
+
+@get(
+    "/events",
+    opt={"action": "read"},
+    media_type=EVENT_STREAM,
+    responses={**PROBLEMS, 200: ResponseSpec(str, media_type=EVENT_STREAM, description="hints, as they come")},
+    summary="Pokes as server-sent events",
+)
+async def events(service: Service, organisation: str, document: str = "", log: str = "") -> Stream:
+    """The event is the message's type, its data the message."""
+    listener = await service.hub.join(organisation, document or log)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Stream(_events(service.hub, listener), media_type=EVENT_STREAM, headers=headers)
+
+
+async def _principal(service: Service, socket: Socket, offered: list[str]) -> Principal:
+    """Who connects: by a token among the subprotocols, or in the first message. Raises Refused."""
+    authenticate = service.application.authenticate
+    if authenticate is None:
+        return await identify(None, str)
+    token = next((one.removeprefix(BEARER) for one in offered if one.startswith(BEARER)), "")
+    if not token:
+        try:
+            with anyio.fail_after(HELLO_SECONDS_MAX):
+                first = _message(await socket.receive_data(mode="text"))
+        except TimeoutError as exc:
+            raise Refused(401, "unauthenticated", "the first message did not come") from exc
+        token = first.token if isinstance(first, Hello) else ""
+    return await identify(authenticate, lambda: token)
+
+
+async def _serve(socket: Socket, hub: Hub, listener: Listener) -> None:
+    """Both directions, until either ends."""
+    try:
+        async with anyio.create_task_group() as group:
+
+            async def hear() -> None:
+                try:
+                    await _hear(socket, listener)
+                except StratalogError as exc:
+                    await socket.close(code=CLOSE_CODES + status_of(exc), reason=exc.message)
+                except WebSocketDisconnect:
+                    pass
+                group.cancel_scope.cancel()
+
+            group.start_soon(hear)
+            await _tell(socket, listener)
+            group.cancel_scope.cancel()
+    finally:
+        hub.leave(listener)
+
+
+async def _tell(socket: Socket, listener: Listener) -> None:
+    while True:
+        for message in await listener.next():
+            await socket.send_data(msgspec.json.encode(message), mode="text")
+            if isinstance(message, Gone):
+                await socket.close(code=CLOSE_CODES + 410, reason="the document was deleted")
+                return
+
+
+async def _hear(socket: Socket, listener: Listener) -> None:
+    while True:
+        message = _message(await socket.receive_data(mode="text"))
+        if isinstance(message, Presence):
+            listener.show(message.state)
+
+
+def _message(text: str | bytes) -> FromClient:
+    """What a client says. Raises Invalid, LimitExceeded, Refused."""
+    if len(text) > LIVE_MESSAGE_BYTES_MAX:
+        raise Refused(413, "limit-exceeded", "a live message is too large", limit=LIVE_MESSAGE_BYTES_MAX)
+    try:
+        check_depth(msgspec.json.decode(text))
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+        raise Invalid("a live message does not decode", reason=str(exc)) from exc
+
+
+async def _events(hub: Hub, listener: Listener) -> AsyncIterator[bytes]:
+    try:
+        while True:
+            for message in await listener.next():
+                yield _event(message)
+                if isinstance(message, Gone):
+                    return
+    finally:
+        hub.leave(listener)
+
+
+def _event(message: FromServer) -> bytes:
+    data = msgspec.json.encode(message)
+    kind = message.__struct_config__.tag
+    return b"event: %s\ndata: %s\n\n" % (str(kind).encode(), data)
+
+
+_decode: Callable[[str | bytes], FromClient] = msgspec.json.Decoder(FromClient).decode
+
+LIVE = [
+    Router(PREFIX + f"/{kind}s/{{{kind}:str}}", route_handlers=[live, events], tags=["live"])
+    for kind in ("document", "log")
+]

@@ -1,0 +1,62 @@
+"""Metrics: what a monitoring system reads, in Prometheus's text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from litestar.enums import ScopeType
+from litestar.types import Scope
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from stratalog.log import Place
+
+__all__ = ["Metrics"]
+
+_METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOCKET"})
+
+
+class Metrics:
+    """The counters of one server. Names of documents and principals are never labels: they are many, and private."""
+
+    def __init__(self, place: Place) -> None:
+        self.registry = CollectorRegistry()
+        self.listeners = Gauge("stratalog_live_listeners", "Live connections now.", registry=self.registry)
+        self.pokes = Counter("stratalog_live_pokes", "Hints given to live connections.", registry=self.registry)
+        self.mutations = Counter(
+            "stratalog_mutations", "Mutations pushed, by what became of them.", ["status"], registry=self.registry
+        )
+        self._requests = Counter(
+            "stratalog_requests", "Requests answered.", ["method", "path", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "stratalog_request_seconds", "How long a request took.", ["method", "path"], registry=self.registry
+        )
+        self.registry.register(_PlaceCounters(place))
+
+    def note(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count an answered request. What is unknown has one label for all, so that nobody can make up labels."""
+        path = scope.get("path_template") or "other"
+        method = str(scope["method"]) if scope["type"] == ScopeType.HTTP else "WEBSOCKET"
+        method = method if method in _METHODS else "other"
+        self._requests.labels(method, path, str(status)).inc()
+        if scope["type"] == ScopeType.HTTP:
+            self._seconds.labels(method, path).observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything, as it is scraped."""
+        return generate_latest(self.registry)
+
+
+class _PlaceCounters(Collector):
+    """What the core itself counts."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        family = CounterMetricFamily("stratalog_core", "What the core counts: appends, conflicts …", labels=["what"])
+        for name, count in sorted(dict(self._place.counters).items()):
+            family.add_metric([name.replace(" ", "_")], count)
+        yield family

@@ -1,0 +1,103 @@
+"""Who asks, and what they may: principals, tokens, and the question put to an application's own rules."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from litestar.concurrency import sync_to_thread
+
+from stratalog.codec import sha256
+from stratalog.errors import Forbidden
+from stratalog.limits import TOKEN_BYTES_MAX
+from stratalog.server.errors import Refused
+
+__all__ = [
+    "ANONYMOUS",
+    "Action",
+    "Authenticate",
+    "Authorize",
+    "Principal",
+    "StaticTokens",
+    "bearer_token",
+    "identify",
+    "permit",
+]
+
+Action = Literal["list", "read", "write", "create", "delete", "read-record", "write-record", "metrics"]
+"""What may be asked of `authorize`. Documents and logs share the first five; records have their own two."""
+
+READING: frozenset[str] = frozenset({"list", "read", "read-record", "metrics"})
+T = TypeVar("T")
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a request speaks for. Clients are bound to ``id`` at first sight; ``name`` is the author in the history."""
+
+    id: str
+    name: str = ""
+    read_only: bool = False
+    claims: Mapping[str, Any] = {}
+    """What else is known, for `authorize` to look at."""
+
+
+ANONYMOUS = Principal(id="")
+"""Everybody, where no authentication is set up; the server is then for its own machine only."""
+
+Authenticate = Callable[[str], Principal | Awaitable[Principal | None] | None]
+"""The principal behind a token; None for one that is not good. A plain function is called on a worker thread."""
+
+Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
+"""Whether a principal may do an action to (organisation, name); the name is empty where a list is asked for."""
+
+
+class StaticTokens:
+    """Tokens that are known beforehand, for small setups. Only their hashes are kept."""
+
+    def __init__(self, tokens: Mapping[str, Principal]) -> None:
+        self._principals = {sha256(token.encode()): principal for token, principal in tokens.items() if token}
+
+    def __call__(self, token: str) -> Principal | None:
+        """The token's principal. Looked up by hash, so that how long it takes says nothing about the token."""
+        return self._principals.get(sha256(token.encode()))
+
+
+def bearer_token(header: str) -> str:
+    """The token in an Authorization header. Raises Refused where there is none, or one of another kind."""
+    kind, _, token = header.partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise Refused(401, "unauthenticated", "a bearer token is asked for")
+    return token.strip()
+
+
+async def identify(authenticate: Authenticate | None, token: Callable[[], str]) -> Principal:
+    """The principal behind the token that ``token`` finds. Raises Refused."""
+    if authenticate is None:
+        return ANONYMOUS
+    text = token()
+    if len(text) > TOKEN_BYTES_MAX:
+        raise Refused(401, "unauthenticated", "the token is too long", limit=TOKEN_BYTES_MAX)
+    principal = await _settled(authenticate, text)
+    if principal is None or not principal.id:
+        raise Refused(401, "unauthenticated", "the token is not good")
+    return principal
+
+
+async def permit(
+    authorize: Authorize | None, principal: Principal, action: Action, organisation: str, name: str = ""
+) -> None:
+    """Return where the principal may do this. Raises Forbidden."""
+    if principal.read_only and action not in READING:
+        raise Forbidden("the token is for reading only", action=action)
+    if authorize is not None and not await _settled(authorize, principal, action, organisation, name):
+        raise Forbidden("the principal may not do this", action=action, organisation=organisation, name=name)
+
+
+async def _settled(function: Callable[..., T | Awaitable[T]], *arguments: Any) -> T:
+    """What an application's function answers, be it a coroutine or a plain one, which may block."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)  # type: ignore[no-any-return]
+    answer = await sync_to_thread(function, *arguments)
+    return await answer if inspect.isawaitable(answer) else answer

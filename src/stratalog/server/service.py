@@ -1,0 +1,87 @@
+"""Service: what every handler is given, and how a handler says who may call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+from litestar import delete, get, post, put
+from litestar.concurrency import sync_to_thread
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+from litestar.params import Parameter
+
+from stratalog.assembly import Store
+from stratalog.documents import Document
+from stratalog.errors import Invalid
+from stratalog.limits import PAGE_ITEMS_MAX, VERSION_MAX
+from stratalog.log import Log
+from stratalog.protocol.messages import Outcome
+from stratalog.server.application import Application
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.hub import Hub
+from stratalog.server.metrics import Metrics
+from stratalog.server.security import Action, Principal, permit
+from stratalog.server.workers import Workers
+
+__all__ = ["PREFIX", "Count", "Service", "VersionNumber", "allowed", "deleting", "posting", "putting", "reading"]
+
+PREFIX = "/v1/organisations/{organisation:str}"
+Count = Annotated[int, Parameter(ge=1, le=PAGE_ITEMS_MAX)]
+VersionNumber = Annotated[int | None, Parameter(ge=0, le=VERSION_MAX)]
+T = TypeVar("T")
+
+
+class Service:
+    """One server's parts."""
+
+    def __init__(self, store: Store, application: Application) -> None:
+        self.store = store
+        self.application = application
+        self.metrics = Metrics(store.place)
+        self.hub = Hub(store, application.tuning, self.metrics)
+        self.workers = Workers(application.tuning.threads, application.tuning.pushes_waiting_max)
+
+    def document(self, organisation: str, document: str) -> Document:
+        """The document of that name. Raises NotFound, Invalid."""
+        return self.store.document(organisation, document)
+
+    def log(self, organisation: str, log: str) -> Log:
+        """The log of that name, where it is an application's own. Raises NotFound, Invalid for a document's."""
+        found = self.store.log(organisation, log)
+        if found.record.kind != "log":
+            raise Invalid("this is a document, which has paths of its own", organisation=organisation, log=log)
+        return found
+
+    async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:
+        """Return where the principal may do this. Raises Forbidden."""
+        await permit(self.application.authorize, principal, action, organisation, name)
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Run a piece of the core on a worker thread."""
+        return await sync_to_thread(function)
+
+    def note_outcomes(self, organisation: str, name: str, outcomes: Sequence[Outcome]) -> None:
+        """Count what became of a push, and tell those who listen of what was committed."""
+        for outcome in outcomes:
+            self.metrics.mutations.labels(outcome.status).inc()
+        versions = [outcome.version for outcome in outcomes if outcome.version is not None]
+        if versions:
+            self.hub.poke(organisation, name, max(versions))
+
+
+async def allowed(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """The guard of every handler that names an action. Raises Forbidden."""
+    action = handler.opt.get("action")
+    if action is not None:
+        names = connection.path_params
+        name = next((names[kind] for kind in ("document", "log", "record") if kind in names), "")
+        service: Service = connection.app.state.service
+        await service.permit(connection.user, action, names.get("organisation", ""), name)
+
+
+reading = partial(get, sync_to_thread=True, responses=PROBLEMS)
+posting = partial(post, sync_to_thread=True, status_code=200, responses=PROBLEMS)
+putting = partial(put, sync_to_thread=True, responses=PROBLEMS)
+deleting = partial(delete, sync_to_thread=True, status_code=204, responses=PROBLEMS)

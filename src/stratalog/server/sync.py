@@ -1,0 +1,98 @@
+"""Push and pull over HTTP, in our own words and in Replicache's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router, post
+
+from stratalog.errors import Collected
+from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+from stratalog.server.bodies import JSON, PLAIN
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.pull import pull
+from stratalog.server.push import push
+from stratalog.server.replicache import Answer, answer_pull, answer_push, client_state_not_found, read_pull, read_push
+from stratalog.server.security import Principal
+from stratalog.server.service import PREFIX, Service, posting
+
+__all__ = ["SYNC"]
+
+Asked = Request[Principal, Any, Any]
+
+
+@post("/push", opt={"action": "write"}, status_code=200, responses=PROBLEMS, summary="Apply mutations")
+async def push_mutations(service: Service, request: Asked, organisation: str, document: str, data: Push) -> Pushed:
+    """In order; what became of each. Where an answer is lost, push the same again: nothing is applied twice."""
+    return await _pushed(service, request.user, organisation, document, data)
+
+
+@posting("/pull", opt={"action": "read"}, summary="What is new since a cookie")
+def pull_news(service: Service, request: Asked, organisation: str, document: str, data: Pull) -> Pulled:
+    """Changes of the state, and how far each client of the group has got, from one version."""
+    return pull(service.document(organisation, document), data, owner=request.user.id)
+
+
+@post(
+    "/replicache/push",
+    opt={"action": "write", PLAIN: True},
+    status_code=200,
+    responses=PROBLEMS,
+    summary="A push of Replicache's client, protocol version 1",
+)
+async def replicache_push(
+    service: Service, request: Asked, organisation: str, document: str, data: dict[str, Any]
+) -> Response[dict[str, Any]]:
+    """200 where all of it was applied, now or before."""
+    wanted = read_push(data)
+    if isinstance(wanted, Answer):
+        return _answer(wanted)
+    return _answer(answer_push(await _pushed(service, request.user, organisation, document, wanted)))
+
+
+@post(
+    "/replicache/pull",
+    opt={"action": "read", PLAIN: True},
+    status_code=200,
+    responses=PROBLEMS,
+    summary="A pull of Replicache's client, protocol version 1",
+)
+async def replicache_pull(
+    service: Service, request: Asked, organisation: str, document: str, data: dict[str, Any]
+) -> Response[dict[str, Any]]:
+    """The patch since the request's cookie."""
+    wanted = read_pull(data)
+    if isinstance(wanted, Answer):
+        return _answer(wanted)
+    pulling = wanted
+    try:
+        pulled = await service.run(
+            lambda: pull(service.document(organisation, document), pulling, owner=request.user.id)
+        )
+    except Collected:
+        return _answer(client_state_not_found())
+    return _answer(answer_pull(pulled))
+
+
+async def _pushed(service: Service, who: Principal, organisation: str, document: str, data: Push) -> Pushed:
+    author = who.name or who.id or next((one.client for one in data.mutations), "")
+
+    def run() -> Pushed:
+        return push(service.document(organisation, document), data, owner=who.id, author=author)
+
+    pushed = await service.workers.in_turn(f"{organisation}/{document}", run)
+    service.note_outcomes(organisation, document, pushed.outcomes)
+    return pushed
+
+
+def _answer(answer: Answer) -> Response[dict[str, Any]]:
+    body: Any = msgspec.json.encode(answer.body)
+    return Response(body, status_code=answer.status, media_type=JSON)
+
+
+SYNC = Router(
+    PREFIX + "/documents/{document:str}",
+    route_handlers=[push_mutations, pull_news, replicache_push, replicache_pull],
+    tags=["sync"],
+)
