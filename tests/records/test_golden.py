@@ -18,12 +18,15 @@ from stratalog.log.directory import list_organisations
 from stratalog.log.place import Place
 from stratalog.ports.index import Item, Put
 from stratalog.records import Records
+from stratalog.records.floor import Floor, Mark, read_floor, store_floor
+from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/records-v1.json").read_text())
 NAME = "b 1/é"
 REPEATED = b"easy to compress " * 1000
 LARGE = b"".join(sha256(number.to_bytes(2, "big")) for number in range(BODY_INLINE_BYTES_MAX // 32 + 1))
+FLOOR = Floor(version=9, freeing=7, freed=4, marks=(Mark(8, 1_700_000_000_000), Mark(9, 1_700_000_100_000)))
 PARTS = bytes(BODY_PART_BYTES) + b"the second part"
 
 
@@ -51,6 +54,7 @@ def written(folder: Path) -> Records:
     records.fail(NAME, "no such table", write_id="f1")
     records.fail("b2", "does not parse", body=b"input", pointer="inbox/7", write_id="f2")
     records.fail("b2", "does not parse yet", body=LARGE, pointer="inbox/8", write_id="f3")
+    store_floor(records.place, Name("acme", "b4"), FLOOR)
     return records
 
 
@@ -154,6 +158,11 @@ def test_the_golden_failures_still_count_and_open(records: Records) -> None:
 def test_the_golden_record_still_goes_on(records: Records) -> None:
     assert records.put(NAME, PARTS).version == 7
     assert records.put(NAME, b"next", expected=7).version == 8
+
+
+def test_the_golden_floor_amid_freeing_still_says_how_far_it_came(records: Records) -> None:
+    read = read_floor(records.place.index, Name("acme", "b4"))
+    assert (read.version, read.freeing, read.freed, read.marks) == (9, 7, 4, FLOOR.marks)
 
 
 def test_what_the_golden_floor_gave_up_is_still_freed_and_no_more(records: Records) -> None:
