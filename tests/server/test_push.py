@@ -189,6 +189,17 @@ def test_a_collected_group_is_told_so() -> None:
     assert document.get("n") == 1
 
 
+def test_what_was_meant_for_a_deleted_document_does_not_touch_its_heir() -> None:
+    world = World()
+    document = world.create()
+    request = Push("g", incs(1, 2), document.log.record.incarnation)
+    assert statuses(push(document, request).outcomes) == ["applied", "applied"]
+    document.delete()
+    heir = world.create()
+    assert statuses(push(heir, request).outcomes) == ["unknown-client", "unknown-client"]
+    assert heir.version == 0
+
+
 def test_a_steady_push_costs_no_read() -> None:
     world = World()
     document = world.create()

@@ -49,6 +49,9 @@ class Push(msgspec.Struct, frozen=True):
     group: str
     mutations: list[Mutation]
 
+    incarnation: str = ""
+    """That of the cookie the client holds, if any: what was meant for a deleted document does not touch its heir."""
+
 
 class Pushed(msgspec.Struct, frozen=True):
     """What became of each mutation, in the push's order; ``queued`` where a worker will apply them later."""

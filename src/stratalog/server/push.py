@@ -10,7 +10,7 @@ from stratalog.documents import Document
 from stratalog.documents.changes import members
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
-from stratalog.protocol.messages import Mutation, Outcome, check_identity
+from stratalog.protocol.messages import Mutation, Outcome, Status, check_identity
 from stratalog.protocol.sync import Push, Pushed
 
 __all__ = ["UNSTORABLE", "push"]
@@ -23,15 +23,18 @@ def push(document: Document, request: Push, owner: str = "", author: str = "") -
     """Apply a push, in batches; answer what became of each mutation, in order.
 
     A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever.
-    Clients are bound to the group and to ``owner`` at first sight; those of a group that another owns are refused.
+    Clients are bound to the group and to ``owner`` at first sight; those of a group that another owns are refused. To
+    another incarnation than the push is meant for, its clients are unknown.
 
     Raises Invalid or LimitExceeded for a group, client or number that cannot be: nothing is applied. Raises what
     `Document.apply` does with any number of mutations from the first on applied: push all of it again.
     """
     check_identity(request.group, "group")
     mutations = [_checked(mutation) for mutation in request.mutations]
+    if request.incarnation not in ("", document.log.record.incarnation):
+        return _none(mutations, "unknown-client")
     if _is_foreign(document, request.group, mutations, owner):
-        return Pushed([Outcome(client=one.client, id=one.id, status="wrong-group") for one in mutations])
+        return _none(mutations, "wrong-group")
     outcomes: list[Outcome] = []
     for start in range(0, len(mutations), MUTATIONS_PER_BATCH_MAX):
         batch = mutations[start : start + MUTATIONS_PER_BATCH_MAX]
@@ -45,6 +48,11 @@ def _checked(mutation: Mutation) -> Mutation:
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
         raise Invalid("a pushed mutation must have a number from 1 on", client=mutation.client, value=mutation.id)
     return msgspec.structs.replace(mutation, origin=None)
+
+
+def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
+    """The answer where none of the mutations may be applied."""
+    return Pushed([Outcome(client=one.client, id=one.id, status=status) for one in mutations])
 
 
 def _is_foreign(document: Document, group: str, mutations: Sequence[Mutation], owner: str) -> bool:
