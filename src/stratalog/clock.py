@@ -65,7 +65,7 @@ class Observation:
 
     def age_seconds(self) -> float:
         """Time since then, by whichever of the wall and boot clock says more."""
-        return self.seconds_until(Observation(self._clock))
+        return max(self._clock.wall_ms() - self.wall_ms, self._clock.boot_ms() - self._boot_ms) / 1000
 
     def seconds_until(self, later: Observation) -> float:
         """The same from here to ``later``, which spares reading the clocks again."""

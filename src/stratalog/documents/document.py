@@ -236,7 +236,7 @@ class Document:
     def _append(self, state: State, run: Run, author: str) -> Entry:
         upload = Upload(self.log.place)
         event = commit_of(state, run, self.values, upload).event()
-        return self.log.append(event, expected=state.version, author=author, upload=upload)
+        return self.log.append(event, expected=state.version, author=author, upload=upload, checked=True)
 
     def _append_event(self, event: Event) -> Entry:
         with self._turn:

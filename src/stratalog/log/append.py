@@ -6,7 +6,7 @@ Callers of one process queue in a lane, so that those who wait share the next co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -45,13 +45,18 @@ _ABSENT = Absent()
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One commit: its writes, the pending entry behind each version, and the head after it."""
+    """One commit: its writes, the pending entries that take the versions from ``first`` on, and the head after it."""
 
-    writes: tuple[Write, ...]
-    entries: tuple[tuple[int, Pending], ...]
+    writes: Sequence[Write]
+    first: int
+    batch: Sequence[Pending]
     partition: str
     segment: int
     created_ms: int
+
+    def entries(self) -> Iterable[tuple[int, Pending]]:
+        """Each version with the entry that takes it."""
+        return enumerate(self.batch, self.first)
 
 
 def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: int, roll_over: bool) -> Plan:
@@ -59,12 +64,11 @@ def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: 
     created_ms = max(now_ms, head.created_ms)
     segment = head.version + 1 if roll_over else head.segment
     partition = entries_partition(name.prefix, segment)
-    entries = tuple((head.version + place, pending) for place, pending in enumerate(batch, 1))
     writes: list[Write] = _seal(name, head, created_ms) if roll_over else []
-    for version, pending in entries:
+    for version, pending in enumerate(batch, head.version + 1):
         item = Item(partition, number(version), {"c": created_ms, **pending.attributes})
         writes.append(Put(item, _ABSENT))
-    return Plan(tuple(writes), entries, partition, segment, created_ms)
+    return Plan(writes, head.version + 1, batch, partition, segment, created_ms)
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
@@ -104,6 +108,7 @@ class Appender:
         author: str = "",
         write_id: str | None = None,
         upload: Upload | None = None,
+        checked: bool = False,
     ) -> Pending:
         """An entry ready to be written: checked, encoded, and its body in blobs where it is large."""
         attributes: dict[str, Attribute] = {
@@ -111,14 +116,15 @@ class Appender:
         }
         if author:
             attributes["a"] = check_author(author)
-        body = encode_events(events)
-        pending = Pending(events, body, attributes, expected, upload or Upload(self._place))
-        pending.named = write_id is not None
+        body = encode_events(events, checked=checked)
         name, stored = inline_body(body)
         if len(stored) <= self._place.settings.body_inline_bytes_max:
             attributes[name] = stored
         else:
-            attributes["x"] = encode(pending.upload.write(f"{self._name.owner}/bodies", body))
+            upload = upload or Upload(self._place)
+            attributes["x"] = encode(upload.write(f"{self._name.owner}/bodies", body))
+        pending = Pending(events, body, attributes, expected, upload)
+        pending.named = write_id is not None
         return pending
 
     def append(self, pending: Pending) -> Entry:
@@ -170,6 +176,7 @@ class _Attempts:
         self._started = self._sent = Observation(self._place.clock)
         self._attempt = 0
         self._fresh = False
+        self._doubtful = False
 
     def run(self) -> None:
         while True:
@@ -183,7 +190,8 @@ class _Attempts:
 
     def _try(self) -> None:
         head = self._usable_head()
-        self._resolve_doubts(head)
+        if self._doubtful:
+            self._resolve_doubts(head)
         chosen = self._choose(head)
         if not chosen or (plan := self._plan(head, chosen)) is None:
             return
@@ -202,7 +210,7 @@ class _Attempts:
     def _usable_head(self) -> Head:
         """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
         head = self._appender._head
-        if head is None or any(pending.doubts for pending in self._batch):
+        if head is None or self._doubtful:
             return self._reread()
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
@@ -277,29 +285,37 @@ class _Attempts:
 
     def _land(self, plan: Plan, head: Head) -> None:
         """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
-        self._doubt(plan)
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
+            self._doubt(plan)
             return
-        for version, pending in plan.entries:
-            pending.settle(version, plan.created_ms)
-            self._batch.remove(pending)
-        self._appender._head = Head(plan.entries[-1][0], plan.segment, plan.created_ms, self._sent)
+        self._settle(plan)
+        self._appender._head = Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent)
         self._fresh = True
         if plan.segment != head.segment:
             self._place.counters["roll-over"] += 1
             name = self._appender._name
             self._appender._name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
 
+    def _settle(self, plan: Plan) -> None:
+        for version, pending in plan.entries():
+            try:
+                pending.settle(version, plan.created_ms)
+            except OutcomeUnknown:
+                self._doubt(plan)
+                raise
+            self._batch.remove(pending)
+
     def _learn(self, plan: Plan, conflict: ConditionFailed) -> None:
         """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""
         self._place.counters["conflict"] += 1
-        ours = {pending.write_id for _, pending in plan.entries}
+        ours = {pending.write_id for pending in plan.batch}
         if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
             self._doubt(plan)
         self._reread()
 
     def _doubt(self, plan: Plan) -> None:
-        for version, pending in plan.entries:
+        self._doubtful = True
+        for version, pending in plan.entries():
             if (plan.partition, version) not in pending.doubts:
                 pending.doubts.append((plan.partition, version))
 
@@ -310,6 +326,7 @@ class _Attempts:
                 if self._landed(pending, *doubt, head):
                     self._batch.remove(pending)
                     break
+        self._doubtful = any(pending.doubts for pending in self._batch)
 
     def _landed(self, pending: Pending, partition: str, version: int, head: Head) -> bool:
         item = self._place.index.get(partition, number(version))

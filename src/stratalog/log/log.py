@@ -48,12 +48,14 @@ class Log:
         author: str = "",
         write_id: str | None = None,
         upload: Upload | None = None,
+        checked: bool = False,
     ) -> Entry:
         """Append ``events`` as one entry, durably, and return it.
 
         With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own
         a repeated call with the same ``expected`` finds what it wrote the first time. ``upload`` holds the blobs that
-        the events refer to, put before the call; they are renewed where the answer was long in coming.
+        the events refer to, put before the call; they are renewed where the answer was long in coming. ``checked`` says
+        that the events' data is canonical already, which spares looking at all of it.
 
         Raises, with the state after it:
         VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
@@ -61,9 +63,10 @@ class Log:
         Invalid, LimitExceeded — nothing written.
         """
         wanted = [events] if isinstance(events, Event) else events
-        return self._appender.append(
-            self._appender.pending(wanted, expected=expected, author=author, write_id=write_id, upload=upload)
+        pending = self._appender.pending(
+            wanted, expected=expected, author=author, write_id=write_id, upload=upload, checked=checked
         )
+        return self._appender.append(pending)
 
     def head(self) -> Head:
         """Where the log ends, read consistently."""

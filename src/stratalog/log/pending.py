@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
 from stratalog.errors import NotFound, OutcomeUnknown
+from stratalog.lane import Gate
 from stratalog.log.entries import Entry, Event
 from stratalog.log.upload import Upload
 from stratalog.ports.index import Attribute
@@ -29,6 +29,7 @@ class Pending:
         "leads",
         "named",
         "upload",
+        "write_id",
     )
 
     def __init__(
@@ -37,24 +38,20 @@ class Pending:
         body: bytes,
         attributes: dict[str, Attribute],
         expected: int | None,
-        upload: Upload,
+        upload: Upload | None,
     ) -> None:
         self.events = tuple(events)
         self.body = body
         self.attributes = attributes
         self.expected = expected
         self.upload = upload
+        self.write_id = str(attributes["w"])
         self.named = False
         self.doubts: list[tuple[str, int]] = []
         self.entry: Entry | None = None
         self.error: BaseException | None = None
-        self.gate = threading.Lock()
+        self.gate: Gate | None = None
         self.leads: bool | None = None
-
-    @property
-    def write_id(self) -> str:
-        """The id that proves an entry to be this one."""
-        return str(self.attributes["w"])
 
     @property
     def settled(self) -> bool:
@@ -63,7 +60,8 @@ class Pending:
 
     def settle(self, version: int, created_ms: int) -> None:
         """It stands as entry ``version``. Raises OutcomeUnknown where its blobs could not be renewed."""
-        self.upload.renew()
+        if self.upload is not None:
+            self.upload.renew()
         self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
 
     def fail(self, cause: BaseException) -> None:
@@ -72,7 +70,7 @@ class Pending:
         if isinstance(cause, NotFound) and self.doubts:
             self.error = OutcomeUnknown("the log was deleted before an append was answered", write_id=self.write_id)
             self.error.__cause__ = cause
-        if isinstance(self.error, OutcomeUnknown):
+        if self.upload is not None and isinstance(self.error, OutcomeUnknown):
             with suppress(OutcomeUnknown):
                 self.upload.renew()
 

@@ -156,7 +156,11 @@ def item_bytes(item: Item) -> int:
     """The item's size as DynamoDB counts it: names and texts in UTF-8, numbers at two digits a byte and one more."""
     size = _length(item.partition) + _length(item.sort) + 2
     for name, value in item.attributes.items():
-        size += len(name) + (len(str(abs(value))) // 2 + 2 if isinstance(value, int) else _length(value))
+        size += len(name)
+        if isinstance(value, int):
+            size += len(str(abs(value))) // 2 + 2
+        else:
+            size += len(value) if isinstance(value, bytes) or value.isascii() else len(value.encode())
     return size
 
 
@@ -175,14 +179,19 @@ def check_commit(writes: Sequence[Write]) -> None:
 
 
 def _checked_bytes(item: Item) -> int:
+    size = item_bytes(item)
+    if size > SORT_BYTES_MAX or not item.partition or not item.sort:  # else no part of the key can be too long
+        _check_key(item)
+    if size > ITEM_BYTES_MAX:
+        raise LimitExceeded("an item is too large", value=size, limit=ITEM_BYTES_MAX, partition=item.partition)
+    return size
+
+
+def _check_key(item: Item) -> None:
     if not 0 < _length(item.partition) <= PARTITION_BYTES_MAX:
         raise _misfit("partition", item.partition, PARTITION_BYTES_MAX)
     if not 0 < _length(item.sort) <= SORT_BYTES_MAX:
         raise _misfit("sort", item.sort, SORT_BYTES_MAX)
-    size = item_bytes(item)
-    if size > ITEM_BYTES_MAX:
-        raise LimitExceeded("an item is too large", value=size, limit=ITEM_BYTES_MAX, partition=item.partition)
-    return size
 
 
 def _misfit(what: str, text: str, limit: int) -> LimitExceeded:
