@@ -6,7 +6,7 @@ others take snapshots, archive, forget, fork and merge, collect a client, follow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -30,18 +30,10 @@ __all__ = ["DocumentWorld"]
 ORGANISATION = "acme"
 MAIN = "plan"
 PROJECTED = "projected"
+Turn = Callable[[Process, Document], None]
 BATCH_MAX = 3
 LARGE_CHARACTERS = 1500
 PAUSE_SECONDS_MAX = 900.0
-TURNS = {
-    "snapshotter": 4,
-    "archivist": 5,
-    "forgetter": 3,
-    "collector": 1,
-    "follower": 8,
-    "other-follower": 4,
-    "reader": 6,
-}
 FURNITURE = [
     Mutation(client="setup", name="put", args={"key": f"{collection}/{place:03}", "value": "small" * 15})
     for collection in ("items", "zoo")
@@ -122,12 +114,13 @@ class DocumentWorld:
         self.told: list[Told] = []
         self.seen: dict[int, dict[str, Any]] = {}
         self.collecting = False
-        self.left = Turns(TURNS)
+        self.left = Turns()
         made = create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")
         Document(made, RULES).apply(FURNITURE)
         for place in range(draw.choice((2, 3))):
             self.place.start(f"server-{place}", self.serve)
-        for name, turn in self._roles().items():
+        for name, turn, turns in self._roles():
+            self.left[name] = turns
             self.place.start(name, partial(self._repeat, turn))
         for fork in self.forks[: draw.randrange(0, 3)]:
             self.place.start(fork.name, partial(self.branch, fork))
@@ -232,18 +225,19 @@ class DocumentWorld:
 
         return Projection(document.log, "rows", project)
 
-    def _roles(self) -> dict[str, Any]:
-        return {
-            "snapshotter": self.snapshot,
-            "archivist": self.archive,
-            "forgetter": self.forget,
-            "collector": self.collect,
-            "follower": self.follow,
-            "other-follower": self.follow,
-            "reader": self.read,
-        }
+    def _roles(self) -> Sequence[tuple[str, Turn, int]]:
+        """Who works behind the clients: the name, what it does with each turn, and how many it has."""
+        return (
+            ("snapshotter", self.snapshot, 4),
+            ("archivist", self.archive, 5),
+            ("forgetter", self.forget, 3),
+            ("collector", self.collect, 1),
+            ("follower", self.follow, 8),
+            ("other-follower", self.follow, 4),
+            ("reader", self.read, 6),
+        )
 
-    def _repeat(self, turn: Any, process: Process) -> None:
+    def _repeat(self, turn: Turn, process: Process) -> None:
         """A role's turns, with pauses in which much or nothing happens."""
         document = self.open(process)
         while self.left.take(process.name):

@@ -17,10 +17,10 @@ from stratalog.keys import number, parse_number
 from stratalog.ports.index import Absent, Attribute, Condition, Index, Item, Put
 from stratalog.testing.actors import Turns
 from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
-from stratalog.testing.testimony import APPEND_COLUMNS, Testimony
 
 __all__ = ["MUTANTS", "CounterWorld"]
 
@@ -43,7 +43,7 @@ class CounterWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.place = Place(scheduler)
-        self.testimony = Testimony(scheduler)
+        self.history = History(scheduler)
         self.attempts_max = scheduler.random.choice(ATTEMPTS)
         writers = scheduler.random.randrange(2, 7)
         self.left = Turns({f"writer-{place}": WRITES // writers for place in range(writers)})
@@ -61,11 +61,11 @@ class CounterWorld:
 
     def check(self) -> None:
         """Everything the checkers know, on the sequence as the backend has it."""
-        self.testimony.check([_found(item) for item in self.place.index.query(PARTITION)])
+        self.history.check([_found(item) for item in self.place.index.query(PARTITION)])
 
     def _append(self, process: Process, count: int) -> None:
         write_id = new_id(process.clock)
-        tell = partial(self.testimony.append, process.name, write_id, self.scheduler.steps)
+        tell = partial(self.history.append, process.name, write_id, self.scheduler.steps)
         try:
             version = append(process.index, process.clock, Entry(process.name, write_id, count), self.attempts_max)
         except Unavailable:
@@ -81,7 +81,7 @@ class CounterWorld:
             version = head(process.index)
         except Unavailable:
             return
-        self.testimony.head(sent, version)
+        self.history.head(sent, version)
 
     def _read_all(self, process: Process) -> None:
         """What a read that may be stale returns is old, but never has a hole, since entries are never replaced."""

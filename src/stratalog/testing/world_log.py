@@ -31,10 +31,10 @@ from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.testing.actors import Turns, choose, dawdle, log_place
 from stratalog.testing.checkers import Told, Violation, check_gapless
+from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.log_truth import Answer, Truth, check_answers
 from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
-from stratalog.testing.testimony import APPEND_COLUMNS, Testimony
 
 __all__ = ["LogWorld", "check_content", "content"]
 
@@ -76,7 +76,7 @@ class LogWorld:
             body_inline_bytes_max=64,
             append_seconds_max=draw.choice((0.2, 0.2, 20)),
         )
-        self.testimonies: dict[str, Testimony] = defaultdict(partial(Testimony, scheduler))
+        self.histories: dict[str, History] = defaultdict(partial(History, scheduler))
         self.answers: list[Answer] = []
         self.seen: dict[tuple[str, int], str] = {}
         self.lineages: dict[str, tuple[Parent, ...]] = {}
@@ -93,7 +93,7 @@ class LogWorld:
         truth = Truth(writes for _, writes in self.place.index._journal)
         self._count(truth)
         for prefix, log in truth.logs.items():
-            self.testimonies[prefix].check(log.found, log.first - 1)
+            self.histories[prefix].check(log.found, log.first - 1)
         check_answers(self.answers, truth)
         for (prefix, version), write_id in self.seen.items():
             if truth.write_ids(prefix, self.lineages.get(prefix, ())).get(version) != write_id:
@@ -179,7 +179,7 @@ class LogWorld:
         write_id = f"{process.name}.{self.numbers[process.name]}"
         expected = self._expected(process, log)
         sent = self._moment()
-        tell = partial(self.testimonies[prefix].append, process.name, write_id, self.scheduler.steps)
+        tell = partial(self.histories[prefix].append, process.name, write_id, self.scheduler.steps)
         try:
             entry = log.append(content(write_id), expected=expected, write_id=write_id)
         except (NotFound, VersionConflict) as exc:
@@ -200,7 +200,7 @@ class LogWorld:
         if process.clock.random() < 0.7:
             return None
         if process.clock.random() < 0.5:
-            return max((append.version for append in self.testimonies[log.record.prefix].appends), default=0)
+            return max((append.version for append in self.histories[log.record.prefix].appends), default=0)
         known = log.known_head()
         return known.version if known else int(process.clock.random() * 5)
 
@@ -212,7 +212,7 @@ class LogWorld:
             self.answers.append(Answer(prefix, sent, self._moment(), -1))
             raise
         self.answers.append(Answer(prefix, sent, self._moment(), version))
-        self.testimonies[prefix].head(steps, version)
+        self.histories[prefix].head(steps, version)
         return version
 
     def _read(self, process: Process, log: Log) -> None:

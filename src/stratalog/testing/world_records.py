@@ -32,10 +32,10 @@ from stratalog.records.content import Content
 from stratalog.records.put import Attempts
 from stratalog.testing.actors import Turns, choose, dawdle, log_place
 from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
-from stratalog.testing.testimony import APPEND_COLUMNS, Testimony
 
 __all__ = ["MUTANTS", "RecordsWorld", "bodies_of"]
 
@@ -72,7 +72,7 @@ class RecordsWorld:
         self.settings = Settings(
             body_inline_bytes_max=draw.choice((0, 40)), append_seconds_max=draw.choice((1, 10, 100))
         )
-        self.testimonies = {id: Testimony(scheduler) for id in IDS}
+        self.histories = {id: History(scheduler) for id in IDS}
         self.seen: list[tuple[RecordVersion, str | None]] = []
         self.numbers: Counter[str] = Counter()
         self.left = Turns()
@@ -90,7 +90,7 @@ class RecordsWorld:
         self.numbers[process.name] += 1
         write_id = f"{process.name}.{self.numbers[process.name]}.{kind}"
         sent = self.scheduler.steps
-        tell = partial(self.testimonies[id].append, process.name, write_id, sent)
+        tell = partial(self.histories[id].append, process.name, write_id, sent)
         try:
             found = self._change(records, id, kind, write_id)
         except OutcomeUnknown:
@@ -110,7 +110,7 @@ class RecordsWorld:
         id = choose(process.clock, IDS)
         sent = self.scheduler.steps
         latest = records.stat(id)
-        self.testimonies[id].head(sent, latest.version)
+        self.histories[id].head(sent, latest.version)
         self.seen.append((latest, None))
         if process.clock.random() < 0.3:
             self._read_all(records, id)
@@ -132,7 +132,7 @@ class RecordsWorld:
         honest = Records(log_place(self.place, self.settings), ORGANISATION)
         for id in IDS:
             found = self._found(id)
-            self.testimonies[id].check(found)
+            self.histories[id].check(found)
             bodies = bodies_of(found)
             for version, body in self.seen:
                 if version.id == id:
@@ -173,7 +173,7 @@ class RecordsWorld:
     def _no_change(self, id: str, sent: int, found: RecordVersion | None) -> None:
         self.scheduler.counts.bump("no change")
         if found is not None:
-            self.testimonies[id].head(sent, found.version)
+            self.histories[id].head(sent, found.version)
             self.seen.append((found, None))
 
     def _read_all(self, records: Records, id: str) -> None:

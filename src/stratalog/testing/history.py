@@ -1,4 +1,4 @@
-"""Testimony: what the actors of a world say of one log, to be held against the log that is found."""
+"""Histories as the actors of a world make them: what they were told of a log, for the checkers to hold against it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stratalog.testing.checkers import Append, Found, HeadRead, Told, check_appe
 from stratalog.testing.faults import FAULTS
 from stratalog.testing.scheduler import Scheduler
 
-__all__ = ["APPEND_COLUMNS", "Testimony"]
+__all__ = ["APPEND_COLUMNS", "History"]
 
 APPEND_COLUMNS = (
     "index.commit",
@@ -22,7 +22,7 @@ APPEND_COLUMNS = (
 """What every world meets whose actors append over faulty lines. Only messages of a queue are torn."""
 
 
-class Testimony:
+class History:
     """What actors were told of their appends to one log, and which heads they read."""
 
     def __init__(self, scheduler: Scheduler) -> None:

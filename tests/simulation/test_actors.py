@@ -1,0 +1,53 @@
+"""What actors share: turns are the world's and outlive a crash, and an answer is taken down as it was told."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.testing.actors import Turns
+from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.faults import Weather
+from stratalog.testing.history import History
+from stratalog.testing.places import Place, Process
+from stratalog.testing.scheduler import Scheduler
+
+
+def test_an_actor_takes_as_many_turns_as_it_has() -> None:
+    left = Turns(writer=2, reader=1)
+    assert [left.take("writer") for _ in range(4)] == [True, True, False, False]
+    assert left == {"writer": 0, "reader": 1}
+
+
+def test_a_process_that_crashed_goes_on_with_the_turn_after() -> None:
+    scheduler = Scheduler(7)
+    left = Turns(writer=5)
+    taken: list[int] = []
+
+    def write(process: Process) -> None:
+        while left.take(process.name):
+            taken.append(left[process.name])
+            if left[process.name] % 2:
+                process.crash()
+
+    Place(scheduler, Weather()).start("writer", write)
+    scheduler.run()
+    assert taken == [4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("told", "counted"),
+    [(Told.ACKNOWLEDGED, "acknowledged"), (Told.REFUSED, "refused"), (Told.UNKNOWN, "given up unknown")],
+)
+def test_history_counts_what_was_told(told: Told, counted: str) -> None:
+    scheduler = Scheduler(7)
+    History(scheduler).append("a", "w1", 0, told, 1)
+    assert scheduler.counts.values == {counted: 1}
+
+
+def test_history_is_held_against_the_log_that_was_found() -> None:
+    history = History(Scheduler(7))
+    history.append("a", "w1", 0, Told.ACKNOWLEDGED, 1)
+    history.head(0, 1)
+    history.check([Found(1, "a", "w1", 1)])
+    with pytest.raises(Violation, match="acknowledged"):
+        history.check([])
