@@ -273,6 +273,22 @@ def test_deleting_what_is_not_there_changes_nothing() -> None:
     assert [(version.changed, version.deleted) for version in document.versions()] == [((), ()), ((), ())]
 
 
+def test_a_deletion_does_not_open_the_value_so_a_damaged_one_can_go() -> None:
+    world = World()
+    world.create().apply([put("c/a", large("a")), put("c/b", large("b"))])
+
+    def damaged(name: str, target: str) -> None:
+        if name == "blob get":
+            raise Corrupt("the blob is not what was put", key=target)
+
+    world.recorder.before = damaged
+    document = world.open()
+    assert statuses(document.apply([Mutation(client="bob", name="del", args={"key": "c/a"})])) == ["applied"]
+    assert [item.key for item in document.at().list("c/")] == ["c/b"]
+    with pytest.raises(Corrupt):
+        document.get("c/b")
+
+
 def test_fields_have_a_common_bound_which_a_mutation_may_not_cross() -> None:
     document = World().create()
     size = DOCUMENT_FIELDS_BYTES_MAX // 5

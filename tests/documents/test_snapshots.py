@@ -11,7 +11,7 @@ from stratalog.documents import Document, Rules, verify
 from stratalog.documents.snapshots import roots_of, take_snapshot
 from stratalog.errors import Corrupt, NotFound, StratalogError, Unavailable, VersionForgotten
 from stratalog.keys import number, snapshots_partition
-from stratalog.log.retention import free_segments
+from stratalog.log.retention import free_segments, raise_floor
 from stratalog.log.snapshots import list_snapshots
 from stratalog.ports.index import Item, Put
 from stratalog.tree.nodes import Slot
@@ -219,6 +219,16 @@ def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> No
     assert (reader.log.floor(), reader.state().floor) == (30, 0)
     assert reader.forget_below(30, lambda floor: None) == 30
     assert (reader.state().floor, verify(reader).start) == (30, 30)
+
+
+def test_verify_begins_at_a_raised_floor_that_no_entry_tells_yet() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=8)
+    document = grown(world)
+    stale = world.open()
+    assert verify(stale).start == 0
+    raise_floor(document.log, 30, document.snapshot)
+    assert stale.state().floor == 0
+    assert verify(stale).start == 30
 
 
 def test_an_older_snapshot_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
