@@ -65,7 +65,7 @@ class Session:
             note(nothing)
 
 
-pass_session = click.make_pass_decorator(Session)
+pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def of_every_command(function: F, envvar: str | None = None) -> F:

@@ -1,0 +1,139 @@
+"""The command that serves a store over HTTP. What it needs beyond the library is imported only when it runs."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stratalog.cli.output import dim, print_json
+from stratalog.cli.session import Session, command
+from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from stratalog.server.application import Application
+
+__all__ = ["COMMANDS"]
+
+HOST_DEFAULT = "127.0.0.1"
+PORT_DEFAULT = 8420
+BACKLOG_CONNECTIONS = 2048
+SHUTDOWN_SECONDS = 5
+
+
+@command("serve", example="stratalog serve myapp:app --store ./data --port 8420")
+@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True, help="0 takes any free one."
+)
+def serve(session: Session, application: str | None, host: str, port: int) -> None:
+    """Serve the store over HTTP; make it where there is none.
+
+    MODULE:NAME is an Application with mutators and rules of its own; without one the stock mutators are served, to this
+    machine only.
+    """
+    server = _server_modules()
+    loaded = _load(application, server.Application) if application else server.Application()
+    if loaded.authenticate is None and not _is_loopback(host):
+        raise click.UsageError(
+            f"without authentication only this machine is served: --host {host} needs an application"
+        )
+    with _listening(host, port) as listening:
+        app = server.create_app(session.open(create=True), loaded)
+        _announce(session, host, listening.getsockname()[1])
+        _run(server.uvicorn, app, listening)
+
+
+class _Modules:
+    """What `stratalog[server]` brings."""
+
+    def __init__(self) -> None:
+        self.uvicorn: Any = import_module("uvicorn")
+        self.create_app: Any = import_module("stratalog.server.app").create_app
+        self.Application: type[Application] = import_module("stratalog.server.application").Application
+
+
+def _server_modules() -> _Modules:
+    try:
+        return _Modules()
+    except ModuleNotFoundError as exc:
+        raise click.ClickException(f'serving needs more: pip install "stratalog[server]" ({exc})') from exc
+
+
+def _load(text: str, kind: type[Application]) -> Application:
+    """The application that MODULE:NAME says, looked for in the present folder too."""
+    module, colon, name = text.partition(":")
+    if not (colon and module and name):
+        raise click.BadParameter(f"{text!r} is not MODULE:NAME, as in myapp:app")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as exc:
+        raise click.BadParameter(f"no module for {text!r}: {exc}") from exc
+    if not isinstance(found, kind):
+        raise click.BadParameter(f"{text!r} is no stratalog.server.application.Application")
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens, so that whoever is told of it can connect at once."""
+    try:
+        listening = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG_CONNECTIONS
+        )
+    except OSError as exc:
+        hint = "; --port 0 takes any free one" if port else ""
+        raise click.ClickException(f"cannot listen at {host} port {port}: {os.strerror(exc.errno) if exc.errno else exc}{hint}") from exc
+    with listening:
+        yield listening
+
+
+def _announce(session: Session, host: str, port: int) -> None:
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if session.json:
+        print_json({"url": url, "store": session.url, "pid": os.getpid()})
+    else:
+        click.echo(f"serving {session.url} at {url}  {dim('Ctrl+C stops')}")
+    sys.stdout.flush()
+
+
+def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
+    """Serve until a signal. Requests that run are finished; the store is closed after this."""
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        lifespan="on",
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        ws="websockets-sansio",
+        ws_max_size=2 * LIVE_MESSAGE_BYTES_MAX,
+    )
+    # Uvicorn raises the signal once more after its own end, which would else end the process before the store closes.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+COMMANDS = [serve]
