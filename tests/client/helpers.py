@@ -35,26 +35,35 @@ def new_document(place: Place | None = None, mutators: Mutators = STOCK) -> Docu
 
 
 class InProcess:
-    """Calls the server's functions, by way of the bytes that a socket would carry.
+    """Calls the server's functions, by way of the bytes that a socket would carry, each time on the next server.
 
-    ``faults`` holds what happens to the next requests, one word each: "lost-request", "lost-answer", "twice",
-    "unreached"; a request that finds none goes well.
+    ``faults`` holds what happens to the next requests, one word each; a request that finds none goes well.
+
+    unreached — no connection. lost-request, lost-answer — the client cannot tell one from the other. twice — it is
+    delivered again, and the second answer counts. late — it is delivered by `deliver_late`, when nobody waits for the
+    answer any more. stale — a pull is answered with what the pull before it was answered.
     """
 
-    def __init__(self, document: Document, owner: str = "") -> None:
-        self.document = document
+    def __init__(self, *servers: Document, owner: str = "") -> None:
+        self.servers = servers
         self.owner = owner
         self.faults: list[str] = []
         self.pushes: list[Push] = []
         self.pulls: list[Pull] = []
+        self._late: list[Callable[[], object]] = []
+        self._before: Pulled | None = None
 
     def push(self, request: Push) -> Pushed:
         self.pushes.append(request)
-        return self._deliver(lambda: self._push(request))
+        return self._deliver(lambda: self.serve_push(request))
 
     def pull(self, request: Pull) -> Pulled:
         self.pulls.append(request)
-        return self._deliver(lambda: self._pull(request))
+        if self._before is not None and self.faults[:1] == ["stale"]:
+            self.faults.pop(0)
+            return self._before
+        self._before = self._deliver(lambda: self.serve_pull(request))
+        return self._before
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
         return lambda: None
@@ -62,23 +71,35 @@ class InProcess:
     def close(self) -> None:
         pass
 
-    def _push(self, request: Push) -> Pushed:
-        answer = push(self.document, through_bytes(request), owner=self.owner)
-        return through_bytes(answer)
+    def serve_push(self, request: Push) -> Pushed:
+        """What the server makes of a push."""
+        return through_bytes(push(self._server(), through_bytes(request), owner=self.owner))
 
-    def _pull(self, request: Pull) -> Pulled:
-        return through_bytes(pull(self.document, through_bytes(request), owner=self.owner))
+    def serve_pull(self, request: Pull) -> Pulled:
+        """What the server makes of a pull."""
+        return through_bytes(pull(self._server(), through_bytes(request), owner=self.owner))
 
-    def _deliver(self, deliver: Callable[[], Answer]) -> Answer:
+    def deliver_late(self) -> None:
+        """Deliver what was late, in the order it was sent."""
+        while self._late:
+            self._late.pop(0)()
+
+    def _server(self) -> Document:
+        return self.servers[(len(self.pushes) + len(self.pulls)) % len(self.servers)]
+
+    def _deliver(self, serve: Callable[[], Answer]) -> Answer:
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "unreached":
             raise Unreached("no connection")
         if fault == "lost-request":
             raise OutcomeUnknown("the request was lost")
-        answer = deliver()
+        if fault == "late":
+            self._late.append(serve)
+            raise OutcomeUnknown("the request is still on its way")
+        answer = serve()
         if fault == "lost-answer":
             raise OutcomeUnknown("the answer was lost")
-        return deliver() if fault == "twice" else answer
+        return serve() if fault == "twice" else answer
 
 
 def through_bytes(message: Message) -> Message:

@@ -50,7 +50,7 @@ class Exchange:
     def close(self) -> None:
         """Wait for the round under way. The replica may be closed afterwards."""
         with self._own_turn():
-            self._replica.close()
+            self._replica.close_file()
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ __all__ = ["MEMORY", "ClientFile"]
 
 MEMORY = ":memory:"
 FORMAT = 1
+SYNCHRONOUS = "full"
 APPLICATION_ID = 0x53544C43
 SCHEMA = """
 CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -124,7 +125,7 @@ def _lock(path: str) -> int:
 def _open(path: str) -> apsw.Connection:
     connection = apsw.Connection(path)
     try:
-        connection.pragma("synchronous", "full")
+        connection.pragma("synchronous", SYNCHRONOUS)
         application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
         if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
             _create(connection)

@@ -149,7 +149,7 @@ class Replica:
             self._changed.notify_all()
         self._tell(changed)
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         """Let go of the file. What is pending stays in it. Closing twice is fine."""
         with self._changed:
             self._file.close()

@@ -1,0 +1,201 @@
+"""A session: clients of one document, what they do, what their network does to them, and what must be true at the end.
+
+Whoever chooses the steps, Hypothesis or a seeded generator, finds them here, so that both check the same things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from stratalog.client import Client, Pending, file
+from stratalog.documents import Document, Rules
+from stratalog.errors import StratalogError
+from stratalog.log import open_log
+from stratalog.protocol.mutators import Rejected
+from stratalog.testing.clock import ManualClock
+from tests.client.helpers import InProcess, new_document
+
+FAULTS = ("unreached", "lost-request", "lost-answer", "twice", "late", "stale")
+CHANGES = ("put", "patch", "inc", "append", "del", "undo")
+SERVERS = 2
+ROUNDS_MAX = 10
+
+Made = tuple[str, Any]
+
+
+class Member:
+    """One client of a session, and everything it was asked to do."""
+
+    def __init__(self, path: Path, servers: list[Document], seed: int) -> None:
+        self.path = path
+        self.clock = ManualClock(seed=seed)
+        self.transport = InProcess(*servers)
+        self.made: list[Made] = []
+        self.handles: dict[int, Pending] = {}
+        self.lost_answers = 0
+        self.client = self._open()
+
+    def restart(self) -> None:
+        """Close the client and open it again from its file; the network forgets nothing of what is on its way."""
+        self.client.close()
+        self.client = self._open()
+        self.handles |= {one.sequence: one for one in self.client.pending()}
+
+    def mutate(self, name: str, args: Any) -> None:
+        """A mutation, unless it is refused at once."""
+        with suppress(Rejected):
+            self._keep(self.client.mutate(name, args))
+
+    def undo_last(self) -> None:
+        """Undo the newest mutation, unless somebody has changed what it left."""
+        if self.handles:
+            with suppress(Rejected):
+                for handle in self.client.undo(self.handles[max(self.handles)]):
+                    self._keep(handle)
+
+    def sync(self, *faults: str) -> bool:
+        """One round; whether it came to its end."""
+        self.transport.faults = list(faults)
+        try:
+            self.client.sync()
+        except StratalogError:
+            return False
+        finally:
+            self.transport.faults = []
+        return True
+
+    def lose_an_answer(self) -> None:
+        """Have a mutation committed without being told so."""
+        while not self.sync():
+            pass
+        self.mutate("append", {"key": "list/lost", "item": len(self.made)})
+        self.lost_answers += not self.sync("lost-answer")
+
+    def _keep(self, handle: Pending) -> None:
+        self.made.append((handle.name, handle.args))
+        self.handles[handle.sequence] = handle
+
+    def _open(self) -> Client:
+        with unsynced():
+            return Client(self.transport, str(self.path), clock=self.clock)
+
+
+class Session:
+    """Clients of one document that several servers hold open at once."""
+
+    def __init__(self, folder: Path, clients: int, seed: int = 0) -> None:
+        first = new_document()
+        self.servers = [first, *(_opened_again(first) for _ in range(SERVERS - 1))]
+        self.members = [Member(folder / f"{number}.sqlite", self.servers, seed + number) for number in range(clients)]
+
+    def change(self, who: int, kind: str, number: int) -> None:
+        """Something of that kind by that client, on one of few keys."""
+        member, key = self.members[who], f"items/{number % 3}"
+        if kind == "undo":
+            member.undo_last()
+            return
+        unique = [who, len(member.made)]
+        args = {
+            "put": {"key": key, "value": {"by": unique}},
+            "patch": {"key": key, "merge": {f"field{number % 2}": unique}},
+            "inc": {"key": f"counts/{number % 2}", "by": number % 5 - 2},
+            "append": {"key": "list/all", "item": unique},
+            "del": {"key": key},
+        }
+        member.mutate(kind, args[kind])
+
+    def reject_one(self, sure: int, late: int) -> None:
+        """A mutation that was right where it was made, and wrong by the time it arrived."""
+        key = "clash"
+        for who in (sure, late):
+            self.settle(who)
+        self.members[sure].mutate("put", {"key": key, "value": "text"})
+        self.settle(sure)
+        self.members[late].mutate("inc", {"key": key})
+        self.settle(late)
+
+    def conflict(self, one: int, other: int) -> None:
+        """Two change the same key before either hears of the other."""
+        for who in (one, other):
+            self.members[who].mutate("put", {"key": "duel", "value": who})
+
+    def settle(self, who: int) -> None:
+        """Rounds without faults until nothing is pending."""
+        for _ in range(ROUNDS_MAX):
+            self.members[who].sync()
+            if not self.members[who].client.pending():
+                return
+        raise AssertionError(f"client {who} still has pending mutations after {ROUNDS_MAX} rounds")
+
+    def finish(self) -> None:
+        """Let everything arrive, and check what must be true."""
+        for member in self.members:
+            member.transport.deliver_late()
+        for who in [*range(len(self.members))] * 2:
+            self.settle(who)
+        self._check_states()
+        for member in self.members:
+            self._check_outcomes(member)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for member in self.members:
+            member.client.close()
+
+    def committed(self) -> Iterator[tuple[str, int, Made, str | None]]:
+        """(client, id, what was to be done, why it was rejected) of every mutation in the log, in order."""
+        for version in _opened_again(self.servers[0]).versions():
+            for one in version.mutations:
+                yield one.client, one.id, (one.name, one.args), one.reason
+
+    def _check_states(self) -> None:
+        document = _opened_again(self.servers[0])
+        truth, digest = document.at().whole(), document.at().content_digest()
+        for member in self.members:
+            shown = dict(member.client.scan())
+            assert shown == truth
+            assert digest_of(shown) == digest
+
+    def _check_outcomes(self, member: Member) -> None:
+        """What a client made is in the log under its id, each once and in order, and its outcomes are the log's."""
+        with member.client.held() as local:
+            client = local.client
+        found = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]
+        assert [id for id, _, _ in found] == [*range(1, len(member.made) + 1)]
+        assert [made for _, made, _ in found] == member.made
+        rejected = {place: reason for place, (_, _, reason) in enumerate(found, 1) if reason is not None}
+        assert {one.sequence: one.reason for one in member.client.failures()} == rejected
+        for sequence, handle in member.handles.items():
+            if handle.settled:
+                assert (handle.status, handle.reason) == _outcome(rejected.get(sequence))
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """The content digest of a document that holds exactly this."""
+    document = new_document()
+    for key, value in content.items():
+        document.mutate("put", {"key": key, "value": value})
+    return document.at().content_digest()
+
+
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """Files opened inside outlive a process but no power cut, which no session has; ten times the sessions a second."""
+    usual, file.SYNCHRONOUS = file.SYNCHRONOUS, "off"
+    try:
+        yield
+    finally:
+        file.SYNCHRONOUS = usual
+
+
+def _outcome(reason: str | None) -> tuple[str, str | None]:
+    return ("applied", None) if reason is None else ("rejected", reason)
+
+
+def _opened_again(document: Document) -> Document:
+    """The document as another process sees it."""
+    log = open_log(document.log.place, document.organisation, document.name)
+    return Document(log, Rules(mutators=document.rules.mutators))

@@ -1,0 +1,57 @@
+"""Whatever the network does, clients and server end on the same state, and each mutation counts once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.client.convergence import main
+from tests.client.session import CHANGES, FAULTS, Session
+
+CLIENTS = 3
+clients = st.integers(0, CLIENTS - 1)
+changes = st.tuples(st.just("change"), clients, st.sampled_from(CHANGES), st.integers(0, 9))
+rounds = st.tuples(st.just("sync"), clients, st.lists(st.sampled_from(("", *FAULTS)), max_size=3))
+restarts = st.tuples(st.just("restart"), clients)
+arrivals = st.tuples(st.just("arrive"), clients)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.one_of(changes, rounds, rounds, restarts, arrivals), max_size=40))
+def test_any_schedule_ends_in_agreement(steps: list[tuple[object, ...]]) -> None:
+    with TemporaryDirectory() as folder:
+        session = Session(Path(folder), CLIENTS)
+        for step in steps:
+            take(session, step)
+        session.finish()
+        session.close()
+
+
+def take(session: Session, step: tuple[object, ...]) -> None:
+    """One step of a schedule."""
+    match step:
+        case ("change", int(who), str(kind), int(number)):
+            session.change(who, kind, number)
+        case ("sync", int(who), list(faults)):
+            session.members[who].sync(*faults)
+        case ("restart", int(who)):
+            session.members[who].restart()
+        case ("arrive", int(who)):
+            session.members[who].transport.deliver_late()
+
+
+def test_random_sessions_end_in_agreement(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--sessions", "100", "--seed", "1"]) == 0, capsys.readouterr().out
+
+
+def test_a_session_that_ends_in_disagreement_is_told_with_its_seed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.client.local.Local.note_sending", lambda local, batch: None)
+    monkeypatch.setattr("stratalog.client.local._write", lambda connection, patch: None)
+    assert main(["--sessions", "1", "--seed", "7"]) == 1
+    assert "seed 7 failed" in capsys.readouterr().out
