@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from stratalog.backends.sqlite_file import Row, SqliteFile
+from stratalog.backends.sqlite_file import LOG_BYTES, Row, SqliteFile
 from stratalog.clock import Clock, new_id
 from stratalog.codec import decode, encode
 from stratalog.errors import ConditionFailed, Invalid
@@ -44,8 +44,8 @@ class SqliteDatabase:
 
     ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo answered commits.
     ``file_bytes_max`` bounds the file: a write over it raises StorageFull. ``vfs`` names a layer to the operating
-    system that is registered with SQLite; the simulation has one. In a forked child every call raises Closed; open the
-    file again there.
+    system that is registered with SQLite; the simulation has one. A connection that commits often lets SQLite's log have
+    ``log_bytes`` ahead of time. In a forked child every call raises Closed; open the file again there.
 
     Raises Corrupt (the file is no whole SQLite database), Unsupported (a newer format), Invalid (another program's
     database), Unavailable.
@@ -60,9 +60,10 @@ class SqliteDatabase:
         receives_max: int = 10,
         file_bytes_max: int | None = None,
         vfs: str | None = None,
+        log_bytes: int = LOG_BYTES,
     ) -> None:
         self.path = os.fspath(path)
-        self._file = SqliteFile(self.path, synchronous, file_bytes_max, vfs)
+        self._file = SqliteFile(self.path, synchronous, file_bytes_max, vfs, log_bytes)
         self.index = SqliteIndex(self._file)
         self.queue = SqliteQueue(self._file, clock, receives_max)
 

@@ -26,7 +26,7 @@ from stratalog.errors import (
 )
 from stratalog.lane import Gate, Lane
 
-__all__ = ["Job", "Row", "SqliteFile"]
+__all__ = ["LOG_BYTES", "Job", "Row", "SqliteFile"]
 
 FORMAT = 1
 APPLICATION_ID = 0x53544C47
@@ -66,7 +66,14 @@ class SqliteFile:
     lock beside it, since SQLite's own busy handler starves some of them.
     """
 
-    def __init__(self, path: str, synchronous: str, file_bytes_max: int | None, vfs: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        synchronous: str,
+        file_bytes_max: int | None,
+        vfs: str | None = None,
+        log_bytes: int = LOG_BYTES,
+    ) -> None:
         self._path = path
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
@@ -78,7 +85,7 @@ class SqliteFile:
         except BaseException:
             os.close(self._lock_file)
             raise
-        self._writer = _GroupWriter(writer, self._lock_file)
+        self._writer = _GroupWriter(writer, self._lock_file, log_bytes)
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def write(self, job: Job[Result], rows: Sequence[Row] = ()) -> Result:
@@ -170,9 +177,10 @@ class _Ticket(Generic[Result]):
 class _GroupWriter:
     """The one writing connection of this process. Whoever has the turn runs all jobs that wait, in one transaction."""
 
-    def __init__(self, connection: apsw.Connection, lock_file: int) -> None:
+    def __init__(self, connection: apsw.Connection, lock_file: int, log_bytes: int) -> None:
         self._connection = connection
         self._lock_file = lock_file
+        self._log_bytes = log_bytes
         self._lane: Lane[_Ticket[Any]] = Lane()
         self._commits = 0
         self._closed = False
@@ -207,7 +215,7 @@ class _GroupWriter:
                 self._transact(group)
                 self._commits += 1
                 if self._commits == COMMITS_BEFORE_GROWTH:
-                    _grow_log(self._connection)
+                    _grow_log(self._connection, self._log_bytes)
             finally:
                 fcntl.flock(self._lock_file, fcntl.LOCK_UN)
         except StratalogError as exc:
@@ -320,7 +328,7 @@ def _create(connection: apsw.Connection) -> None:
         connection.pragma("user_version", FORMAT)
 
 
-def _grow_log(connection: apsw.Connection) -> None:
+def _grow_log(connection: apsw.Connection, log_bytes: int) -> None:
     """Let SQLite's log have its size ahead of time: a commit that makes a file longer waits for the disk twice as long.
 
     A transaction larger than the cache spills into the log and leaves it long when it is rolled back. Where there is
@@ -330,7 +338,7 @@ def _grow_log(connection: apsw.Connection) -> None:
     with suppress(apsw.Error):
         connection.pragma("cache_size", SPILLING_PAGES)
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("INSERT INTO items VALUES ('', '', zeroblob(?))", (LOG_BYTES,))
+        connection.execute("INSERT INTO items VALUES ('', '', zeroblob(?))", (log_bytes,))
     with suppress(apsw.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")

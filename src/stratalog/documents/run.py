@@ -103,7 +103,7 @@ class _Running:
         return outcome
 
     def _status(self, client: str, last: Client | None, number: int, payload: bytes) -> Status | None:
-        if self._state.group_collected(self._group):
+        if self._group and self._state.group_collected(self._group):
             return "collected"
         if last is None:
             return None if number == 1 else "unknown-client"

@@ -28,7 +28,9 @@ GROUP = "\0g/"
 COLLECTION = "\0c/"
 GONE = b""
 NOTHING = encode(None)
+_UNKNOWN = Slot(GONE, 0)
 RECENT_MAX = 64
+FOUND_MAX = 1024
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
@@ -54,19 +56,26 @@ class Client(msgspec.Struct, frozen=True, array_like=True):
 class Layer:
     """One tree with changes over it. Adding changes makes another layer and leaves this one as it is."""
 
-    __slots__ = ("_old", "_recent", "_root")
+    __slots__ = ("_found", "_old", "_recent", "_root")
 
-    def __init__(self, root: Root, old: dict[str, Slot] | None = None, recent: dict[str, Slot] | None = None) -> None:
+    def __init__(
+        self,
+        root: Root,
+        old: dict[str, Slot] | None = None,
+        recent: dict[str, Slot] | None = None,
+        found: dict[str, Slot | None] | None = None,
+    ) -> None:
         self._root = root
         self._old = old or {}
         self._recent = recent or {}
+        self._found = {} if found is None else found
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
         """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
         recent = {**self._recent, **changes}
         if len(recent) <= RECENT_MAX:
-            return Layer(self._root, self._old, recent)
-        return Layer(self._root, {**self._old, **recent})
+            return Layer(self._root, self._old, recent, self._found)
+        return Layer(self._root, {**self._old, **recent}, None, self._found)
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
         """The changes over the tree by versions above ``after``; a deleted key has the value `GONE`."""
@@ -77,7 +86,7 @@ class Layer:
         slot = self._recent.get(key) or self._old.get(key)
         if slot is not None:
             return slot if slot.value else None
-        return get(chunks, self._root, key) if self._root.count else None
+        return self._in_tree(chunks, key) if self._root.count else None
 
     def scan(self, chunks: Chunks, prefix: str, after: str | None = None) -> Iterator[tuple[str, Slot]]:
         """Keys that start with ``prefix`` and come after ``after``, in order, with their slots."""
@@ -91,6 +100,16 @@ class Layer:
         for key, slot in heapq.merge(sorted(over.items(), key=_key), below, key=_key):
             if slot.value:
                 yield key, slot
+
+    def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
+        """What the tree says, remembered for all layers over it: a mutation asks for the same keys several times."""
+        found = self._found.get(key, _UNKNOWN)
+        if found is not _UNKNOWN:
+            return found
+        if len(self._found) >= FOUND_MAX:
+            self._found.clear()
+        slot = self._found[key] = get(chunks, self._root, key)
+        return slot
 
 
 class State:

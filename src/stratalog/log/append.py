@@ -24,10 +24,10 @@ from stratalog.errors import (
     VersionForgotten,
 )
 from stratalog.keys import entries_partition, number
+from stratalog.lane import Lane
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
 from stratalog.log.head import Head, follow_head
-from stratalog.lane import Lane
 from stratalog.log.names import NameRecord, name_put, require_name
 from stratalog.log.pending import Pending
 from stratalog.log.place import Place

@@ -154,13 +154,12 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 def item_bytes(item: Item) -> int:
     """The item's size as DynamoDB counts it: names and texts in UTF-8, numbers at two digits a byte and one more."""
-    size = _length(item.partition) + _length(item.sort) + 2
+    size = len(item.partition.encode()) + len(item.sort.encode()) + 2
     for name, value in item.attributes.items():
-        size += len(name)
         if isinstance(value, int):
-            size += len(str(abs(value))) // 2 + 2
+            size += len(name) + len(str(abs(value))) // 2 + 2
         else:
-            size += len(value) if isinstance(value, bytes) or value.isascii() else len(value.encode())
+            size += len(name) + (len(value) if isinstance(value, bytes) else len(value.encode()))
     return size
 
 
@@ -188,9 +187,9 @@ def _checked_bytes(item: Item) -> int:
 
 
 def _check_key(item: Item) -> None:
-    if not 0 < _length(item.partition) <= PARTITION_BYTES_MAX:
+    if not 0 < len(item.partition.encode()) <= PARTITION_BYTES_MAX:
         raise _misfit("partition", item.partition, PARTITION_BYTES_MAX)
-    if not 0 < _length(item.sort) <= SORT_BYTES_MAX:
+    if not 0 < len(item.sort.encode()) <= SORT_BYTES_MAX:
         raise _misfit("sort", item.sort, SORT_BYTES_MAX)
 
 
@@ -200,7 +199,3 @@ def _misfit(what: str, text: str, limit: int) -> LimitExceeded:
 
 def _key(write: Write) -> tuple[str, str]:
     return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
-
-
-def _length(value: str | bytes) -> int:
-    return len(value) if isinstance(value, bytes) or value.isascii() else len(value.encode())

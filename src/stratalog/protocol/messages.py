@@ -83,6 +83,6 @@ def _check_origin(origin: tuple[str, int]) -> None:
 def _check_text(text: str, what: str, limit: int) -> None:
     if type(text) is not str or not text or text.startswith("\0"):
         raise Invalid(f"a {what} must be a text that does not start with a zero character", value=text)
-    size = len(canonical(text, what).encode())
+    size = len(text) if text.isascii() else len(canonical(text, what).encode())
     if size > limit:
         raise LimitExceeded(f"a {what} is too long", value=size, limit=limit)

@@ -67,11 +67,16 @@ STOCK: Mutators = MappingProxyType({"put": put, "del": delete, "patch": patch, "
 def _arguments(args: Any, *required: str, **optional: Value) -> tuple[Any, ...]:
     if not isinstance(args, dict):
         raise Rejected("arguments must be an object")
+    if args.keys() != {*required}:
+        _check_names(args, required, optional)
+    return (*[args[name] for name in required], *[args.get(name, value) for name, value in optional.items()])
+
+
+def _check_names(args: dict[str, Value], required: tuple[str, ...], optional: dict[str, Value]) -> None:
     if missing := [name for name in required if name not in args]:
         raise Rejected(f"an argument is missing: {', '.join(missing)}")
-    if unknown := sorted(args.keys() - set(required) - optional.keys()):
+    if unknown := sorted(args.keys() - {*required} - optional.keys()):
         raise Rejected(f"an argument is unknown: {', '.join(unknown)}")
-    return (*(args[name] for name in required), *(args.get(name, value) for name, value in optional.items()))
 
 
 def _merged(target: Value, merge: Value) -> Value:

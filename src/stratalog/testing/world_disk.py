@@ -31,6 +31,7 @@ from stratalog.testing.scheduler import Scheduler, SimulatedClock
 
 __all__ = ["MUTANTS", "DiskWorld"]
 
+LOG_BYTES = 64 * 1024
 WRITES = 60
 PUTS = 14
 DELETES = 4
@@ -180,7 +181,9 @@ class _Life:
         folder = self.machine.disk.folder
         try:
             self.blobs = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
-            self.database = SqliteDatabase(os.path.join(folder, "store.db"), self.clock, vfs=self.machine.vfs)
+            self.database = SqliteDatabase(
+                os.path.join(folder, "store.db"), self.clock, vfs=self.machine.vfs, log_bytes=LOG_BYTES
+            )
             self.world.opened.append(self.database)
         except Corrupt as exc:
             raise Violation("opens", str(exc)) from exc
