@@ -9,11 +9,15 @@ judge       what an answer to a push means
 background  the thread that runs the rounds
 undo        the mutations that take one back
 transport   the seam to a server
+http live   the transport over HTTP, and its pokes
+connecting  the front door: `connect`
 """
 
 from stratalog.client.client import Client
+from stratalog.client.connecting import connect
+from stratalog.client.http import HttpTransport
 from stratalog.client.local import Failure
 from stratalog.client.pending import Pending
 from stratalog.client.transport import Transport, Unreached
 
-__all__ = ["Client", "Failure", "Pending", "Transport", "Unreached"]
+__all__ = ["Client", "Failure", "HttpTransport", "Pending", "Transport", "Unreached", "connect"]

@@ -1,0 +1,170 @@
+"""The transport over HTTP: MessagePack bodies, typed errors back from the server's, pokes by WebSocket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+import httpx
+import msgspec
+
+from stratalog.client.live import Listener
+from stratalog.client.transport import Stop, Unreached
+from stratalog.clock import Clock, SystemClock
+from stratalog.errors import (
+    Collected,
+    Conflict,
+    ContentionError,
+    Corrupt,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StorageFull,
+    StratalogError,
+    Unavailable,
+    Unsupported,
+    VersionConflict,
+    VersionForgotten,
+)
+from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+
+__all__ = ["HttpTransport", "document_of"]
+
+MSGPACK = "application/msgpack"
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+RETRY_AFTER_SECONDS_MAX = 300.0
+KINDS: dict[str, type[StratalogError]] = {
+    kind.code: kind
+    for kind in (
+        Collected,
+        Conflict,
+        ContentionError,
+        Corrupt,
+        Forbidden,
+        Invalid,
+        LimitExceeded,
+        NotFound,
+        OutcomeUnknown,
+        StorageFull,
+        Unavailable,
+        Unsupported,
+        VersionConflict,
+        VersionForgotten,
+    )
+}
+Answer = TypeVar("Answer", Pushed, Pulled)
+
+
+class HttpTransport:
+    """A document of a server, by its URL: ``http://host/v1/organisations/{organisation}/documents/{document}``.
+
+    ``token`` is called before each request, so that it may change. With ``create`` the document is made before the
+    first request where it is missing. Raises Invalid for another kind of URL.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: Callable[[], str] | None = None,
+        create: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        document_of(url)
+        self._url = url.rstrip("/")
+        self._token = token or (lambda: "")
+        self._create = create
+        self._clock = clock or SystemClock()
+        self._http = httpx.Client(timeout=TIMEOUT)
+
+    def push(self, push: Push) -> Pushed:
+        """See `Transport`."""
+        return self._ask("push", push, Pushed)
+
+    def pull(self, pull: Pull) -> Pulled:
+        """See `Transport`."""
+        return self._ask("pull", pull, Pulled)
+
+    def listen(self, on_poke: Callable[[], None]) -> Stop:
+        """See `Transport`."""
+        listener = Listener("ws" + self._url.removeprefix("http") + "/live", self._token, on_poke, self._clock)
+        threading.Thread(target=listener.run, name="stratalog-pokes", daemon=True).start()
+        return listener.stop
+
+    def close(self) -> None:
+        """See `Transport`."""
+        self._http.close()
+
+    def _ask(self, verb: str, question: Push | Pull, kind: type[Answer]) -> Answer:
+        if self._create:
+            self._send("PUT", self._url, None)
+            self._create = False
+        response = self._send("POST", f"{self._url}/{verb}", msgspec.msgpack.encode(question))
+        try:
+            return msgspec.msgpack.decode(response.content, type=kind)
+        except (msgspec.DecodeError, ValueError) as exc:
+            raise Corrupt("the server's answer does not decode", reason=str(exc)) from exc
+
+    def _send(self, method: str, url: str, body: bytes | None) -> httpx.Response:
+        headers = {"Accept": MSGPACK, "Content-Type": MSGPACK}
+        if token := self._token():
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            response = self._http.request(method, url, content=body, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as exc:
+            raise Unreached("the server cannot be reached", url=url, reason=str(exc)) from exc
+        except (httpx.HTTPError, RuntimeError) as exc:
+            raise OutcomeUnknown("the connection broke before the answer", url=url, reason=str(exc)) from exc
+        if not response.is_success:
+            raise error_of(response)
+        return response
+
+
+def document_of(url: str) -> str:
+    """``organisation/document`` of a document's URL. Raises Invalid."""
+    parts = urlsplit(url)
+    segments = parts.path.rstrip("/").split("/")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise Invalid("a document's URL begins with http or https and has no query", value=url)
+    if len(segments) < 4 or (segments[-4], segments[-2]) != ("organisations", "documents"):
+        raise Invalid("a document's URL ends in /organisations/{organisation}/documents/{document}", value=url)
+    return "/".join(quote(unquote(segments[place]), safe="") for place in (-3, -1))
+
+
+def error_of(response: httpx.Response) -> StratalogError:
+    """The typed error behind an answer that is no success.
+
+    What only the document can say is believed only in the server's own words: a proxy in between that gives up tells
+    nothing about what became of the request.
+    """
+    status, details = response.status_code, {"status": response.status_code, **_retry_after(response)}
+    problem = _problem(response)
+    message = str(problem.get("message") or f"the server answered {status}")
+    details |= {name: problem[name] for name in ("limit", "value") if problem.get(name) is not None}
+    if status == 429:
+        return Unreached(message, **details)
+    if status == 401:
+        return Forbidden(message, **details)
+    kind = KINDS.get(str(problem.get("code")))
+    if kind is None:
+        kind = OutcomeUnknown if status >= 500 or status == 408 else NotFound if status == 404 else Invalid
+    return kind(message, **details)
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    kind = response.headers.get("content-type", "").partition(";")[0]
+    try:
+        body = msgspec.msgpack.decode(response.content) if kind == MSGPACK else msgspec.json.decode(response.content)
+    except (msgspec.DecodeError, ValueError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _retry_after(response: httpx.Response) -> dict[str, float]:
+    """Seconds alone; the header's other form, a date, would need both clocks to agree."""
+    text = response.headers.get("retry-after", "")
+    return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if text.isdecimal() else {}
