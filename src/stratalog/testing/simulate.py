@@ -21,6 +21,7 @@ from stratalog.clock import SystemClock
 from stratalog.testing.mutants import Catch, hunt
 from stratalog.testing.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
 from stratalog.testing.mutants_log import MUTANTS as LOG_MUTANTS
+from stratalog.testing.mutants_sync import MUTANTS as SYNC_MUTANTS
 from stratalog.testing.world_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
 from stratalog.testing.world_disk import MUTANTS as DISK_MUTANTS
@@ -31,6 +32,7 @@ from stratalog.testing.world_index import CounterWorld
 from stratalog.testing.world_log import LogWorld
 from stratalog.testing.world_records import MUTANTS as RECORDS_MUTANTS
 from stratalog.testing.world_records import RecordsWorld
+from stratalog.testing.world_sync import SyncWorld
 from stratalog.testing.worlds import Outcome, World, run_seed
 
 __all__ = ["MUTANTS", "WORLDS", "Summary", "main", "simulate", "summary", "world_of"]
@@ -57,8 +59,17 @@ WORLDS: Mapping[str, Listed] = {
     "index": Listed(CounterWorld, weight=1),
     "log": Listed(LogWorld, weight=3),
     "records": Listed(RecordsWorld, weight=1),
+    "sync": Listed(SyncWorld, weight=2),
 }
-MUTANTS = (*COLLECT_MUTANTS, *DISK_MUTANTS, *DOCUMENTS_MUTANTS, *INDEX_MUTANTS, *LOG_MUTANTS, *RECORDS_MUTANTS)
+MUTANTS = (
+    *COLLECT_MUTANTS,
+    *DISK_MUTANTS,
+    *DOCUMENTS_MUTANTS,
+    *INDEX_MUTANTS,
+    *LOG_MUTANTS,
+    *RECORDS_MUTANTS,
+    *SYNC_MUTANTS,
+)
 
 
 class Summary(msgspec.Struct, frozen=True):
