@@ -99,8 +99,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG_CONNECTIONS
         )
     except OSError as exc:
+        reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
         hint = "; --port 0 takes any free one" if port else ""
-        raise click.ClickException(f"cannot listen at {host} port {port}: {os.strerror(exc.errno) if exc.errno else exc}{hint}") from exc
+        raise click.ClickException(f"cannot listen at {host} port {port}: {reason}{hint}") from exc
     with listening:
         yield listening
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Request, Response, Router, post
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
 
 from stratalog.documents import Document, merge, replay
 from stratalog.documents.replay import Replayed
@@ -15,8 +16,9 @@ from stratalog.limits import VERSION_MAX
 from stratalog.log.directory import Listing
 from stratalog.server.bodies import Answer
 from stratalog.server.errors import PROBLEMS
+from stratalog.server.parameters import PREFIX, Count, Name, Text
 from stratalog.server.security import Principal
-from stratalog.server.service import PREFIX, Count, Service, deleting, putting, reading
+from stratalog.server.service import Served, Service, deleting, putting, reading
 
 __all__ = ["DOCUMENTS", "ORGANISATIONS"]
 
@@ -59,7 +61,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 @reading("/", opt={"action": "list"}, summary="The documents and logs of an organisation")
-def list_all(service: Service, organisation: str, after: str = "", limit: Count = 100) -> Listed:
+def list_all(service: Served, organisation: Name, after: Text = "", limit: Count = 100) -> Listed:
     """In order of escaped id."""
     items: list[Listing] = []
     for listing in service.store.list(organisation, after=after):
@@ -76,7 +78,7 @@ def list_all(service: Service, organisation: str, after: str = "", limit: Count 
     responses={**PROBLEMS, 200: ResponseSpec(DocumentInfo, description="it was there already")},
     summary="Make a document, and its organisation with it",
 )
-def create(service: Service, organisation: str, document: str) -> Response[DocumentInfo]:
+def create(service: Served, organisation: Name, document: Name) -> Response[DocumentInfo]:
     """Asking again is fine: 201 where it was made, 200 where the organisation has it."""
     try:
         return Answer(_info(service.store.create(organisation, document)), status_code=201)
@@ -87,13 +89,13 @@ def create(service: Service, organisation: str, document: str) -> Response[Docum
 
 
 @reading("/", opt={"action": "read"}, summary="A document as it is now")
-def show(service: Service, organisation: str, document: str) -> DocumentInfo:
+def show(service: Served, organisation: Name, document: Name) -> DocumentInfo:
     """Its newest version, and which versions are kept."""
     return _info(service.document(organisation, document))
 
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a document")
-def remove(service: Service, organisation: str, document: str) -> None:
+def remove(service: Served, organisation: Name, document: Name) -> None:
     """Its name may be used again; that is another incarnation. Its forks keep what they need of it."""
     service.document(organisation, document).delete()
 
@@ -106,7 +108,7 @@ def remove(service: Service, organisation: str, document: str) -> None:
     summary="A new document from a version",
 )
 async def fork(
-    service: Service, request: Request[Principal, Any, Any], organisation: str, document: str, data: Fork
+    service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Fork]
 ) -> DocumentInfo:
     """In the same organisation; nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
@@ -115,7 +117,7 @@ async def fork(
 
 @post("/replay", opt={"action": "read"}, status_code=200, responses=PROBLEMS, summary="What a merge would do")
 async def replay_fork(
-    service: Service, request: Request[Principal, Any, Any], organisation: str, document: str, data: Target
+    service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:
     """Runs the fork's own mutations on the target and writes nothing."""
     await service.permit(request.user, "read", organisation, data.document)
@@ -130,7 +132,7 @@ async def replay_fork(
     summary="Commit this fork's mutations there",
 )
 async def merge_fork(
-    service: Service, request: Request[Principal, Any, Any], organisation: str, document: str, data: Target
+    service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:
     """Asking again changes nothing twice."""
     await service.permit(request.user, "write", organisation, data.document)

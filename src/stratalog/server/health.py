@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from litestar import Response
 
-from stratalog.server.service import Service, reading
+from stratalog.server.service import Served, reading
 
 __all__ = ["health", "metrics"]
 
@@ -19,13 +19,13 @@ class Health(msgspec.Struct, frozen=True):
 
 
 @reading("/health", tags=["server"], summary="Whether the store can be read")
-def health(service: Service) -> Health:
+def health(service: Served) -> Health:
     """503 where it cannot."""
     next(iter(service.store.organisations()), None)
     return Health()
 
 
 @reading("/metrics", opt={"action": "metrics"}, media_type=PROMETHEUS, tags=["server"], summary="Prometheus metrics")
-def metrics(service: Service) -> Response[str]:
+def metrics(service: Served) -> Response[str]:
     """Counters and gauges of this process."""
     return Response(service.metrics.text().decode(), media_type=PROMETHEUS)

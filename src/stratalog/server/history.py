@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Router
-from litestar.params import Parameter
 
-from stratalog.documents.history import Difference, KeyChange, Version
+from stratalog.documents.history import Difference, KeyChange
+from stratalog.documents.history import Version as DocumentVersion
 from stratalog.documents.values import as_reference, value_size
 from stratalog.documents.view import View
 from stratalog.errors import LimitExceeded, NotFound
-from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, PAGE_BYTES_MAX, PAGE_STATES_MAX
-from stratalog.server.service import PREFIX, Count, Service, VersionNumber, reading
+from stratalog.limits import PAGE_BYTES_MAX, PAGE_STATES_MAX
+from stratalog.server.parameters import PREFIX, After, At, Client, Count, Flag, Key, Name, Number, Text, Version
+from stratalog.server.service import Served, reading
 
 __all__ = ["HISTORY"]
 
-At = VersionNumber
-Key = Annotated[str, Parameter(min_length=1)]
-Client = Annotated[str, Parameter(min_length=1, max_length=CLIENT_ID_BYTES_MAX)]
 _MISSING = object()
 
 
@@ -60,7 +58,7 @@ class Value(msgspec.Struct, frozen=True):
 class VersionState(msgspec.Struct, frozen=True):
     """A version with its mutations, and its whole state where that was asked for."""
 
-    version: Version
+    version: DocumentVersion
     state: dict[str, Any] | None
 
 
@@ -109,12 +107,12 @@ class Digest(msgspec.Struct, frozen=True):
 
 @reading("/state", opt={"action": "read"}, summary="Query 1: the whole state")
 def state(
-    service: Service,
-    organisation: str,
-    document: str,
+    service: Served,
+    organisation: Name,
+    document: Name,
     at: At = None,
-    prefix: str = "",
-    after: str | None = None,
+    prefix: Text = "",
+    after: After = None,
     limit: Count = 1000,
 ) -> StatePage:
     """At a version, the newest if none is said, by pages of so many keys and so many bytes."""
@@ -131,12 +129,12 @@ def state(
 
 @reading("/items", opt={"action": "read"}, summary="Query 2: items with their metadata, without bodies")
 def items(
-    service: Service,
-    organisation: str,
-    document: str,
+    service: Served,
+    organisation: Name,
+    document: Name,
     at: At = None,
-    prefix: str = "",
-    after: str | None = None,
+    prefix: Text = "",
+    after: After = None,
     limit: Count = 1000,
 ) -> ItemPage:
     """In order of key; no body is opened."""
@@ -152,7 +150,7 @@ def items(
 
 
 @reading("/item", opt={"action": "read"}, summary="Query 3: one item")
-def item(service: Service, organisation: str, document: str, key: Key, at: At = None) -> Value:
+def item(service: Served, organisation: Name, document: Name, key: Key, at: At = None) -> Value:
     """At a version, the newest if none is said."""
     view = service.document(organisation, document).at(at)
     value = view.get(key, _MISSING)
@@ -163,12 +161,12 @@ def item(service: Service, organisation: str, document: str, key: Key, at: At = 
 
 @reading("/versions", opt={"action": "read"}, summary="Query 4: versions with their mutations and state")
 def versions(
-    service: Service,
-    organisation: str,
-    document: str,
+    service: Served,
+    organisation: Name,
+    document: Name,
     after: At = None,
     upto: At = None,
-    states: bool = False,
+    states: Flag = False,
     limit: Count = 100,
 ) -> VersionPage:
     """Those kept, in order. With ``states`` each comes with the whole state after it, a few a page."""
@@ -184,24 +182,24 @@ def versions(
 
 @reading("/mutation", opt={"action": "read"}, summary="Query 5: was this mutation applied, and in which version")
 def mutation(
-    service: Service,
-    organisation: str,
-    document: str,
+    service: Served,
+    organisation: Name,
+    document: Name,
     client: Client,
-    id: Annotated[int, Parameter(ge=1, le=INTEGER_MAX)],
+    id: Number,
 ) -> MutationState:
     """A rejected one was committed too; its version has the reason."""
     return MutationState(client, id, service.document(organisation, document).applied_in(client, id))
 
 
 @reading("/client", opt={"action": "read"}, summary="Query 6: a client's latest mutation")
-def latest_mutation(service: Service, organisation: str, document: str, client: Client) -> ClientState:
+def latest_mutation(service: Served, organisation: Name, document: Name, client: Client) -> ClientState:
     """The number to go on from."""
     return ClientState(client, service.document(organisation, document).last_mutation(client))
 
 
 @reading("/digest", opt={"action": "read"}, summary="The content digest of a version")
-def digest(service: Service, organisation: str, document: str, at: At = None) -> Digest:
+def digest(service: Served, organisation: Name, document: Name, at: At = None) -> Digest:
     """Of the newest, if none is said."""
     view = service.document(organisation, document).at(at)
     return Digest(view.version, view.content_digest())
@@ -209,12 +207,12 @@ def digest(service: Service, organisation: str, document: str, at: At = None) ->
 
 @reading("/diff", opt={"action": "read"}, summary="What differs between two versions")
 def diff(
-    service: Service,
-    organisation: str,
-    document: str,
-    source: Annotated[int, Parameter(ge=0, le=INTEGER_MAX)],
-    target: Annotated[int, Parameter(ge=0, le=INTEGER_MAX)],
-    after: str = "",
+    service: Served,
+    organisation: Name,
+    document: Name,
+    source: Version,
+    target: Version,
+    after: Text = "",
     limit: Count = 1000,
 ) -> DifferencePage:
     """In order of key; costs what differs."""
@@ -230,7 +228,7 @@ def diff(
 
 @reading("/history", opt={"action": "read"}, summary="The changes of one key")
 def history(
-    service: Service, organisation: str, document: str, key: Key, at: At = None, limit: Count = 100
+    service: Served, organisation: Name, document: Name, key: Key, at: At = None, limit: Count = 100
 ) -> ChangePage:
     """Newest first; each with the mutations that made it."""
     page: list[KeyChange] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,8 +19,9 @@ from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, H
 from stratalog.server.bodies import check_depth
 from stratalog.server.errors import PROBLEMS, Refused, status_of
 from stratalog.server.hub import Hub, Listener
+from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.security import Principal, identify
-from stratalog.server.service import PREFIX, Service
+from stratalog.server.service import Served, Service
 
 __all__ = ["LIVE"]
 
@@ -32,7 +34,7 @@ CLOSE_CODES = 4000
 
 
 @websocket("/live")
-async def live(service: Service, socket: Socket) -> None:
+async def live(service: Served, socket: Socket) -> None:
     """Hello, ready, and then pokes; presence both ways."""
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
@@ -49,18 +51,26 @@ async def live(service: Service, socket: Socket) -> None:
         return
 
 
-@get(
+streaming = partial(
+    get,
     "/events",
     opt={"action": "read"},
     media_type=EVENT_STREAM,
     responses={**PROBLEMS, 200: ResponseSpec(str, media_type=EVENT_STREAM, description="hints, as they come")},
     summary="Pokes as server-sent events",
 )
-async def events(service: Service, organisation: str, document: str = "", log: str = "") -> Stream:
+
+
+@streaming()
+async def document_events(service: Served, organisation: Name, document: Name) -> Stream:
     """The event is the message's type, its data the message."""
-    listener = await service.hub.join(organisation, document or log)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Stream(_events(service.hub, listener), media_type=EVENT_STREAM, headers=headers)
+    return await _stream(service, organisation, document)
+
+
+@streaming()
+async def log_events(service: Served, organisation: Name, log: Name) -> Stream:
+    """The event is the message's type, its data the message."""
+    return await _stream(service, organisation, log)
 
 
 async def _principal(service: Service, socket: Socket, offered: list[str]) -> Principal:
@@ -127,6 +137,12 @@ def _message(text: str | bytes) -> FromClient:
         raise Invalid("a live message does not decode", reason=str(exc)) from exc
 
 
+async def _stream(service: Service, organisation: str, name: str) -> Stream:
+    listener = await service.hub.join(organisation, name)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Stream(_events(service.hub, listener), media_type=EVENT_STREAM, headers=headers)
+
+
 async def _events(hub: Hub, listener: Listener) -> AsyncIterator[bytes]:
     try:
         while True:
@@ -147,6 +163,6 @@ def _event(message: FromServer) -> bytes:
 _decode: Callable[[str | bytes], FromClient] = msgspec.json.Decoder(FromClient).decode
 
 LIVE = [
-    Router(PREFIX + f"/{kind}s/{{{kind}:str}}", route_handlers=[live, events], tags=["live"])
-    for kind in ("document", "log")
+    Router(PREFIX + "/documents/{document:str}", route_handlers=[live, document_events], tags=["live"]),
+    Router(PREFIX + "/logs/{log:str}", route_handlers=[live, log_events], tags=["live"]),
 ]

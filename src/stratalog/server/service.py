@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from litestar import delete, get, post, put
 from litestar.concurrency import sync_to_thread
 from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
-from litestar.params import Parameter
 
 from stratalog.assembly import Store
 from stratalog.documents import Document
 from stratalog.errors import Invalid
-from stratalog.limits import PAGE_ITEMS_MAX, VERSION_MAX
 from stratalog.log import Log
 from stratalog.protocol.messages import Outcome
 from stratalog.server.application import Application
@@ -25,11 +24,8 @@ from stratalog.server.metrics import Metrics
 from stratalog.server.security import Action, Principal, permit
 from stratalog.server.workers import Workers
 
-__all__ = ["PREFIX", "Count", "Service", "VersionNumber", "allowed", "deleting", "posting", "putting", "reading"]
+__all__ = ["Served", "Service", "allowed", "deleting", "posting", "putting", "reading"]
 
-PREFIX = "/v1/organisations/{organisation:str}"
-Count = Annotated[int, Parameter(ge=1, le=PAGE_ITEMS_MAX)]
-VersionNumber = Annotated[int | None, Parameter(ge=0, le=VERSION_MAX)]
 T = TypeVar("T")
 
 
@@ -80,6 +76,9 @@ async def allowed(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseR
         service: Service = connection.app.state.service
         await service.permit(connection.user, action, names.get("organisation", ""), name)
 
+
+Served = NamedDependency[Service]
+"""How a handler asks for the service."""
 
 reading = partial(get, sync_to_thread=True, responses=PROBLEMS)
 posting = partial(post, sync_to_thread=True, status_code=200, responses=PROBLEMS)

@@ -6,16 +6,18 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response, Router, post
+from litestar.params import JSONBody
 
 from stratalog.errors import Collected
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.bodies import JSON, PLAIN
 from stratalog.server.errors import PROBLEMS
+from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.pull import pull
 from stratalog.server.push import push
 from stratalog.server.replicache import Answer, answer_pull, answer_push, client_state_not_found, read_pull, read_push
 from stratalog.server.security import Principal
-from stratalog.server.service import PREFIX, Service, posting
+from stratalog.server.service import Served, Service, posting
 
 __all__ = ["SYNC"]
 
@@ -23,13 +25,15 @@ Asked = Request[Principal, Any, Any]
 
 
 @post("/push", opt={"action": "write"}, status_code=200, responses=PROBLEMS, summary="Apply mutations")
-async def push_mutations(service: Service, request: Asked, organisation: str, document: str, data: Push) -> Pushed:
+async def push_mutations(
+    service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Push]
+) -> Pushed:
     """In order; what became of each. Where an answer is lost, push the same again: nothing is applied twice."""
     return await _pushed(service, request.user, organisation, document, data)
 
 
 @posting("/pull", opt={"action": "read"}, summary="What is new since a cookie")
-def pull_news(service: Service, request: Asked, organisation: str, document: str, data: Pull) -> Pulled:
+def pull_news(service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]) -> Pulled:
     """Changes of the state, and how far each client of the group has got, from one version."""
     return pull(service.document(organisation, document), data, owner=request.user.id)
 
@@ -42,7 +46,7 @@ def pull_news(service: Service, request: Asked, organisation: str, document: str
     summary="A push of Replicache's client, protocol version 1",
 )
 async def replicache_push(
-    service: Service, request: Asked, organisation: str, document: str, data: dict[str, Any]
+    service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
     """200 where all of it was applied, now or before."""
     wanted = read_push(data)
@@ -59,7 +63,7 @@ async def replicache_push(
     summary="A pull of Replicache's client, protocol version 1",
 )
 async def replicache_pull(
-    service: Service, request: Asked, organisation: str, document: str, data: dict[str, Any]
+    service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
     """The patch since the request's cookie."""
     wanted = read_pull(data)
@@ -75,7 +79,7 @@ async def replicache_pull(
     return _answer(answer_pull(pulled))
 
 
-async def _pushed(service: Service, who: Principal, organisation: str, document: str, data: Push) -> Pushed:
+async def _pushed(service: Service, who: Principal, organisation: str, document: str, data: JSONBody[Push]) -> Pushed:
     author = who.name or who.id or next((one.client for one in data.mutations), "")
 
     def run() -> Pushed:
