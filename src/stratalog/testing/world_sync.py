@@ -26,6 +26,7 @@ from stratalog.testing.actors import Turns, choose, log_place
 from stratalog.testing.checkers import Violation
 from stratalog.testing.devices import Device, check_heirs, check_owners
 from stratalog.testing.documents_truth import Truth
+from stratalog.testing.network import Network
 from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
 
@@ -36,8 +37,7 @@ MAIN = "plan"
 COPY = "copy"
 MALLORY = "mallory"
 IDLE_SECONDS_MAX = 600.0
-NETWORK_SECONDS_MAX = 30.0
-PATIENCE_SECONDS = 3.0
+IDLE_SERVER_SECONDS_MAX = 3.0
 TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
 
 
@@ -66,9 +66,7 @@ class SyncWorld:
         "nothing new",
         "rejections told",
         "stale answers",
-        "lost requests",
-        "lost answers",
-        "repeated requests",
+        *Network.columns,
         "begun again",
         "reloads",
         "made anew",
@@ -89,9 +87,8 @@ class SyncWorld:
             body_inline_bytes_max=256,
             append_seconds_max=draw.choice((1, 10)),
         )
-        self.trouble = 0.3 * draw.random() ** 2
         self.records: dict[str, NameRecord] = {}
-        self.requests: list[Request] = []
+        self.network = Network[Request](scheduler)
         self.devices = [Device(f"device-{place}", MAIN, draw) for place in range(draw.choice((2, 3, 4)))]
         self.scripts = Turns({device.name: draw.randrange(4, 9) for device in self.devices})
         self.turns = Turns({"keeper": 8, "collector": 1, "mallory": 6, "maker": draw.choice((0, 1, 2)), "forker": 1})
@@ -122,13 +119,13 @@ class SyncWorld:
         documents: dict[str, Document] = {}
         pause = 0.1
         while self.scripts:
-            if self.requests:
-                request = self.requests.pop(int(process.clock.random() * len(self.requests)))
-                self._reply(request, self._answer(process, documents, request))
-                pause = 0.1
-            else:
+            request = self.network.receive(process.clock)
+            if request is None:
                 process.clock.sleep(pause)
-                pause = min(2 * pause, PATIENCE_SECONDS)
+                pause = min(2 * pause, IDLE_SERVER_SECONDS_MAX)
+                continue
+            self._reply(request, self._answer(process, documents, request))
+            pause = 0.1
         for document in documents.values():
             self._count(document)
 
@@ -154,7 +151,7 @@ class SyncWorld:
             if device.last:
                 guest = Mutation(client=f"{MALLORY}/{process.clock.random()}", id=1, name="inc", args={"key": "count"})
                 messages += [device.push(), msgspec.structs.replace(device.push(), mutations=[guest])]
-            self.requests.append(Request(device, device.document, MALLORY, choose(process.clock, messages)))
+            self.network.deliver(Request(device, device.document, MALLORY, choose(process.clock, messages)))
 
     def maker(self, process: Process) -> None:
         """Delete the document and make another under its name."""
@@ -211,17 +208,7 @@ class SyncWorld:
             message: Push | Pull = device.push(draw.random() < 0.2)
         else:
             message = device.pull()
-        self._transmit(Request(device, device.document, device.owner, message))
-
-    def _transmit(self, request: Request) -> None:
-        """The way there: lost, or there after a while, or there twice."""
-        if self._hit():
-            self.scheduler.counts.bump("lost requests")
-            return
-        if self._hit():
-            self.scheduler.counts.bump("repeated requests")
-            self.scheduler.later(self._delay_ms(), partial(self.requests.append, request))
-        self.scheduler.later(self._delay_ms(), partial(self.requests.append, request))
+        self.network.send(Request(device, device.document, device.owner, message))
 
     def _answer(self, process: Process, documents: dict[str, Document], request: Request) -> Any:
         """What the server says; None for an error that asks to try again."""
@@ -241,16 +228,11 @@ class SyncWorld:
         return None
 
     def _reply(self, request: Request, answer: Any) -> None:
-        """The way back: lost, or there after a while."""
-        if answer is None:
-            return
         if request.owner == MALLORY:
             self._check_foreign(request, answer)
-        elif self._hit():
-            self.scheduler.counts.bump("lost answers")
-        else:
+        elif answer is not None:
             inbox = request.device.inbox
-            self.scheduler.later(self._delay_ms(), lambda: inbox.append((request.message, answer)))
+            self.network.answer(lambda: inbox.append((request.message, answer)))
 
     def _check_foreign(self, request: Request, answer: Any) -> None:
         """Whoever asks for another's group is refused, or told nothing of it."""
@@ -343,12 +325,6 @@ class SyncWorld:
     def _count(self, document: Document) -> None:
         for name, count in document.log.place.counters.items():
             self.scheduler.counts.bump(name, count)
-
-    def _hit(self) -> bool:
-        return self.scheduler.stormy and self.scheduler.random.random() < self.trouble
-
-    def _delay_ms(self) -> int:
-        return 1 + int(1000 * NETWORK_SECONDS_MAX * self.scheduler.random.random() ** 6)
 
     def _truths(self) -> dict[str, Truth]:
         truths: dict[str, Truth] = {}
