@@ -14,6 +14,7 @@ edge            hosts, origins, tokens, rates            unpacking   packed bodi
 security        principals and tokens                    errors      one shape for every error
 bodies          JSON and MessagePack                     metrics     what is counted
 service         what handlers share                      workers     threads; whose turn it is
-sync · documents · history · health      routes, one noun per file
+parameters      what handlers take                       ranges      bodies that never change
+sync · documents · history · logs · records · blobs · health      routes, one noun per file
 hub         who listens to what                          live        WebSocket and server-sent events
 """

@@ -17,6 +17,7 @@ from litestar.types import ControllerRouterHandler
 from stratalog.assembly import Store
 from stratalog.errors import StratalogError
 from stratalog.server.application import Application
+from stratalog.server.blobs import BLOBS
 from stratalog.server.bodies import Answer, Question
 from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
 from stratalog.server.edge import Edge, decoded_names
@@ -24,12 +25,25 @@ from stratalog.server.errors import handle_core, handle_http, handle_unexpected
 from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.live import LIVE
+from stratalog.server.logs import LOGS
+from stratalog.server.records import RECORDS
 from stratalog.server.service import Service, allowed
 from stratalog.server.sync import SYNC
 
 __all__ = ["create_app"]
 
-ROUTES: list[ControllerRouterHandler] = [health, metrics, ORGANISATIONS, DOCUMENTS, SYNC, HISTORY, *LIVE]
+ROUTES: list[ControllerRouterHandler] = [
+    health,
+    metrics,
+    ORGANISATIONS,
+    DOCUMENTS,
+    SYNC,
+    HISTORY,
+    LOGS,
+    RECORDS,
+    BLOBS,
+    *LIVE,
+]
 
 
 def create_app(store: Store, application: Application | None = None) -> Litestar:

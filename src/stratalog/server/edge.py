@@ -24,7 +24,7 @@ __all__ = ["Edge", "decoded_names"]
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = frozenset({"/health", "/schema/openapi.json"})
-_CORS_METHODS = "GET, HEAD, PUT, POST, DELETE"
+_CORS_METHODS = "GET, PUT, POST, DELETE"
 _CORS_HEADERS = "authorization, content-type, content-encoding, x-replicache-requestid, range, if-none-match"
 _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version"
 _CORS_SECONDS = "600"

@@ -1,0 +1,74 @@
+"""Blobs over HTTP: bytes under their own hash, which may be kept for ever."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Response, Router
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import PathParameter
+from litestar.response import Stream
+
+from stratalog.keys import escape, record_owner
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.parameters import PREFIX, Name, Text
+from stratalog.server.ranges import OCTETS, IfNoneMatch, RangeHeader, answer_body
+from stratalog.server.service import Served, Service, reading
+
+__all__ = ["BLOBS"]
+
+Digest = Annotated[str, PathParameter(pattern="^[0-9a-f]{64}$")]
+ANSWERS = {
+    **PROBLEMS,
+    206: ResponseSpec(bytes, media_type=OCTETS, description="the range that was asked for"),
+    304: ResponseSpec(None, description="the body is the one that is known"),
+}
+
+
+@reading(
+    "/documents/{document:str}/blobs/{digest:str}",
+    opt={"action": "read"},
+    media_type=OCTETS,
+    responses=ANSWERS,
+    summary="A large value's encoded bytes",
+)
+def document_blob(
+    service: Served,
+    organisation: Name,
+    document: Name,
+    digest: Digest,
+    collection: Text = "",
+    wanted: RangeHeader = None,
+    known: IfNoneMatch = None,
+) -> Response[bytes] | Stream:
+    """Canonical MessagePack. `items` says the hash; the collection is that of the key, none for a field."""
+    owner = service.document(organisation, document).log.record.owner
+    place = f"items/{escape(collection, 'collection')}" if collection else "fields"
+    return _blob(service, f"{owner}/{place}/{digest}", wanted, known)
+
+
+@reading(
+    "/records/{record:str}/blobs/{digest:str}",
+    opt={"action": "read-record"},
+    media_type=OCTETS,
+    responses=ANSWERS,
+    summary="A record's body of one blob",
+)
+def record_blob(
+    service: Served,
+    organisation: Name,
+    record: Name,
+    digest: Digest,
+    wanted: RangeHeader = None,
+    known: IfNoneMatch = None,
+) -> Response[bytes] | Stream:
+    """By the digest of a version whose body is neither so small that the index holds it nor larger than a part."""
+    return _blob(service, f"{record_owner(organisation, record)}/bodies/{digest}", wanted, known)
+
+
+def _blob(service: Service, key: str, wanted: str | None, known: str | None) -> Response[bytes] | Stream:
+    body = service.store.place.blobs.get(key)
+    return answer_body(iter((body,)), len(body), key.rpartition("/")[2], wanted, known, {}, kept=True)
+
+
+BLOBS = Router(PREFIX, route_handlers=[document_blob, record_blob], tags=["blobs"])

@@ -1,0 +1,237 @@
+"""Logs over HTTP, for applications that keep events of their own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, Router, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
+
+from stratalog.errors import Conflict, LimitExceeded, NotFound
+from stratalog.limits import PAGE_BYTES_MAX, SNAPSHOT_BODY_BYTES_MAX, VERSION_MAX
+from stratalog.log import Entry, Event, Log, fork_log
+from stratalog.log.lifecycle import delete_log
+from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
+from stratalog.server.bodies import Answer, encode_body
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.parameters import PREFIX, At, Count, Name, Number
+from stratalog.server.security import Principal
+from stratalog.server.service import Served, deleting, putting, reading
+
+__all__ = ["LOGS"]
+
+Asked = Request[Principal, Any, Any]
+Bound = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
+
+
+class LogInfo(msgspec.Struct, frozen=True):
+    """A log as it is now. ``first`` is the version it was forked from, or 0; ``floor`` the oldest one kept."""
+
+    organisation: str
+    log: str
+    incarnation: str
+    version: int
+    first: int
+    floor: int
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One event: a type, its data, and the version of the data's shape."""
+
+    type: str
+    data: Any = None
+    schema: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Events to commit as one entry; with ``expected`` only as the entry after that version.
+
+    With a ``write_id`` and the same ``expected`` a repeated append finds what it wrote the first time.
+    """
+
+    events: list[Fact]
+    expected: Bound | None = None
+    write_id: str | None = None
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """One entry: its number is its version."""
+
+    version: int
+    created_ms: int
+    author: str
+    write_id: str
+    events: list[Fact]
+
+
+class EntryPage(msgspec.Struct, frozen=True):
+    """Entries in order; ``next`` is the version to read on after, None at the end."""
+
+    entries: list[Committed]
+    next: int | None
+
+
+class SnapshotInfo(msgspec.Struct, frozen=True):
+    """A version of which a state is kept."""
+
+    version: int
+    created_ms: int
+    size: int
+
+
+class SnapshotPage(msgspec.Struct, frozen=True):
+    """The newest snapshots of the log's own, in order of version."""
+
+    snapshots: list[SnapshotInfo]
+
+
+class SnapshotBody(msgspec.Struct, frozen=True):
+    """A state as its application wrote it."""
+
+    body: Any
+
+
+class SnapshotState(msgspec.Struct, frozen=True):
+    """The newest snapshot at or below the version that was asked for."""
+
+    version: int
+    created_ms: int
+    body: Any
+
+
+class ForkLog(msgspec.Struct, frozen=True):
+    """What to call the fork, and the version to start from; the newest where none is said."""
+
+    name: str
+    at: Bound | None = None
+
+
+@putting(
+    "/",
+    opt={"action": "create"},
+    status_code=201,
+    responses={**PROBLEMS, 200: ResponseSpec(LogInfo, description="it was there already")},
+    summary="Make a log",
+)
+def create(service: Served, organisation: Name, log: Name) -> Response[LogInfo]:
+    """Asking again is fine: 201 where it was made, 200 where the organisation has it."""
+    try:
+        return Answer(_info(service.store.create_log(organisation, log)), status_code=201)
+    except Conflict:
+        if service.store.organisation_of(log) != organisation:
+            raise
+    return Answer(_info(service.log(organisation, log)), status_code=200)
+
+
+@reading("/", opt={"action": "read"}, summary="A log as it is now")
+def show(service: Served, organisation: Name, log: Name) -> LogInfo:
+    """Its newest version, and which versions are kept."""
+    return _info(service.log(organisation, log))
+
+
+@deleting("/", opt={"action": "delete"}, summary="Delete a log")
+def remove(service: Served, organisation: Name, log: Name) -> None:
+    """Its name may be used again; that is another incarnation."""
+    delete_log(service.log(organisation, log))
+
+
+@post("/append", opt={"action": "write"}, status_code=200, responses=PROBLEMS, summary="Commit events as one entry")
+async def append(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[Append]) -> Committed:
+    """409 with the code `version-conflict` where the log is not at the version that was expected."""
+    who = request.user
+    events = [Event(fact.type, fact.data, fact.schema) for fact in data.events]
+
+    def run() -> Entry:
+        opened = service.log(organisation, log)
+        return opened.append(events, expected=data.expected, author=who.name or who.id, write_id=data.write_id)
+
+    entry = await service.workers.in_turn(f"{organisation}/{log}", run)
+    service.hub.poke(organisation, log, entry.version)
+    return _committed(entry)
+
+
+@reading("/entries", opt={"action": "read"}, summary="Read entries")
+def entries(
+    service: Served, organisation: Name, log: Name, after: At = None, upto: At = None, limit: Count = 100
+) -> EntryPage:
+    """In order, by pages of so many entries and so many bytes."""
+    opened = service.log(organisation, log)
+    page: list[Committed] = []
+    size = 0
+    for entry in opened.read(opened.floor() if after is None else after, upto):
+        if len(page) == limit or size > PAGE_BYTES_MAX:
+            return EntryPage(page, page[-1].version)
+        page.append(_committed(entry))
+        size += len(encode_body(page[-1].events, "application/msgpack"))
+    return EntryPage(page, None)
+
+
+@reading("/snapshots", opt={"action": "read"}, summary="The versions of which a state is kept")
+def snapshots(service: Served, organisation: Name, log: Name, limit: Count = 100) -> SnapshotPage:
+    """The newest of them."""
+    opened = service.log(organisation, log)
+    found = list(list_snapshots(service.store.place.index, opened.record.prefix))[-limit:]
+    return SnapshotPage([SnapshotInfo(one.version, one.created_ms, len(one.body)) for one in found])
+
+
+@reading("/snapshot", opt={"action": "read"}, summary="The newest state at or below a version")
+def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> SnapshotState:
+    """What entries are to be read after, to have the state of the version that was asked for."""
+    opened = service.log(organisation, log)
+    found = opened.snapshot_at(opened.head().version if at is None else at)
+    if found is None:
+        raise NotFound("no snapshot at or below the version", log=log, version=at)
+    return SnapshotState(found.version, found.created_ms, _decoded(found))
+
+
+@putting("/snapshot", opt={"action": "write"}, status_code=200, summary="Keep the state of a version")
+def keep_snapshot(
+    service: Served, organisation: Name, log: Name, version: Number, data: JSONBody[SnapshotBody]
+) -> SnapshotInfo:
+    """The first one kept for a version stays; one of another version is another snapshot."""
+    opened = service.log(organisation, log)
+    opened.entry(version)
+    body = encode_body(data.body, "application/msgpack")
+    if len(body) > SNAPSHOT_BODY_BYTES_MAX:
+        raise LimitExceeded("a snapshot is too large", value=len(body), limit=SNAPSHOT_BODY_BYTES_MAX)
+    put_snapshot(service.store.place, opened.record.prefix, version, body, None)
+    found = newest_snapshot(service.store.place.index, opened.record.prefix, version)
+    if found is None or found.version != version:
+        raise NotFound("the snapshot was forgotten", log=log, version=version)
+    return SnapshotInfo(version, found.created_ms, len(found.body))
+
+
+@post("/fork", opt={"action": "read"}, status_code=201, responses=PROBLEMS, summary="A new log from a version")
+async def fork(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[ForkLog]) -> LogInfo:
+    """In the same organisation; nothing is copied."""
+    await service.permit(request.user, "create", organisation, data.name)
+
+    def run() -> LogInfo:
+        opened = service.log(organisation, log)
+        at = opened.head().version if data.at is None else data.at
+        return _info(fork_log(opened, organisation, data.name, at))
+
+    return await service.run(run)
+
+
+def _info(log: Log) -> LogInfo:
+    record = log.record
+    return LogInfo(record.organisation, record.name, record.incarnation, log.head().version, log.first, log.floor())
+
+
+def _committed(entry: Entry) -> Committed:
+    facts = [Fact(event.type, event.data, event.schema) for event in entry.events]
+    return Committed(entry.version, entry.created_ms, entry.author, entry.write_id, facts)
+
+
+def _decoded(snapshot: Snapshot) -> Any:
+    return msgspec.msgpack.decode(snapshot.body)
+
+
+LOGS = Router(
+    PREFIX + "/logs/{log:str}",
+    route_handlers=[create, show, remove, append, entries, snapshots, snapshot, keep_snapshot, fork],
+    tags=["logs"],
+)

@@ -1,0 +1,204 @@
+"""Records over HTTP: bodies of any size, streamed both ways, with their versions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import IO, Annotated, Any
+
+import msgspec
+from litestar import Request, Response, Router, put
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from stratalog.errors import Invalid
+from stratalog.limits import INTEGER_MAX, REQUEST_RECORD_BYTES_MAX, WRITE_ID_BYTES_MAX
+from stratalog.log.directory import Listing
+from stratalog.protocol.readable import from_json
+from stratalog.records import RecordVersion
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.parameters import PREFIX, At, Count, Flag, Name, Text
+from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
+from stratalog.server.security import Principal
+from stratalog.server.service import Served, deleting, posting, reading
+
+__all__ = ["RECORDS"]
+
+OCTETS = "application/octet-stream"
+SPOOL_BYTES_MAX = 1024 * 1024
+PIECE_BYTES = 1024 * 1024
+WriteId = Annotated[str | None, QueryParameter(min_length=1, max_length=WRITE_ID_BYTES_MAX)]
+SourceTime = Annotated[int | None, QueryParameter(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
+
+
+class RecordInfo(msgspec.Struct, frozen=True):
+    """One version of a record without its body. ``digest`` is the SHA-256 of the body; empty for a deletion."""
+
+    id: str
+    version: int
+    created_ms: int
+    write_id: str
+    size: int
+    digest: str
+    source_time_ms: int | None
+    metadata: Mapping[str, Any]
+    deleted: bool
+
+
+class RecordPage(msgspec.Struct, frozen=True):
+    """Records in order of escaped id; ``next`` is what to ask for after it, None at the end."""
+
+    records: list[Listing]
+    next: str | None
+
+
+class RecordVersionPage(msgspec.Struct, frozen=True):
+    """The newest versions of a record that are kept, newest first."""
+
+    versions: list[RecordInfo]
+    more: bool
+
+
+@reading("/records", opt={"action": "read-record"}, summary="The records of an organisation")
+def list_records(service: Served, organisation: Name, after: Text = "", limit: Count = 100) -> RecordPage:
+    """Deleted ones too."""
+    page: list[Listing] = []
+    for listing in service.store.records(organisation).list(after):
+        if len(page) == limit:
+            return RecordPage(page, page[-1].id)
+        page.append(listing)
+    return RecordPage(page, None)
+
+
+@put(
+    "/records/{record:str}",
+    opt={"action": "write-record"},
+    status_code=200,
+    request_max_body_size=REQUEST_RECORD_BYTES_MAX,
+    responses=PROBLEMS,
+    summary="Store the body as the next version",
+)
+async def put_record(
+    service: Served,
+    request: Request[Principal, Any, Any],
+    organisation: Name,
+    record: Name,
+    expected: At = None,
+    source_time_ms: SourceTime = None,
+    if_newer: Flag = False,
+    write_id: WriteId = None,
+    metadata: Metadata = None,
+) -> RecordInfo:
+    """With ``expected`` only as the version after it; with ``if_newer`` only where the source's time is later.
+
+    The same bytes again make no version. The answer is the version that holds the body, or the latest where an older
+    one was discarded. The body is taken as it is, up to a limit; metadata is a JSON object.
+    """
+    said = _metadata(metadata)
+    if if_newer and source_time_ms is None:
+        raise Invalid("if_newer needs source_time_ms")
+    with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES_MAX) as spooled:
+        async for piece in request.stream():
+            await service.run(partial(spooled.write, piece))
+
+        def run() -> RecordVersion:
+            spooled.seek(0)
+            records = service.store.records(organisation)
+            pieces = _pieces(spooled)
+            if not if_newer or source_time_ms is None:
+                given = {"expected": expected, "source_time_ms": source_time_ms, "write_id": write_id}
+                return records.put(record, pieces, metadata=said, **given)  # type: ignore[arg-type]
+            made = records.put_if_newer(record, pieces, source_time_ms, metadata=said, write_id=write_id)
+            return made or records.stat(record)
+
+        return _info(await service.run(run))
+
+
+@reading(
+    "/records/{record:str}",
+    opt={"action": "read-record"},
+    media_type=OCTETS,
+    responses={
+        **PROBLEMS,
+        206: ResponseSpec(bytes, media_type=OCTETS, description="the range that was asked for"),
+        304: ResponseSpec(None, description="the body is the one that is known"),
+    },
+    summary="The body of a version",
+)
+def get_record(
+    service: Served,
+    organisation: Name,
+    record: Name,
+    version: At = None,
+    wanted: RangeHeader = None,
+    known: IfNoneMatch = None,
+) -> Response[bytes] | Stream:
+    """The latest, if none is said. A version's body never changes, so one that is named may be kept for ever."""
+    records = service.store.records(organisation)
+    found = records.stat(record, version)
+    pieces = records.open(record, found.version)
+    headers = {"Stratalog-Version": str(found.version)}
+    return answer_body(pieces, found.size, found.digest.hex(), wanted, known, headers, kept=version is not None)
+
+
+@reading("/records/{record:str}/versions", opt={"action": "read-record"}, summary="The versions of a record")
+def versions(service: Served, organisation: Name, record: Name, limit: Count = 100) -> RecordVersionPage:
+    """Newest first, deletions too; opens no body."""
+    page: list[RecordInfo] = []
+    for version in service.store.records(organisation).versions(record, reverse=True):
+        if len(page) == limit:
+            return RecordVersionPage(page, True)
+        page.append(_info(version))
+    return RecordVersionPage(page, False)
+
+
+@deleting("/records/{record:str}", opt={"action": "write-record"}, summary="Store a deletion as the next version")
+def delete_record(
+    service: Served, organisation: Name, record: Name, expected: At = None, write_id: WriteId = None
+) -> None:
+    """The versions before it stay readable."""
+    service.store.records(organisation).delete(record, expected=expected, write_id=write_id)
+
+
+@posting("/records/{record:str}/undelete", opt={"action": "write-record"}, summary="Bring back what was deleted")
+def undelete(service: Served, organisation: Name, record: Name, write_id: WriteId = None) -> RecordInfo:
+    """As a new version."""
+    return _info(service.store.records(organisation).undelete(record, write_id=write_id))
+
+
+def _metadata(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    said = from_json(text)
+    if not isinstance(said, dict):
+        raise Invalid("metadata must be a JSON object", value=text)
+    return said
+
+
+def _pieces(spooled: IO[bytes]) -> Iterator[bytes]:
+    while piece := spooled.read(PIECE_BYTES):
+        yield piece
+
+
+def _info(version: RecordVersion) -> RecordInfo:
+    return RecordInfo(
+        version.id,
+        version.version,
+        version.created_ms,
+        version.write_id,
+        version.size,
+        version.digest.hex(),
+        version.source_time_ms,
+        dict(version.metadata),
+        version.deleted,
+    )
+
+
+RECORDS = Router(
+    PREFIX,
+    route_handlers=[list_records, put_record, get_record, versions, delete_record, undelete],
+    tags=["records"],
+)

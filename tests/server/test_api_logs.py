@@ -1,0 +1,75 @@
+"""Logs over HTTP: events of an application's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.api import Client, problem
+
+SHEET = "/v1/organisations/acme/logs/sheet"
+
+
+@pytest.fixture
+def sheet(client: Client) -> Client:
+    assert client.put(SHEET).status_code == 201
+    return client
+
+
+def append(client: Client, *kinds: str, **rest: Any) -> Any:
+    return client.post(f"{SHEET}/append", json={"events": [{"type": kind} for kind in kinds], **rest})
+
+
+def test_events_that_are_appended_together_are_one_entry(sheet: Client) -> None:
+    first = append(sheet, "opened", "set").json()
+    assert (first["version"], [event["type"] for event in first["events"]]) == (1, ["opened", "set"])
+    append(sheet, "set")
+    page = sheet.get(f"{SHEET}/entries?limit=1").json()
+    assert (page["entries"], page["next"]) == ([first], 1)
+    assert [entry["version"] for entry in sheet.get(f"{SHEET}/entries?after=1").json()["entries"]] == [2]
+
+
+def test_an_append_stands_only_after_the_version_it_expects(sheet: Client) -> None:
+    append(sheet, "set", expected=0)
+    assert problem(append(sheet, "set", expected=0)) == (409, "version-conflict")
+    assert sheet.get(SHEET).json()["version"] == 1
+
+
+def test_an_append_with_a_write_id_is_found_when_it_is_repeated(sheet: Client) -> None:
+    first = append(sheet, "set", expected=0, write_id="mine")
+    assert append(sheet, "set", expected=0, write_id="mine").json() == first.json()
+    assert sheet.get(SHEET).json()["version"] == 1
+
+
+def test_a_state_is_kept_beside_the_log(sheet: Client) -> None:
+    append(sheet, "set")
+    append(sheet, "set")
+    assert problem(sheet.get(f"{SHEET}/snapshot")) == (404, "not-found")
+    kept = sheet.put(f"{SHEET}/snapshot?version=1", json={"body": {"cells": [1]}})
+    assert kept.json()["version"] == 1
+    found = sheet.get(f"{SHEET}/snapshot").json()
+    assert (found["version"], found["body"]) == (1, {"cells": [1]})
+    assert [one["version"] for one in sheet.get(f"{SHEET}/snapshots").json()["snapshots"]] == [1]
+    assert problem(sheet.put(f"{SHEET}/snapshot?version=9", json={"body": 1})) == (404, "not-found")
+    assert problem(sheet.put(f"{SHEET}/snapshot?version=1", json={"body": "x" * 300_000})) == (422, "limit-exceeded")
+
+
+def test_a_log_is_forked_and_deleted(sheet: Client) -> None:
+    append(sheet, "set")
+    assert sheet.post(f"{SHEET}/fork", json={"name": "copy"}).json()["first"] == 1
+    assert sheet.delete(SHEET).status_code == 204
+    assert problem(sheet.get(SHEET)) == (404, "not-found")
+    assert len(sheet.get("/v1/organisations/acme/logs/copy/entries").json()["entries"]) == 1
+
+
+def test_a_document_is_not_touched_as_a_log(client: Client) -> None:
+    client.put("/v1/organisations/acme/documents/budget")
+    budget = "/v1/organisations/acme/logs/budget"
+    assert problem(client.post(f"{budget}/append", json={"events": [{"type": "set"}]})) == (400, "invalid")
+    assert problem(client.delete(budget)) == (400, "invalid")
+
+
+def test_making_a_log_again_finds_it_unless_it_is_anothers(sheet: Client) -> None:
+    assert sheet.put(SHEET).status_code == 200
+    assert problem(sheet.put("/v1/organisations/zeta/logs/sheet")) == (409, "conflict")

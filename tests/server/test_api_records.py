@@ -1,0 +1,109 @@
+"""Records and blobs over HTTP: bodies of any size, versions, ranges, and what may be kept for ever."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from random import Random
+
+from tests.server.api import BUDGET, Client, mutation, problem, push
+
+REPORT = "/v1/organisations/acme/records/report"
+LARGE = Random(7).randbytes(9_000_000)
+
+
+def test_a_body_put_is_a_version_and_the_same_bytes_are_none(client: Client) -> None:
+    first = client.put(REPORT, content=b"one", headers={"Stratalog-Metadata": '{"kind": "draft"}'}).json()
+    again = client.put(REPORT, content=b"one").json()
+    second = client.put(REPORT, content=b"two").json()
+    assert [one["version"] for one in (first, again, second)] == [1, 1, 2]
+    assert (first["metadata"], first["digest"]) == ({"kind": "draft"}, sha256(b"one").hexdigest())
+    assert client.get(REPORT).content == b"two"
+    assert client.get(f"{REPORT}?version=1").content == b"one"
+
+
+def test_a_put_stands_only_after_the_version_it_expects(client: Client) -> None:
+    client.put(f"{REPORT}?expected=0", content=b"one")
+    assert problem(client.put(f"{REPORT}?expected=0", content=b"two")) == (409, "version-conflict")
+
+
+def test_an_older_value_of_the_source_is_discarded(client: Client) -> None:
+    client.put(f"{REPORT}?if_newer=true&source_time_ms=20", content=b"new")
+    late = client.put(f"{REPORT}?if_newer=true&source_time_ms=10", content=b"old").json()
+    assert (late["version"], client.get(REPORT).content) == (1, b"new")
+    assert problem(client.put(f"{REPORT}?if_newer=true", content=b"x")) == (400, "invalid")
+
+
+def test_a_large_body_goes_and_comes_in_pieces_and_ranges(client: Client) -> None:
+    assert client.put(REPORT, content=LARGE).json()["size"] == len(LARGE)
+    assert client.get(REPORT).content == LARGE
+    ranges = {"bytes=8388600-8388615": (8_388_600, 8_388_616), "bytes=-5": (8_999_995, 9_000_000)}
+    for wanted, (start, end) in ranges.items():
+        part = client.get(REPORT, headers={"Range": wanted})
+        assert (part.status_code, part.content) == (206, LARGE[start:end])
+        assert part.headers["content-range"] == f"bytes {start}-{end - 1}/9000000"
+    assert problem(client.get(REPORT, headers={"Range": "bytes=9000000-"})) == (416, "range-not-satisfiable")
+    for whole in ("bytes=0-1,5-6", "lines=1-2", "bytes=5-1", "bytes=-"):
+        assert client.get(REPORT, headers={"Range": whole}).status_code == 200
+
+
+def test_only_a_named_version_may_be_kept_for_ever(client: Client) -> None:
+    client.put(REPORT, content=b"one")
+    latest, named = client.get(REPORT), client.get(f"{REPORT}?version=1")
+    assert "immutable" not in latest.headers["cache-control"]
+    assert "immutable" in named.headers["cache-control"]
+    same = client.get(REPORT, headers={"If-None-Match": latest.headers["etag"]})
+    assert (same.status_code, same.content) == (304, b"")
+    assert client.get(REPORT, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_a_record_is_deleted_and_brought_back(client: Client) -> None:
+    client.put(REPORT, content=b"one")
+    assert client.delete(REPORT).status_code == 204
+    assert problem(client.get(REPORT)) == (404, "not-found")
+    assert client.post(f"{REPORT}/undelete").json()["version"] == 3
+    found = client.get(f"{REPORT}/versions").json()
+    assert [(one["version"], one["deleted"]) for one in found["versions"]] == [(3, False), (2, True), (1, False)]
+    assert client.get(f"{REPORT}/versions?limit=2").json()["more"] is True
+
+
+def test_records_are_listed_by_pages(client: Client) -> None:
+    for name in "abc":
+        client.put(f"/v1/organisations/acme/records/{name}", content=b"x")
+    first = client.get("/v1/organisations/acme/records?limit=2").json()
+    rest = client.get(f"/v1/organisations/acme/records?after={first['next']}").json()
+    assert [one["id"] for page in (first, rest) for one in page["records"]] == ["a", "b", "c"]
+
+
+def test_metadata_must_be_an_object(client: Client) -> None:
+    for said in ("[1]", "{"):
+        assert problem(client.put(REPORT, content=b"x", headers={"Stratalog-Metadata": said})) == (400, "invalid")
+
+
+def test_a_large_value_is_got_under_its_hash_and_kept_for_ever(client: Client) -> None:
+    client.put(BUDGET)
+    push(client, mutation("ada", 1, key="pages/1", value="x" * 5000))
+    digest = client.get(f"{BUDGET}/items").json()["items"][0]["blob"]
+    found = client.get(f"{BUDGET}/blobs/{digest}?collection=pages")
+    assert sha256(found.content).hexdigest() == digest
+    assert (found.headers["etag"], "immutable" in found.headers["cache-control"]) == (f'"{digest}"', True)
+    assert client.get(f"{BUDGET}/blobs/{digest}?collection=pages", headers={"Range": "bytes=0-3"}).status_code == 206
+    assert problem(client.get(f"{BUDGET}/blobs/{digest}?collection=other")) == (404, "not-found")
+
+
+def test_a_records_body_is_got_under_its_hash(client: Client) -> None:
+    digest = client.put(REPORT, content=LARGE[:200_000]).json()["digest"]
+    assert client.get(f"{REPORT}/blobs/{digest}").content == LARGE[:200_000]
+
+
+def test_a_blobs_name_cannot_lead_out_of_its_owner(client: Client) -> None:
+    client.put(BUDGET)
+    digest = "0" * 64
+    for path in (
+        f"blobs/..%2F..%2F{digest}",
+        f"blobs/{digest}%2F..",
+        "blobs/%2E%2E",
+        f"blobs/{digest.replace('0', 'F')}",
+    ):
+        assert client.get(f"{BUDGET}/{path}").status_code in (400, 404)
+    for collection in ("..", "../items", "%2e%2e", "a/../../b"):
+        assert client.get(f"{BUDGET}/blobs/{digest}", params={"collection": collection}).status_code == 404
