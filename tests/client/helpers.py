@@ -22,9 +22,9 @@ Answer = TypeVar("Answer")
 Message = TypeVar("Message")
 
 
-def memory_place() -> Place:
-    """A place of nothing but memory."""
-    clock = ManualClock()
+def memory_place(seed: int = 0) -> Place:
+    """A place of nothing but memory; its incarnations follow from the seed."""
+    clock = ManualClock(seed=seed)
     return Place(index=MemoryIndex(), blobs=MemoryBlobs(clock), clock=clock)
 
 

@@ -18,7 +18,7 @@ from stratalog.clock import Clock
 from stratalog.codec import Value, encode
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
-from stratalog.protocol.mutators import Mutators
+from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.protocol.rebase import Intent, rebase, run_intent
 from stratalog.protocol.sync import Clear, Pulled
 
@@ -87,12 +87,13 @@ class Replica:
         return handle
 
     def undo(self, mutation: Pending) -> Sequence[Pending]:
-        """Take back what a mutation of this client did, as new mutations: one for each key it changed.
+        """Take back what a mutation of this client did, as new stock mutations: one for each key it changed.
 
         Raises Rejected where it had no effect, or where somebody has changed what it left.
         """
         with self._changed:
-            steps = inverse(mutation.intent, mutation.effect, self._draft.encoded)
+            counts = self._mutators.get("inc") is STOCK["inc"]
+            steps = inverse(mutation.intent, mutation.effect, self._draft.encoded, counts=counts)
         return [self.mutate(name, args) for name, args in steps]
 
     def subscribe(self, callback: Callback, prefix: str = "") -> Callable[[], None]:

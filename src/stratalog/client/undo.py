@@ -14,18 +14,20 @@ __all__ = ["inverse"]
 ABSENT = object()
 
 
-def inverse(intent: Intent, effect: Effect, shown: Callable[[str], bytes | None]) -> list[tuple[str, Any]]:
+def inverse(
+    intent: Intent, effect: Effect, shown: Callable[[str], bytes | None], *, counts: bool
+) -> list[tuple[str, Any]]:
     """(name, arguments) of the mutations that undo ``intent``, which had ``effect``, one for each key.
 
-    An ``inc`` is counted back, whatever was counted since. Where an object stood before and after, only its members
-    that changed go back. Raises Rejected where what the mutation left is no longer shown, so that undoing it would
-    undo somebody's later change.
+    Where ``inc`` is the stock mutator that ``counts``, it is counted back, whatever was counted since. Where an object
+    stood before and after, only its members that changed go back. Raises Rejected where what the mutation left is no
+    longer shown, so that undoing it would undo somebody's later change.
     """
-    if intent.name == "inc":
-        args = decode(intent.args)
-        return [("inc", {"key": args["key"], "by": -args.get("by", 1)})]
     if not effect.after:
         raise Rejected("the mutation had no effect")
+    if intent.name == "inc" and counts:
+        args = decode(intent.args)
+        return [("inc", {"key": args["key"], "by": -args.get("by", 1)})]
     return [
         _restore(key, effect.before[key], after, shown(key))
         for key, after in sorted(effect.after.items())

@@ -1,0 +1,252 @@
+"""What a client shows, keeps and tells, with a server that behaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stratalog.client import Client
+from stratalog.documents import Document
+from stratalog.errors import Closed, Invalid, LimitExceeded, OutcomeUnknown
+from stratalog.protocol import STOCK, Draft, Rejected
+from tests.client.helpers import InProcess, new_document
+
+
+@pytest.fixture
+def document() -> Document:
+    return new_document()
+
+
+@pytest.fixture
+def client(document: Document) -> Client:
+    return Client(InProcess(document))
+
+
+def transport_of(client: Client) -> InProcess:
+    transport = client._transport
+    assert isinstance(transport, InProcess)
+    return transport
+
+
+def test_a_mutation_shows_at_once(client: Client) -> None:
+    handle = client.mutate("put", {"key": "cells/A1", "value": 7})
+    assert client.get("cells/A1") == 7
+    assert (handle.status, handle.settled) == ("pending", False)
+
+
+def test_a_round_applies_what_is_pending(client: Client, document: Document) -> None:
+    handle = client.mutate("put", {"key": "cells/A1", "value": 7})
+    client.sync()
+    assert document.get("cells/A1") == 7
+    assert (handle.status, handle.wait(0)) == ("applied", "applied")
+    assert client.pending() == []
+
+
+def test_a_round_with_nothing_pending_pushes_nothing(client: Client) -> None:
+    client.sync()
+    assert transport_of(client).pushes == []
+
+
+def test_what_others_did_is_shown_after_a_round(client: Client, document: Document) -> None:
+    document.mutate("put", {"key": "cells/A1", "value": 7})
+    client.sync()
+    assert dict(client.scan()) == {"cells/A1": 7}
+    document.mutate("del", {"key": "cells/A1"})
+    client.sync()
+    assert "cells/A1" not in client
+
+
+def test_pending_mutations_run_again_on_what_was_pulled(client: Client, document: Document) -> None:
+    document.mutate("put", {"key": "count", "value": 10})
+    client.sync()
+    client.mutate("inc", {"key": "count"})
+    document.mutate("put", {"key": "count", "value": 100})
+    transport_of(client).faults = ["lost-request"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    assert client.get("count") == 11
+    client.sync()
+    assert client.get("count") == 101
+
+
+def test_a_rejection_is_told_with_its_reason(client: Client, document: Document) -> None:
+    client.mutate("put", {"key": "count", "value": 1})
+    client.sync()
+    document.mutate("put", {"key": "count", "value": "text"})
+    handle = client.mutate("inc", {"key": "count"})
+    client.sync()
+    assert (handle.status, handle.reason) == ("rejected", "inc needs numbers: key=count")
+    assert client.get("count") == "text"
+    assert [(one.name, one.args, one.reason) for one in client.failures()] == [
+        ("inc", {"key": "count"}, "inc needs numbers: key=count")
+    ]
+
+
+def test_a_rejection_whose_answer_was_lost_is_told_by_the_pull(client: Client, document: Document) -> None:
+    client.mutate("put", {"key": "count", "value": 1})
+    client.sync()
+    document.mutate("put", {"key": "count", "value": "text"})
+    handle = client.mutate("inc", {"key": "count"})
+    transport_of(client).faults = ["lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    assert handle.status == "pending"
+    client.sync()
+    assert handle.status == "rejected"
+
+
+def test_an_effect_that_is_gone_after_a_pull_is_foreseen(client: Client, document: Document) -> None:
+    client.mutate("put", {"key": "count", "value": 1})
+    client.sync()
+    document.mutate("put", {"key": "count", "value": "text"})
+    handle = client.mutate("inc", {"key": "count"})
+    assert handle.foreseen is None
+    transport_of(client).faults = ["lost-request"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    client._exchange._pull()
+    assert (handle.status, handle.foreseen) == ("pending", "inc needs numbers: key=count")
+
+
+def test_a_mutation_rejected_on_what_is_shown_is_not_kept(client: Client) -> None:
+    client.mutate("put", {"key": "count", "value": "text"})
+    with pytest.raises(Rejected):
+        client.mutate("inc", {"key": "count"})
+    assert len(client.pending()) == 1
+
+
+@pytest.mark.parametrize(("name", "args"), [("no such", {}), ("put", {"key": "k", "value": float("nan")})])
+def test_what_cannot_be_a_mutation_is_refused(client: Client, name: str, args: object) -> None:
+    with pytest.raises(Invalid):
+        client.mutate(name, args)
+    assert client.pending() == []
+
+
+def test_a_mutator_that_changes_its_arguments_changes_nothing_else(document: Document) -> None:
+    def greedy(draft: Draft, args: dict[str, object]) -> None:
+        draft.put("taken", args.pop("value"))
+
+    client = Client(InProcess(new_document(mutators={"greedy": greedy})), mutators={"greedy": greedy})
+    handle = client.mutate("greedy", {"value": 1})
+    client.sync()
+    assert (handle.status, handle.args) == ("applied", {"value": 1})
+
+
+def test_too_many_pending_mutations_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.client.local.PENDING_MUTATIONS_MAX", 1)
+    client.mutate("inc", {"key": "count"})
+    with pytest.raises(LimitExceeded):
+        client.mutate("inc", {"key": "count"})
+    assert client.get("count") == 1
+
+
+def test_more_than_a_batch_takes_several_pushes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.client.exchange.MUTATIONS_PER_BATCH_MAX", 2)
+    for number in range(5):
+        client.mutate("append", {"key": "list", "item": number})
+    client.sync()
+    assert [len(push.mutations) for push in transport_of(client).pushes] == [2, 2, 1]
+    assert client.get("list") == [0, 1, 2, 3, 4]
+
+
+def test_keys_are_listed_in_order_with_what_is_pending(client: Client, document: Document) -> None:
+    document.mutate("put", {"key": "b/2", "value": 2})
+    document.mutate("put", {"key": "b/4", "value": 4})
+    client.sync()
+    client.mutate("put", {"key": "b/3", "value": 3})
+    client.mutate("del", {"key": "b/4"})
+    client.mutate("put", {"key": "c", "value": 0})
+    assert list(client.list("b/")) == ["b/2", "b/3"]
+    assert list(client.scan("b/")) == [("b/2", 2), ("b/3", 3)]
+
+
+def test_a_subscriber_hears_of_keys_under_its_prefix(client: Client, document: Document) -> None:
+    heard: list[list[str]] = []
+    stop = client.subscribe(heard.append, "cells/")
+    client.mutate("put", {"key": "other", "value": 1})
+    client.mutate("put", {"key": "cells/B", "value": 1})
+    document.mutate("put", {"key": "cells/A", "value": 1})
+    client.sync()
+    stop()
+    client.mutate("put", {"key": "cells/C", "value": 1})
+    assert heard == [["cells/B"], ["cells/A"]]
+
+
+def test_a_subscriber_hears_when_a_pending_change_is_taken_back(client: Client, document: Document) -> None:
+    client.mutate("put", {"key": "count", "value": 1})
+    client.sync()
+    document.mutate("put", {"key": "count", "value": "text"})
+    client.mutate("inc", {"key": "count"})
+    heard: list[list[str]] = []
+    client.subscribe(heard.append)
+    client.sync()
+    assert heard == [["count"]]
+
+
+def test_a_subscriber_that_fails_disturbs_nobody(client: Client) -> None:
+    heard: list[list[str]] = []
+    client.subscribe(lambda keys: [][0])
+    client.subscribe(heard.append)
+    client.mutate("put", {"key": "k", "value": 1})
+    assert heard == [["k"]]
+
+
+def test_a_subscriber_may_change_but_not_synchronise(client: Client, document: Document) -> None:
+    troubles: list[Exception] = []
+
+    def on_change(keys: list[str]) -> None:
+        if keys == ["from/elsewhere"]:
+            client.mutate("put", {"key": "answer", "value": 1})
+            try:
+                client.sync()
+            except Invalid as exc:
+                troubles.append(exc)
+
+    client.subscribe(on_change)
+    document.mutate("put", {"key": "from/elsewhere", "value": 1})
+    client.sync()
+    assert client.get("answer") == 1
+    assert len(troubles) == 1
+
+
+def test_two_clients_of_one_document_agree(document: Document) -> None:
+    one, other = Client(InProcess(document)), Client(InProcess(document))
+    one.mutate("patch", {"key": "card", "merge": {"title": "Plan"}})
+    other.mutate("patch", {"key": "card", "merge": {"done": True}})
+    for client in (one, other, one):
+        client.sync()
+    assert one.get("card") == other.get("card") == {"title": "Plan", "done": True}
+
+
+def test_a_closed_client_says_so(client: Client) -> None:
+    client.close()
+    client.close()
+    for use in (lambda: client.get("k"), lambda: client.mutate("inc", {"key": "k"}), client.sync, client.start):
+        with pytest.raises(Closed):
+            use()
+
+
+def test_what_waits_is_there_after_a_restart(document: Document, tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    with Client(InProcess(document), path) as client:
+        client.mutate("put", {"key": "a", "value": 1})
+        client.sync()
+        client.mutate("put", {"key": "b", "value": 2})
+    with Client(InProcess(document), path) as client:
+        assert dict(client.scan()) == {"a": 1, "b": 2}
+        (handle,) = client.pending()
+        client.sync()
+        assert handle.status == "applied"
+    assert document.at().whole() == {"a": 1, "b": 2}
+
+
+def test_a_pending_mutation_whose_mutator_is_gone_is_still_sent(document: Document, tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    with Client(InProcess(document), path) as client:
+        client.mutate("put", {"key": "a", "value": 1})
+    with Client(InProcess(document), path, mutators={"inc": STOCK["inc"]}) as client:
+        (handle,) = client.pending()
+        assert handle.foreseen == "Invalid: no such mutator name='put'"
+        client.sync()
+        assert (handle.status, client.get("a")) == ("applied", 1)

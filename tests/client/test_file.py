@@ -1,0 +1,136 @@
+"""The file of a client: one process at a time, nothing lost that was said to be kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from stratalog.client import Client
+from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, Unsupported
+from tests.client.helpers import InProcess, new_document
+
+ROOT = Path(__file__).parents[2]
+WRITER = """
+import sys
+from stratalog.client import Client
+
+class Nowhere:
+    def close(self): pass
+
+client = Client(Nowhere(), sys.argv[1])
+number = 0
+while True:
+    number += 1
+    client.mutate("append", {"key": "list", "item": number})
+    print(number, flush=True)
+"""
+
+
+def test_a_file_that_is_open_is_not_opened_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    client = Client(InProcess(new_document()), path)
+    with pytest.raises(Unavailable, match="another client has the file open"):
+        Client(InProcess(new_document()), path)
+    client.close()
+    Client(InProcess(new_document()), path).close()
+
+
+def test_a_file_is_locked_under_whatever_name(tmp_path: Path) -> None:
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "plan.sqlite")
+    client = Client(InProcess(new_document()), str(tmp_path / "plan.sqlite"))
+    with pytest.raises(Unavailable):
+        Client(InProcess(new_document()), str(tmp_path / "link.sqlite"))
+    client.close()
+
+
+def test_what_a_killed_process_was_told_is_kept_is_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True, env=_environment()
+    ) as writer:
+        assert writer.stdout is not None
+        told = [int(writer.stdout.readline()) for _ in range(20)]
+        with pytest.raises(Unavailable):
+            Client(InProcess(new_document()), path)
+        writer.send_signal(signal.SIGKILL)
+        told += [int(line) for line in writer.stdout]
+    document = new_document()
+    with Client(InProcess(document), path) as client:
+        kept = client.get("list")
+        client.sync()
+    assert kept[: len(told)] == told
+    assert len(kept) <= len(told) + 1
+    assert document.get("list") == kept
+
+
+def test_a_forked_child_cannot_use_its_parents_client(tmp_path: Path) -> None:
+    client = Client(InProcess(new_document()), str(tmp_path / "plan.sqlite"))
+    child = os.fork()
+    if child == 0:
+        try:
+            client.get("k")
+        except Closed:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    client.close()
+
+
+def test_a_file_serves_one_document(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    Client(InProcess(new_document()), path, document="acme/plan").close()
+    with pytest.raises(Invalid, match="another document"):
+        Client(InProcess(new_document()), path, document="acme/other")
+    Client(InProcess(new_document()), path, document="acme/plan").close()
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "theirs.sqlite")
+    connection = apsw.Connection(path)
+    connection.execute("CREATE TABLE theirs(x)")
+    connection.close()
+    before = Path(path).read_bytes()
+    with pytest.raises(Invalid):
+        Client(InProcess(new_document()), path)
+    assert Path(path).read_bytes() == before
+
+
+def test_a_file_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    Client(InProcess(new_document()), path).close()
+    connection = apsw.Connection(path)
+    connection.pragma("user_version", 99)
+    connection.close()
+    with pytest.raises(Unsupported):
+        Client(InProcess(new_document()), path)
+
+
+def test_a_file_that_is_no_database_is_said_to_be_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "plan.sqlite"
+    path.write_bytes(b"not a database at all, but long enough to be looked at" * 100)
+    with pytest.raises(Corrupt):
+        Client(InProcess(new_document()), str(path))
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="folder"):
+        Client(InProcess(new_document()), str(tmp_path / "nowhere" / "plan.sqlite"))
+
+
+def test_a_file_that_could_not_be_opened_is_not_left_locked(tmp_path: Path) -> None:
+    path = tmp_path / "plan.sqlite"
+    path.write_bytes(b"damaged" * 1000)
+    with pytest.raises(Corrupt):
+        Client(InProcess(new_document()), str(path))
+    path.unlink()
+    Client(InProcess(new_document()), str(path)).close()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -1,0 +1,352 @@
+"""A server that does not know the client any more, or never will: what is sent again, and what must not be."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stratalog.client import Client, Pending, Unreached
+from stratalog.client.local import UNKNOWN, UNTOLD
+from stratalog.documents import Document
+from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, StratalogError
+from stratalog.protocol.messages import Outcome
+from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, Put
+from stratalog.testing.clock import ManualClock
+from tests.client.helpers import InProcess, memory_place, new_document
+
+Forget = Callable[[Document, Client], None]
+
+
+def identity(client: Client) -> tuple[str, str]:
+    with client.held() as local:
+        return local.client, local.group
+
+
+def collect(document: Document, client: Client) -> None:
+    """The server forgets the client and leaves the group's tombstone."""
+    who, group = identity(client)
+    document.collect_clients([who], [group])
+
+
+def forget(document: Document, client: Client) -> None:
+    """The server forgets the client without a trace."""
+    document.collect_clients([identity(client)[0]])
+
+
+def items(document: Document) -> list[object]:
+    """What was appended, as the document has it."""
+    return list(document.get("list", []))
+
+
+def append(client: Client, item: object) -> Pending:
+    return client.mutate("append", {"key": "list", "item": item})
+
+
+class Scripted(InProcess):
+    """A server of which some answers are made up."""
+
+    def __init__(self, *servers: Document) -> None:
+        super().__init__(*servers)
+        self.pushed: list[Callable[[Push], Pushed]] = []
+        self.pulled: list[Callable[[Pull], Pulled]] = []
+
+    def serve_push(self, request: Push) -> Pushed:
+        return self.pushed.pop(0)(request) if self.pushed else super().serve_push(request)
+
+    def serve_pull(self, request: Pull) -> Pulled:
+        return self.pulled.pop(0)(request) if self.pulled else super().serve_pull(request)
+
+
+@pytest.fixture
+def document() -> Document:
+    return new_document()
+
+
+@pytest.fixture
+def transport(document: Document) -> Scripted:
+    return Scripted(document)
+
+
+@pytest.fixture
+def client(transport: Scripted) -> Client:
+    """One that has met the server, and had a mutation applied."""
+    client = Client(transport)
+    append(client, "first")
+    client.sync()
+    return client
+
+
+each_way_to_forget = pytest.mark.parametrize("way", [collect, forget])
+
+
+@each_way_to_forget
+def test_what_was_never_sent_goes_on_under_another_client(client: Client, document: Document, way: Forget) -> None:
+    before = identity(client)
+    way(document, client)
+    handles = [append(client, 2), append(client, 3)]
+    client.sync()
+    client.sync()
+    assert [handle.status for handle in handles] == ["applied", "applied"]
+    assert items(document) == client.get("list") == ["first", 2, 3]
+    assert not set(before) & set(identity(client))
+
+
+@each_way_to_forget
+def test_what_may_have_been_applied_is_not_sent_again(client: Client, document: Document, way: Forget) -> None:
+    lost, later = append(client, "lost"), append(client, "later")
+    transport_of(client).faults = ["lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    way(document, client)
+    unsent = append(client, "unsent")
+    client.sync()
+    client.sync()
+    assert [handle.status for handle in (lost, later, unsent)] == ["unknown", "unknown", "applied"]
+    assert items(document) == client.get("list") == ["first", "lost", "later", "unsent"]
+    assert [(one.args["item"], one.reason) for one in client.failures()] == [("lost", UNKNOWN), ("later", UNKNOWN)]
+
+
+def test_a_client_that_was_only_offline_loses_nothing(client: Client, document: Document) -> None:
+    append(client, 2)
+    transport_of(client).faults = ["unreached"]
+    with pytest.raises(Unreached):
+        client.sync()
+    collect(document, client)
+    client.sync()
+    client.sync()
+    assert items(document) == ["first", 2]
+    assert client.failures() == []
+
+
+def test_what_was_answered_is_not_sent_again(client: Client, document: Document) -> None:
+    """The push is answered, the pull is not, and then the client is collected."""
+    answered = append(client, 2)
+    transport_of(client).faults = ["", "lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    collect(document, client)
+    client.sync()
+    client.sync()
+    assert answered.status == "applied"
+    assert items(document) == client.get("list") == ["first", 2]
+
+
+def test_another_principal_goes_on_as_another_client(client: Client, document: Document) -> None:
+    handle = append(client, 2)
+    transport_of(client).owner = "bob"
+    client.sync()
+    client.sync()
+    assert (handle.status, items(document)) == ("applied", ["first", 2])
+
+
+def test_a_client_whose_group_is_anothers_leaves_it(client: Client, document: Document, transport: Scripted) -> None:
+    before = identity(client)
+
+    def forbid(request: Pull) -> Pulled:
+        raise Forbidden("the group belongs to another principal")
+
+    transport.pulled = [forbid]
+    with pytest.raises(Forbidden):
+        client.sync()
+    assert not set(before) & set(identity(client))
+    client.sync()
+
+
+def test_a_document_made_anew_takes_what_is_pending(client: Client, transport: Scripted) -> None:
+    replaced = new_document(memory_place(seed=1))
+    replaced.mutate("put", {"key": "other", "value": 1})
+    handle = append(client, "mine")
+    transport.servers = (replaced,)
+    client.sync()
+    client.sync()
+    assert handle.status == "applied"
+    assert dict(client.scan()) == replaced.at().whole() == {"list": ["mine"], "other": 1}
+
+
+def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transport: Scripted) -> None:
+    """It says that the client's second mutation is due, which was confirmed long ago and is no longer at hand."""
+    for number in (2, 3):
+        append(client, number)
+        client.sync()
+    with client.held() as local:
+        who = local.client
+    handles = [append(client, 4), append(client, 5)]
+    transport.pushed = [lambda request: _gap(request, 2)]
+    client.sync()
+    assert [handle.status for handle in handles] == ["applied", "applied"]
+    assert identity(client)[0] != who
+
+
+def test_a_gap_is_filled_from_where_the_server_says(client: Client, document: Document, transport: Scripted) -> None:
+    """A mutation that was queued and lost: the server wants it again, though it had said that it has it."""
+    lost = append(client, 2)
+    transport.pushed = [lambda request: Pushed([], queued=True)]
+    client.sync()
+    assert lost.status == "queued"
+    handle = append(client, 3)
+    client.sync()
+    assert [handle.status for handle in (lost, handle)] == ["applied", "applied"]
+    assert [len(push.mutations) for push in transport.pushes[1:]] == [1, 1, 2]
+    assert items(document) == ["first", 2, 3]
+
+
+def test_what_was_queued_too_long_ago_is_sent_again(document: Document, transport: Scripted) -> None:
+    clock = ManualClock()
+    client = Client(transport, clock=clock)
+    handle = append(client, 1)
+    transport.pushed = [lambda request: Pushed([], queued=True)]
+    client.sync()
+    client.sync()
+    assert (handle.status, len(transport.pushes)) == ("queued", 1)
+    clock.sleep(31)
+    client.sync()
+    assert (handle.status, items(document)) == ("applied", [1])
+
+
+def test_what_was_queued_is_sent_again_after_a_restart(document: Document, tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    transport = Scripted(document)
+    with Client(transport, path) as client:
+        append(client, 1)
+        transport.pushed = [lambda request: Pushed([], queued=True)]
+        client.sync()
+    with Client(transport, path) as client:
+        client.sync()
+    assert items(document) == [1]
+
+
+def test_an_answered_mutation_that_no_pull_shows_is_sent_again(
+    client: Client, document: Document, transport: Scripted
+) -> None:
+    """The server that answered is gone with what it had not made durable."""
+    handle = append(client, 2)
+    transport.pushed = [_applied]
+    client.sync()
+    assert handle.status == "pending"
+    client.sync()
+    assert (handle.status, items(document)) == ("applied", ["first", 2])
+
+
+def test_a_mutation_too_large_for_the_server_is_given_up_alone(
+    client: Client, document: Document, transport: Scripted
+) -> None:
+    def at_most_small(request: Push) -> Pushed:
+        if any(mutation.args["item"] == "large" for mutation in request.mutations):
+            raise LimitExceeded("the body is too large", limit=1)
+        return InProcess.serve_push(transport, request)
+
+    transport.pushed = [at_most_small] * 20
+    handles = [append(client, item) for item in (2, "large", 3, 4)]
+    client.sync()
+    assert [handle.status for handle in handles] == ["applied", "rejected", "applied", "applied"]
+    assert handles[1].reason == "the body is too large limit=1"
+    assert items(document) == ["first", 2, 3, 4]
+
+
+@pytest.mark.parametrize("error", [LimitExceeded("no"), StratalogError("fault")])
+def test_a_server_that_refuses_everything_keeps_no_client_busy(
+    client: Client, transport: Scripted, error: StratalogError
+) -> None:
+    def fail(request: Push) -> Pushed:
+        raise error
+
+    transport.pushed = [fail] * 50
+    handles = [append(client, item) for item in range(3)]
+    for _ in range(3):
+        try:
+            client.sync()
+        except StratalogError:
+            assert not isinstance(error, LimitExceeded)
+    assert {handle.status for handle in handles} == {"rejected" if isinstance(error, LimitExceeded) else "pending"}
+
+
+def test_a_copy_of_a_file_becomes_another_client(document: Document, tmp_path: Path) -> None:
+    original, copy = str(tmp_path / "original.sqlite"), str(tmp_path / "copy.sqlite")
+    with Client(InProcess(document), original) as client:
+        append(client, 1)
+        client.sync()
+    shutil.copy(original, copy)
+    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
+        append(one, "one")
+        append(other, "other")
+        append(other, "another")
+        for client in (one, other, other, one):
+            client.sync()
+        assert items(document) == one.get("list") == other.get("list") == [1, "one", "other", "another"]
+        assert identity(one) != identity(other)
+
+
+def test_a_copy_that_pushes_the_same_number_is_told_by_its_payload(document: Document, tmp_path: Path) -> None:
+    original, copy = str(tmp_path / "original.sqlite"), str(tmp_path / "copy.sqlite")
+    with Client(InProcess(document), original) as client:
+        append(client, 1)
+        client.sync()
+    shutil.copy(original, copy)
+    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
+        for client in (one, other):
+            client.sync()
+        append(one, "one")
+        append(other, "other")
+        for client in (one, other, one):
+            client.sync()
+        assert items(document) == one.get("list") == other.get("list") == [1, "one", "other"]
+
+
+def test_a_pull_older_than_the_state_changes_nothing(client: Client, document: Document) -> None:
+    document.mutate("put", {"key": "k", "value": 1})
+    client.sync()
+    document.mutate("put", {"key": "k", "value": 2})
+    client.sync()
+    transport = transport_of(client)
+    transport.faults = ["stale"]
+    client.sync()
+    assert client.get("k") == 2
+
+
+def test_a_pull_of_another_incarnation_without_its_state_is_refused(client: Client, transport: Scripted) -> None:
+    shown = dict(client.scan())
+    transport.pulled = [lambda request: Pulled(Cookie(99, "elsewhere", 3), {}, [Put("k", 1)])]
+    with pytest.raises(Corrupt):
+        client.sync()
+    assert dict(client.scan()) == shown
+
+
+def test_an_answer_to_another_push_is_refused(client: Client, document: Document, transport: Scripted) -> None:
+    transport.pushed = [lambda request: Pushed([Outcome(client="someone", id=1, status="applied")])]
+    append(client, 2)
+    with pytest.raises(Corrupt):
+        client.sync()
+    client.sync()
+    assert items(document) == ["first", 2]
+
+
+def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(client: Client, document: Document) -> None:
+    """So many versions later the server does not look back for reasons."""
+    client.mutate("put", {"key": "k", "value": 1})
+    client.sync()
+    document.mutate("put", {"key": "k", "value": "text"})
+    handle = client.mutate("inc", {"key": "k"})
+    transport_of(client).faults = ["lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    for number in range(210):
+        document.mutate("put", {"key": "n", "value": number})
+    client.sync()
+    assert (handle.status, handle.reason) == ("unknown", UNTOLD)
+
+
+def transport_of(client: Client) -> InProcess:
+    transport = client._transport
+    assert isinstance(transport, InProcess)
+    return transport
+
+
+def _gap(request: Push, expected: int) -> Pushed:
+    return Pushed([Outcome(client=one.client, id=one.id, status="gap", expected=expected) for one in request.mutations])
+
+
+def _applied(request: Push) -> Pushed:
+    return Pushed([Outcome(client=one.client, id=one.id, status="applied", version=9) for one in request.mutations])

@@ -1,0 +1,133 @@
+"""Undo takes back what one mutation did, and nothing that was done since."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stratalog.client import Client
+from stratalog.protocol import STOCK, Draft, Rejected
+from tests.client.helpers import InProcess, new_document
+
+Step = tuple[str, dict[str, Any]]
+
+
+def put(value: object) -> Step:
+    return "put", {"key": "k", "value": value}
+
+
+@pytest.mark.parametrize(
+    ("before", "step"),
+    [
+        ([], put(1)),
+        ([put(1)], put(2)),
+        ([put({"a": 1})], ("patch", {"key": "k", "merge": {"a": None, "b": 2}})),
+        ([put([1])], ("append", {"key": "k", "item": 2})),
+        ([put(1)], ("inc", {"key": "k", "by": 4})),
+        ([put(1)], ("del", {"key": "k"})),
+    ],
+)
+def test_undo_restores_what_was_there(before: list[Step], step: Step) -> None:
+    client = Client(InProcess(new_document()))
+    for name, args in before:
+        client.mutate(name, args)
+    was = dict(client.scan())
+    handle = client.mutate(*step)
+    client.sync()
+    (undoing,) = client.undo(handle)
+    assert dict(client.scan()) == was
+    client.sync()
+    assert undoing.status == "applied"
+    assert dict(client.scan()) == was
+
+
+def test_undo_of_a_patch_leaves_what_others_changed_beside_it() -> None:
+    document = new_document()
+    client = Client(InProcess(document))
+    client.mutate(*put({"title": "old", "done": False}))
+    handle = client.mutate("patch", {"key": "k", "merge": {"title": "new"}})
+    client.sync()
+    document.mutate("patch", {"key": "k", "merge": {"done": True}})
+    client.sync()
+    client.undo(handle)
+    assert client.get("k") == {"title": "old", "done": True}
+
+
+def test_undo_of_a_count_leaves_what_others_counted() -> None:
+    document = new_document()
+    client = Client(InProcess(document))
+    handle = client.mutate("inc", {"key": "k", "by": 2})
+    client.sync()
+    document.mutate("inc", {"key": "k", "by": 10})
+    client.sync()
+    client.undo(handle)
+    assert client.get("k") == 10
+
+
+@pytest.mark.parametrize(
+    "later", [put("other"), ("patch", {"key": "k", "merge": {"title": "theirs"}}), ("del", {"key": "k"})]
+)
+def test_undo_does_not_undo_a_later_change(later: Step) -> None:
+    document = new_document()
+    client = Client(InProcess(document))
+    client.mutate(*put({"title": "old", "done": False}))
+    handle = client.mutate("patch", {"key": "k", "merge": {"title": "new"}})
+    client.sync()
+    document.mutate(*later)
+    client.sync()
+    shown = dict(client.scan())
+    with pytest.raises(Rejected):
+        client.undo(handle)
+    assert dict(client.scan()) == shown
+
+
+def test_a_member_that_was_null_or_an_object_is_not_merged_back() -> None:
+    """RFC 7396 cannot say null, and would merge an object where it must stand alone."""
+    document = new_document()
+    client = Client(InProcess(document))
+    client.mutate(*put({"title": {"old": 1}}))
+    handle = client.mutate("patch", {"key": "k", "merge": {"title": "new"}})
+    client.sync()
+    document.mutate("patch", {"key": "k", "merge": {"done": True}})
+    client.sync()
+    with pytest.raises(Rejected):
+        client.undo(handle)
+
+
+def test_a_mutation_of_several_keys_is_undone_key_by_key() -> None:
+    def swap(draft: Draft, args: dict[str, str]) -> None:
+        one, other = args["one"], args["other"]
+        kept = draft.get(one)
+        draft.put(one, draft.get(other))
+        draft.put(other, kept)
+
+    mutators = {**STOCK, "swap": swap}
+    client = Client(InProcess(new_document(mutators=mutators)), mutators=mutators)
+    client.mutate("put", {"key": "a", "value": 1})
+    client.mutate("put", {"key": "b", "value": 2})
+    handle = client.mutate("swap", {"one": "a", "other": "b"})
+    assert len(client.undo(handle)) == 2
+    client.sync()
+    assert dict(client.scan()) == {"a": 1, "b": 2}
+
+
+def test_a_rejected_mutation_has_nothing_to_undo() -> None:
+    document = new_document()
+    client = Client(InProcess(document))
+    client.mutate(*put([]))
+    client.sync()
+    document.mutate(*put(1))
+    handle = client.mutate("append", {"key": "k", "item": 1})
+    client.sync()
+    assert handle.status == "rejected"
+    with pytest.raises(Rejected):
+        client.undo(handle)
+
+
+def test_an_undo_can_be_undone() -> None:
+    client = Client(InProcess(new_document()))
+    client.mutate(*put(1))
+    (undone,) = client.undo(client.mutate(*put(2)))
+    client.undo(undone)
+    assert client.get("k") == 2
