@@ -11,10 +11,11 @@ The rest is asynchronous, needs `stratalog[server]`, and calls the core on worke
 
 application     what an application's author brings      app         the ASGI application
 edge            hosts, origins, tokens, rates            unpacking   packed bodies, within bounds
-security        principals and tokens                    errors      one shape for every error
-bodies          JSON and MessagePack                     metrics     what is counted
+security        principals and what they may             web_tokens  JSON Web Tokens
+bodies          JSON and MessagePack                     errors      one shape for every error
+hub             who listens to what                      live        WebSocket and server-sent events
 service         what handlers share                      workers     threads; whose turn it is
 parameters      what handlers take                       ranges      bodies that never change
+metrics         what is counted
 sync · documents · history · logs · records · blobs · health      routes, one noun per file
-hub         who listens to what                          live        WebSocket and server-sent events
 """

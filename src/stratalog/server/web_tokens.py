@@ -1,0 +1,136 @@
+"""JSON Web Tokens: signed by somebody we trust, whose public keys are fetched from a JWKS address.
+
+Algorithms are pinned by whoever sets the server up and never taken from the token; symmetric ones and ``none`` are not
+to be had at all, so that a public key can never be used as a shared secret (RFC 8725, sections 2.1 and 3.1).
+"""
+
+from __future__ import annotations
+
+import threading
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import jwt
+import msgspec
+
+from stratalog.clock import Clock, SystemClock
+from stratalog.errors import Invalid, Unavailable
+from stratalog.server.security import Principal
+
+__all__ = ["WebTokens", "principal_from_claims"]
+
+ALGORITHMS_KNOWN = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
+FETCH_SECONDS_MAX = 5.0
+FETCH_BYTES_MAX = 256 * 1024
+KEYS_SECONDS_MAX = 3600
+REFETCH_SECONDS_MIN = 60
+Fetch = Callable[[], Mapping[str, Any]]
+
+
+def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
+    """The principal that claims speak of: ``sub`` and, if there, ``name``; reading only where ``read_only`` is true."""
+    subject, name = claims.get("sub"), claims.get("name", "")
+    if not isinstance(subject, str) or not subject or not isinstance(name, str):
+        return None
+    return Principal(id=subject, name=name, read_only=claims.get("read_only", False) is not False, claims=claims)
+
+
+class WebTokens:
+    """An `authenticate` for tokens of one issuer, meant for one audience. Safe to call from many threads.
+
+    ``keys`` is an https address of a JWKS document, or a function that fetches one. Keys are kept for an hour; a token
+    that names an unknown one has them fetched anew, once a minute at most, whoever sends such tokens.
+    """
+
+    def __init__(
+        self,
+        keys: str | Fetch,
+        *,
+        algorithms: Sequence[str],
+        audience: str,
+        issuer: str,
+        leeway_seconds: float = 30,
+        principal: Callable[[Mapping[str, Any]], Principal | None] = principal_from_claims,
+        clock: Clock | None = None,
+    ) -> None:
+        if not algorithms or not set(algorithms) <= ALGORITHMS_KNOWN:
+            raise Invalid("name one or more asymmetric algorithms", value=list(algorithms))
+        if not audience or not issuer:
+            raise Invalid("a token must be meant for an audience and come from an issuer")
+        self._algorithms = list(algorithms)
+        self._audience = audience
+        self._issuer = issuer
+        self._leeway = leeway_seconds
+        self._principal = principal
+        self._keys = _Keys(_fetch_from(keys) if isinstance(keys, str) else keys, clock or SystemClock())
+
+    def __call__(self, token: str) -> Principal | None:
+        """The token's principal; None for one that is not good. Raises Unavailable where there are no keys to check."""
+        try:
+            header = jwt.get_unverified_header(token)
+            key = self._keys.find(header.get("kid"), header.get("alg"))
+            return None if key is None else self._principal(self._claims(token, key))
+        except jwt.PyJWTError:
+            return None
+
+    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
+        options: Any = {"require": ["exp", "sub", "aud", "iss"]}
+        return jwt.decode(
+            token,
+            key,
+            algorithms=self._algorithms,
+            audience=self._audience,
+            issuer=self._issuer,
+            leeway=self._leeway,
+            options=options,
+        )
+
+
+class _Keys:
+    """The issuer's public keys by their ids."""
+
+    def __init__(self, fetch: Fetch, clock: Clock) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._found: dict[str, jwt.PyJWK] = {}
+        self._fetched_ms: int | None = None
+
+    def find(self, id: object, algorithm: object) -> jwt.PyJWK | None:
+        """The key of that id, where it is for that algorithm. Raises Unavailable."""
+        if not isinstance(id, str):
+            return None
+        with self._lock:
+            if self._is_due(REFETCH_SECONDS_MIN if id not in self._found else KEYS_SECONDS_MAX):
+                self._refresh()
+            key = self._found.get(id)
+        return key if key is not None and key.algorithm_name == algorithm else None
+
+    def _is_due(self, seconds: float) -> bool:
+        return self._fetched_ms is None or self._clock.boot_ms() - self._fetched_ms >= seconds * 1000
+
+    def _refresh(self) -> None:
+        """Fetch; where that fails the keys that are known stay good, and the next try waits as well."""
+        try:
+            fetched = jwt.PyJWKSet.from_dict(dict(self._fetch()))
+        except (OSError, ValueError, TypeError, msgspec.DecodeError, jwt.PyJWTError) as exc:
+            if not self._found:
+                raise Unavailable("the issuer's keys cannot be fetched", reason=type(exc).__name__) from exc
+        else:
+            self._found = {key.key_id: key for key in fetched.keys if key.key_id}
+        self._fetched_ms = self._clock.boot_ms()
+
+
+def _fetch_from(address: str) -> Fetch:
+    """A function that fetches from an address. Raises Invalid for one that others could read or change on the way."""
+    parts = urlsplit(address)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")):
+        raise Invalid("keys must be fetched over https", value=address)
+
+    def fetch() -> Mapping[str, Any]:
+        with urllib.request.urlopen(address, timeout=FETCH_SECONDS_MAX) as answer:
+            return msgspec.json.decode(answer.read(FETCH_BYTES_MAX), type=dict[str, Any])
+
+    return fetch

@@ -1,0 +1,190 @@
+"""The edge: whatever is in doubt is turned away, with the one shape of an error, and nothing is written."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from collections.abc import Callable
+
+import pytest
+import zstandard
+from litestar.testing import TestClient
+from litestar.types import Receive, Scope, Send
+
+from stratalog.assembly import open_store
+from stratalog.backends.memory import MemoryIndex
+from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
+from stratalog.server.app import create_app
+from stratalog.server.application import Application, Tuning
+from tests.server.api import BUDGET, HOST, Client, mutation, problem, push, serving
+
+JSON = {"Content-Type": "application/json"}
+PAGE = "https://app.example"
+Pack = Callable[[bytes], bytes]
+
+
+def test_a_host_it_does_not_go_by_is_refused(client: Client) -> None:
+    assert problem(client.get("/health", headers={"Host": "evil.example"})) == (403, "forbidden")
+    for name in ("localhost:8420", "127.0.0.1", "[::1]:80"):
+        assert client.get("/health", headers={"Host": name}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "status"), [("10.0.0.9", 403), ("::ffff:10.0.0.9", 403), ("127.0.0.1", 200), ("::1", 200)]
+)
+def test_without_authentication_only_this_machine_is_served(address: str, status: int) -> None:
+    app = create_app(open_store("memory:"), Application(hosts=(HOST,)))
+    inner = app.asgi_handler
+
+    async def from_address(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["client"] = (address, 5000)
+        await inner(scope, receive, send)
+
+    app.asgi_handler = from_address
+    with TestClient(app) as client:
+        assert client.get("/health").status_code == status
+
+
+def test_a_page_of_another_origin_may_not_call(client: Client) -> None:
+    for origin in ("https://evil.example", "null", "http://testserver.local.evil.example"):
+        assert problem(client.put(BUDGET, headers={"Origin": origin})) == (403, "forbidden")
+    assert client.put(BUDGET, headers={"Origin": "http://testserver.local"}).status_code == 201
+
+
+def test_a_page_of_an_allowed_origin_may_call_and_read_the_answer() -> None:
+    with serving(Application(origins=(PAGE,))) as client:
+        answer = client.get("/health", headers={"Origin": PAGE})
+        assert answer.headers["access-control-allow-origin"] == PAGE
+        assert "Origin" in answer.headers["vary"]
+        missing = client.get(BUDGET, headers={"Origin": PAGE})
+        assert (missing.status_code, missing.headers["access-control-allow-origin"]) == (404, PAGE)
+        asked = {"Origin": PAGE, "Access-Control-Request-Method": "PUT"}
+        assert "PUT" in client.options(BUDGET, headers=asked).headers["access-control-allow-methods"]
+        asked["Origin"] = "https://evil.example"
+        assert "access-control-allow-methods" not in client.options(BUDGET, headers=asked).headers
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+def test_a_packed_body_is_unpacked(client: Client, encoding: str, pack: Pack) -> None:
+    client.put(BUDGET)
+    body = b'{"group": "g", "mutations": [{"client": "a", "id": 1, "name": "put", "args": {"key": "k", "value": 1}}]}'
+    sent = client.post(f"{BUDGET}/push", content=pack(body), headers={**JSON, "Content-Encoding": encoding})
+    assert sent.json()["outcomes"][0]["status"] == "applied"
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+def test_a_bomb_is_not_unpacked(client: Client, encoding: str, pack: Pack) -> None:
+    bomb = pack(b" " * 100_000_000)
+    assert len(bomb) < 200_000
+    answer = client.post(f"{BUDGET}/push", content=bomb, headers={**JSON, "Content-Encoding": encoding})
+    assert problem(answer) == (413, "limit-exceeded")
+    assert answer.json()["limit"] == 16 * 1024 * 1024
+
+
+def test_a_body_that_does_not_unpack_is_invalid(client: Client) -> None:
+    for encoding, body in (("gzip", b"plain"), ("gzip", gzip.compress(b"{}")[:-9]), ("zstd", b"plain")):
+        answer = client.post(f"{BUDGET}/push", content=body, headers={**JSON, "Content-Encoding": encoding})
+        assert problem(answer) == (400, "invalid")
+    answer = client.post(f"{BUDGET}/push", content=b"{}", headers={**JSON, "Content-Encoding": "br"})
+    assert problem(answer) == (415, "unsupported-media-type")
+
+
+def test_the_bounds_of_a_body_can_be_lowered() -> None:
+    tuning = Tuning(request_bytes_max=1000, request_compressed_bytes_max=100)
+    with serving(Application(tuning=tuning)) as client:
+        answer = client.post(f"{BUDGET}/push", content=b" " * 1001, headers=JSON)
+        assert problem(answer) == (413, "limit-exceeded")
+        assert answer.json()["limit"] == 1000
+        packed = {**JSON, "Content-Encoding": "gzip"}
+        assert problem(client.post(f"{BUDGET}/push", content=b"x" * 101, headers=packed)) == (413, "limit-exceeded")
+
+
+def test_a_body_nested_too_deeply_is_refused(client: Client) -> None:
+    client.put(BUDGET)
+    for depth in (80, 100_000):
+        body = b'{"group": "g", "mutations": ' + b"[" * depth + b"]" * depth + b"}"
+        assert problem(client.post(f"{BUDGET}/push", content=body, headers=JSON)) == (422, "limit-exceeded")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"text"',
+        b"{}",
+        b'{"group": 1, "mutations": []}',
+        b'{"group": "g", "mutations": [{"id": "1"}]}',
+    ],
+)
+def test_a_body_of_another_shape_is_invalid(client: Client, body: bytes) -> None:
+    client.put(BUDGET)
+    assert problem(client.post(f"{BUDGET}/push", content=body, headers=JSON)) == (400, "invalid")
+
+
+def test_a_body_that_a_page_could_send_unasked_is_refused(client: Client) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        answer = client.post(f"{BUDGET}/push", content=b"{}", headers={"Content-Type": kind})
+        assert problem(answer) == (415, "unsupported-media-type")
+
+
+def test_too_many_mutations_in_a_push_are_split_not_refused(client: Client) -> None:
+    client.put(BUDGET)
+    many = [mutation("ada", number, key="k", value=number) for number in range(1, 1202)]
+    assert {outcome["status"] for outcome in push(client, *many)} == {"applied"}
+
+
+def test_who_asks_too_fast_waits() -> None:
+    with serving(Application(tuning=Tuning(rate_requests_per_second=0.001, rate_requests_burst=2))) as client:
+        answers = [client.get("/health") for _ in range(3)]
+    assert [answer.status_code for answer in answers[:2]] == [200, 200]
+    assert problem(answers[2]) == (429, "too-many-requests")
+    assert int(answers[2].headers["retry-after"]) >= 1
+
+
+def test_too_many_connections_are_turned_away() -> None:
+    with serving(Application(tuning=Tuning(connections_max=0))) as client:
+        answer = client.get("/health")
+    assert problem(answer) == (503, "unavailable")
+
+
+def test_an_unknown_path_and_method_have_the_shape_of_an_error(client: Client) -> None:
+    assert problem(client.get("/v1/nothing")) == (404, "not-found")
+    assert problem(client.patch(BUDGET)) == (405, "method-not-allowed")
+    assert problem(client.get(f"{BUDGET}/state?at=x")) == (400, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Unavailable("the index is away"), 503),
+        (OutcomeUnknown("the answer was lost"), 504),
+        (Corrupt("bytes are damaged"), 500),
+        (RuntimeError("secret /etc/path"), 500),
+    ],
+)
+def test_what_fails_below_says_so_without_a_traceback(
+    error: Exception, status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    with serving() as client, caplog.at_level(logging.ERROR):
+        monkeypatch.setattr(MemoryIndex, "get", fail)
+        answer = client.get(BUDGET)
+    assert problem(answer)[0] == status
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    assert caplog.records
+
+
+def test_metrics_count_without_naming_anybody(client: Client) -> None:
+    client.put(BUDGET)
+    push(client, mutation("ada", 1, key="k", value=1))
+    client.request("BREW", "/coffee/acme")
+    text = client.get("/metrics").text
+    assert 'stratalog_mutations_total{status="applied"} 1.0' in text
+    assert "{document}/push" in text
+    for name in ("acme", "budget", "ada", "BREW"):
+        assert name not in text

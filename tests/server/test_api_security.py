@@ -1,0 +1,254 @@
+"""Who asks and what they may: tokens, rules of an application, and clients bound to their principal."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+from litestar.exceptions import WebSocketDisconnect
+
+from stratalog.errors import Invalid, Unavailable
+from stratalog.server.application import Application
+from stratalog.server.security import Action, Principal, StaticTokens
+from stratalog.server.web_tokens import WebTokens
+from stratalog.testing.clock import ManualClock
+from tests.server.api import BUDGET, Client, mutation, problem, push, serving
+
+ADA = {"Authorization": "Bearer ada-token"}
+BOB = {"Authorization": "Bearer bob-token"}
+READER = {"Authorization": "Bearer reader-token"}
+TOKENS = StaticTokens(
+    {
+        "ada-token": Principal(id="u-ada", name="Ada"),
+        "bob-token": Principal(id="u-bob"),
+        "reader-token": Principal(id="u-eve", read_only=True),
+    }
+)
+
+
+@pytest.fixture
+def guarded() -> Iterator[Client]:
+    with serving(Application(authenticate=TOKENS)) as client:
+        assert client.put(BUDGET, headers=ADA).status_code == 201
+        yield client
+
+
+def test_without_a_good_token_nothing_is_told(guarded: Client) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}, {"Authorization": ""}):
+        answer = guarded.get(BUDGET, headers=headers)
+        assert problem(answer) == (401, "unauthenticated")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert problem(guarded.get(f"{BUDGET}?token=ada-token")) == (401, "unauthenticated")
+    assert problem(guarded.get("/metrics")) == (401, "unauthenticated")
+    assert problem(guarded.get(BUDGET, headers={"Authorization": "Bearer " + "x" * 9000})) == (401, "unauthenticated")
+
+
+def test_health_needs_no_token(guarded: Client) -> None:
+    assert guarded.get("/health").status_code == 200
+    assert guarded.get("/schema/openapi.json").status_code == 200
+
+
+def test_the_principal_is_the_author(guarded: Client) -> None:
+    push(guarded, mutation("c1", 1, key="k", value=1), **ADA)
+    version = guarded.get(f"{BUDGET}/versions", headers=ADA).json()["versions"][0]["version"]
+    assert version["author"] == "Ada"
+
+
+def test_a_read_only_token_reads_and_changes_nothing(guarded: Client) -> None:
+    assert guarded.get(f"{BUDGET}/state", headers=READER).status_code == 200
+    assert guarded.post(f"{BUDGET}/pull", json={"group": "g"}, headers=READER).status_code == 200
+    body = {"group": "g", "mutations": [mutation("c", 1, key="k", value=1)]}
+    for call in (
+        guarded.post(f"{BUDGET}/push", json=body, headers=READER),
+        guarded.post(f"{BUDGET}/replicache/push", json={"pushVersion": 1}, headers=READER),
+        guarded.post(f"{BUDGET}/fork", json={"name": "copy"}, headers=READER),
+        guarded.post(f"{BUDGET}/merge", json={"document": "budget"}, headers=READER),
+        guarded.delete(BUDGET, headers=READER),
+        guarded.put("/v1/organisations/acme/documents/new", headers=READER),
+        guarded.put("/v1/organisations/acme/records/r", content=b"x", headers=READER),
+        guarded.put("/v1/organisations/acme/logs/l", headers=READER),
+    ):
+        assert problem(call) == (403, "forbidden")
+    assert guarded.get(BUDGET, headers=ADA).json()["version"] == 0
+
+
+def test_a_client_is_bound_to_the_principal_that_used_it_first(guarded: Client) -> None:
+    push(guarded, mutation("c1", 1, key="k", value=1), group="g1", **ADA)
+    stolen = push(guarded, mutation("c1", 2, key="k", value=2), group="g1", **BOB)
+    joined = push(guarded, mutation("c2", 1, key="k", value=3), group="g1", **BOB)
+    assert [one["status"] for one in stolen + joined] == ["wrong-group", "wrong-group"]
+    assert problem(guarded.post(f"{BUDGET}/pull", json={"group": "g1"}, headers=BOB)) == (403, "forbidden")
+
+
+def test_an_applications_rules_are_asked_for_everything() -> None:
+    asked: list[tuple[str, Action, str, str]] = []
+
+    def authorize(principal: Principal, action: Action, organisation: str, name: str) -> bool:
+        asked.append((principal.id, action, organisation, name))
+        return action != "write" and name != "secret"
+
+    with serving(Application(authenticate=TOKENS, authorize=authorize)) as client:
+        assert client.put(BUDGET, headers=ADA).status_code == 201
+        body = {"group": "g", "mutations": []}
+        assert problem(client.post(f"{BUDGET}/push", json=body, headers=ADA)) == (403, "forbidden")
+        assert problem(client.post(f"{BUDGET}/fork", json={"name": "secret"}, headers=ADA)) == (403, "forbidden")
+        client.get("/v1/organisations/acme", headers=BOB)
+        client.get("/v1/organisations/acme/records/r", headers=BOB)
+    assert asked == [
+        ("u-ada", "create", "acme", "budget"),
+        ("u-ada", "write", "acme", "budget"),
+        ("u-ada", "read", "acme", "budget"),
+        ("u-ada", "create", "acme", "secret"),
+        ("u-bob", "list", "acme", ""),
+        ("u-bob", "read-record", "acme", "r"),
+    ]
+
+
+def test_the_rules_may_be_asynchronous() -> None:
+    async def authenticate(token: str) -> Principal | None:
+        return Principal(id=token) if token.startswith("u-") else None
+
+    async def authorize(principal: Principal, action: Action, organisation: str, name: str) -> bool:
+        return organisation == "acme"
+
+    with serving(Application(authenticate=authenticate, authorize=authorize)) as client:
+        headers = {"Authorization": "Bearer u-1"}
+        assert client.put(BUDGET, headers=headers).status_code == 201
+        assert problem(client.put("/v1/organisations/zeta/documents/d", headers=headers)) == (403, "forbidden")
+        assert problem(client.get(BUDGET, headers={"Authorization": "Bearer x"})) == (401, "unauthenticated")
+
+
+def test_a_live_connection_takes_its_token_first_or_as_a_subprotocol(guarded: Client) -> None:
+    with guarded.websocket_connect(f"{BUDGET}/live") as socket:
+        socket.send_json({"type": "hello", "token": "reader-token"})
+        assert socket.receive_json()["type"] == "ready"
+    offered = ["stratalog.live.1", "bearer.reader-token"]
+    with guarded.websocket_connect(f"{BUDGET}/live", subprotocols=offered) as socket:
+        assert socket.accepted_subprotocol == "stratalog.live.1"
+        assert socket.receive_json()["type"] == "ready"
+
+
+@pytest.mark.parametrize("first", [{"type": "hello", "token": "wrong"}, {"type": "hello"}, {"type": "presence"}])
+def test_a_live_connection_without_a_good_token_is_closed(guarded: Client, first: dict[str, str]) -> None:
+    with guarded.websocket_connect(f"{BUDGET}/live?token=ada-token") as socket:
+        socket.send_json(first)
+        with pytest.raises(WebSocketDisconnect) as closed:
+            socket.receive_json()
+    assert closed.value.code == 4401
+
+
+def test_no_token_is_written_to_the_log(guarded: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        guarded.get(BUDGET, headers=ADA)
+        guarded.get(BUDGET, headers={"Authorization": "Bearer wrong-token"})
+    assert "ada-token" not in caplog.text
+    assert "wrong-token" not in caplog.text
+
+
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+CURVE = ec.generate_private_key(ec.SECP256R1())
+
+
+def key_set() -> Mapping[str, Any]:
+    public = json.loads(RSAAlgorithm.to_jwk(KEY.public_key()))
+    curve = json.loads(ECAlgorithm.to_jwk(CURVE.public_key()))
+    return {"keys": [{**public, "kid": "k1", "alg": "RS256"}, {**curve, "kid": "k2", "alg": "ES256"}]}
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    usual = {"sub": "u-ada", "aud": "stratalog", "iss": "https://id.example", "exp": 4_000_000_000, "name": "Ada"}
+    return {name: value for name, value in {**usual, **changes}.items() if value is not None}
+
+
+def token(key: Any = KEY, algorithm: str = "RS256", kid: str | None = "k1", **changes: Any) -> str:
+    headers = {} if kid is None else {"kid": kid}
+    return jwt.encode(claims(**changes), key, algorithm=algorithm, headers=headers)
+
+
+def web_tokens(**options: Any) -> WebTokens:
+    given = {"algorithms": ["RS256"], "audience": "stratalog", "issuer": "https://id.example"} | options
+    return WebTokens(given.pop("keys", key_set), **given)
+
+
+def test_a_good_web_token_is_its_subjects() -> None:
+    found = web_tokens()(token(read_only=True))
+    assert found is not None
+    assert (found.id, found.name, found.read_only) == ("u-ada", "Ada", True)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        token(exp=1_000_000_000),
+        token(exp=None),
+        token(aud="another"),
+        token(aud=None),
+        token(iss="https://evil.example"),
+        token(sub=None),
+        token(sub=""),
+        token(kid=None),
+        token(kid="k9"),
+        token(CURVE, "ES256", "k1"),
+        token(CURVE, "ES256", "k2"),
+        token(rsa.generate_private_key(public_exponent=65537, key_size=2048)),
+        jwt.encode(claims(), None, algorithm="none", headers={"kid": "k1"}),
+        jwt.encode(claims(), "a secret of thirty-two bytes ....", algorithm="HS256", headers={"kid": "k1"}),
+        token()[:-4] + "AAAA",
+        "",
+        "a.b.c",
+    ],
+)
+def test_a_web_token_that_is_not_good_is_nobodys(bad: str) -> None:
+    assert web_tokens()(bad) is None
+
+
+def test_an_algorithm_is_pinned_by_name() -> None:
+    assert web_tokens(algorithms=["ES256"])(token(CURVE, "ES256", "k2")) is not None
+    for algorithms in ([], ["HS256"], ["none"], ["RS256", "HS256"]):
+        with pytest.raises(Invalid):
+            web_tokens(algorithms=algorithms)
+
+
+def test_keys_are_fetched_over_https_or_from_this_machine() -> None:
+    with pytest.raises(Invalid):
+        web_tokens(keys="http://id.example/jwks.json")
+
+
+def test_unknown_keys_are_fetched_once_a_minute_at_most() -> None:
+    fetched: list[int] = []
+    clock = ManualClock()
+
+    def fetch() -> Mapping[str, Any]:
+        fetched.append(clock.boot_ms())
+        return key_set() if len(fetched) > 1 else {"keys": key_set()["keys"][1:]}
+
+    tokens = web_tokens(keys=fetch, clock=clock)
+    assert [tokens(token()) for _ in range(5)] == [None] * 5
+    clock.sleep(61)
+    assert tokens(token()) is not None
+    assert [tokens(token(kid=f"k{number}")) for number in range(3, 9)] == [None] * 6
+    assert len(fetched) == 2
+
+
+def test_known_keys_stay_good_where_new_ones_cannot_be_fetched() -> None:
+    clock = ManualClock()
+    away = [False]
+
+    def fetch() -> Mapping[str, Any]:
+        if away[0]:
+            raise OSError("no route")
+        return key_set()
+
+    tokens = web_tokens(keys=fetch, clock=clock)
+    assert tokens(token()) is not None
+    away[0] = True
+    clock.sleep(7200)
+    assert tokens(token()) is not None
+    with pytest.raises(Unavailable):
+        web_tokens(keys=fetch, clock=clock)(token())
