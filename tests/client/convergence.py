@@ -1,7 +1,9 @@
 """Random sessions of three to eight clients, each with a rejection, a conflict and a lost answer.
 
     python -m tests.client.convergence --sessions 1800 --seed 1
+    python -m tests.client.convergence --sessions 200 --seed 1 --servers 3
 
+The second form is over real sockets, with several server processes on one store folder that are killed meanwhile.
 A session that fails prints its seed, and ``--sessions 1 --seed THAT`` runs it again.
 """
 
@@ -10,52 +12,96 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.client.session import CHANGES, FAULTS, Session
+from tests.client.servers import OverSockets, Servers
+from tests.client.session import CHANGES, FAULTS, Session, session_in_process
 
 CLIENTS_MIN, CLIENTS_MAX = 3, 8
 STEPS_MIN, STEPS_MAX = 20, 60
 FAULT_RATE = 0.35
 
 
-def run_session(seed: int) -> Counter[str]:
-    """One session; what it met. Raises AssertionError where clients and server disagree."""
+def run_in_process(seed: int) -> Counter[str]:
+    """One session with servers called as functions; what it met. Raises AssertionError where clients disagree."""
     chance = random.Random(seed)
-    count = chance.randint(CLIENTS_MIN, CLIENTS_MAX)
-    met: Counter[str] = Counter()
     with TemporaryDirectory() as folder:
-        session = Session(Path(folder), count, seed)
-        try:
-            for step in _schedule(chance, session):
-                step(met)
-            session.finish()
-            _count(session, met)
-        finally:
-            session.close()
-    return met
+        return _run(session_in_process(Path(folder), _clients(chance), seed), chance)
+
+
+def run_over_sockets(seed: int, servers: Servers) -> Counter[str]:
+    """The same with server processes that are killed meanwhile."""
+    chance, name = random.Random(seed), f"session-{seed}"
+    servers.create(name)
+    ways = [OverSockets(servers.urls(name), random.Random(chance.random())) for _ in range(_clients(chance))]
+    try:
+        with TemporaryDirectory() as folder, servers.document(name) as document:
+            return _run(Session(Path(folder), ways, lambda: document, seed, partial(time.sleep, 0.1)), chance)
+    finally:
+        for way in ways:
+            way.hang_up()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run sessions; 1 where one failed or what each must meet was not met."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sessions", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args(arguments)
+    """Run sessions; 1 where one failed or did not meet what each must."""
+    chosen = _arguments(arguments)
     met: Counter[str] = Counter()
     failed = []
-    for seed in range(chosen.seed, chosen.seed + chosen.sessions):
-        try:
-            met += run_session(seed)
-        except Exception:  # noqa: BLE001 - whatever fails, the seed is what one needs to know
-            failed.append(seed)
-            print(f"seed {seed} failed", traceback.format_exc(), sep="\n")
+    with _runner(chosen, met) as run:
+        for seed in range(chosen.seed, chosen.seed + chosen.sessions):
+            try:
+                met += run(seed)
+            except Exception:  # noqa: BLE001 - whatever fails, the seed is what one needs to know
+                failed.append(seed)
+                print(f"seed {seed} failed", traceback.format_exc(), sep="\n")
     print(f"{chosen.sessions} sessions from seed {chosen.seed}, {len(failed)} failed; {dict(sorted(met.items()))}")
     return 1 if failed else 0
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--servers", type=int, default=0, help="this many processes, killed now and then; else none")
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def _runner(chosen: argparse.Namespace, met: Counter[str]) -> Iterator[Callable[[int], Counter[str]]]:
+    if not chosen.servers:
+        yield run_in_process
+        return
+    with TemporaryDirectory() as folder:
+        servers = Servers(Path(folder) / "store", chosen.servers)
+        try:
+            with servers.killed_now_and_then(random.Random(chosen.seed)):
+                yield partial(run_over_sockets, servers=servers)
+            met["kills"] = servers.kills
+        finally:
+            servers.close()
+
+
+def _run(session: Session, chance: random.Random) -> Counter[str]:
+    met: Counter[str] = Counter()
+    try:
+        for step in _schedule(chance, session):
+            step(met)
+        session.finish()
+        _count(session, met)
+    finally:
+        session.close()
+    return met
+
+
+def _clients(chance: random.Random) -> int:
+    return chance.randint(CLIENTS_MIN, CLIENTS_MAX)
 
 
 Step = Callable[[Counter[str]], None]

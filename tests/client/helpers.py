@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -10,8 +11,8 @@ import msgspec
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.client.transport import Stop, Unreached
 from stratalog.documents import Document, Rules
-from stratalog.errors import OutcomeUnknown
-from stratalog.log import Place, create_log
+from stratalog.errors import OutcomeUnknown, StratalogError
+from stratalog.log import Place, create_log, open_log
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.pull import pull
@@ -32,6 +33,12 @@ def new_document(place: Place | None = None, mutators: Mutators = STOCK) -> Docu
     """An empty document in memory."""
     log = create_log(place or memory_place(), "acme", "plan", "document")
     return Document(log, Rules(mutators=mutators))
+
+
+def opened_again(document: Document) -> Document:
+    """The document as another process sees it."""
+    log = open_log(document.log.place, document.organisation, document.name)
+    return Document(log, document.rules)
 
 
 class InProcess:
@@ -80,9 +87,10 @@ class InProcess:
         return through_bytes(pull(self._server(), through_bytes(request), owner=self.owner))
 
     def deliver_late(self) -> None:
-        """Deliver what was late, in the order it was sent."""
+        """Deliver what was late, in the order it was sent; nobody hears what becomes of it."""
         while self._late:
-            self._late.pop(0)()
+            with suppress(StratalogError):
+                self._late.pop(0)()
 
     def _server(self) -> Document:
         return self.servers[(len(self.pushes) + len(self.pulls)) % len(self.servers)]

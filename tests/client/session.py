@@ -5,23 +5,22 @@ Whoever chooses the steps, Hypothesis or a seeded generator, finds them here, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from stratalog.client import Client, Pending, file
-from stratalog.documents import Document, Rules
+from stratalog.documents import Document
 from stratalog.errors import StratalogError
-from stratalog.log import open_log
 from stratalog.protocol.mutators import Rejected
 from stratalog.testing.clock import ManualClock
-from tests.client.helpers import InProcess, new_document
+from tests.client.helpers import InProcess, new_document, opened_again
 
 FAULTS = ("unreached", "lost-request", "lost-answer", "twice", "late", "stale")
 CHANGES = ("put", "patch", "inc", "append", "del", "undo")
 SERVERS = 2
-ROUNDS_MAX = 10
+ROUNDS_MAX = 100
 
 Made = tuple[str, Any]
 
@@ -29,10 +28,10 @@ Made = tuple[str, Any]
 class Member:
     """One client of a session, and everything it was asked to do."""
 
-    def __init__(self, path: Path, servers: list[Document], seed: int) -> None:
+    def __init__(self, path: Path, transport: InProcess, seed: int) -> None:
         self.path = path
         self.clock = ManualClock(seed=seed)
-        self.transport = InProcess(*servers)
+        self.transport = transport
         self.made: list[Made] = []
         self.handles: dict[int, Pending] = {}
         self.lost_answers = 0
@@ -69,8 +68,6 @@ class Member:
 
     def lose_an_answer(self) -> None:
         """Have a mutation committed without being told so."""
-        while not self.sync():
-            pass
         self.mutate("append", {"key": "list/lost", "item": len(self.made)})
         self.lost_answers += not self.sync("lost-answer")
 
@@ -84,12 +81,24 @@ class Member:
 
 
 class Session:
-    """Clients of one document that several servers hold open at once."""
+    """Clients of one document, which several servers hold open at once.
 
-    def __init__(self, folder: Path, clients: int, seed: int = 0) -> None:
-        first = new_document()
-        self.servers = [first, *(_opened_again(first) for _ in range(SERVERS - 1))]
-        self.members = [Member(folder / f"{number}.sqlite", self.servers, seed + number) for number in range(clients)]
+    ``document`` gives it as another process sees it. ``pause`` is called after a round that failed without need.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        transports: Sequence[InProcess],
+        document: Callable[[], Document],
+        seed: int = 0,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.document = document
+        self._pause = pause
+        self.members = [
+            Member(folder / f"{number}.sqlite", transport, seed + number) for number, transport in enumerate(transports)
+        ]
 
     def change(self, who: int, kind: str, number: int) -> None:
         """Something of that kind by that client, on one of few keys."""
@@ -125,8 +134,9 @@ class Session:
     def settle(self, who: int) -> None:
         """Rounds without faults until nothing is pending."""
         for _ in range(ROUNDS_MAX):
-            self.members[who].sync()
-            if not self.members[who].client.pending():
+            if not self.members[who].sync():
+                self._pause()
+            elif not self.members[who].client.pending():
                 return
         raise AssertionError(f"client {who} still has pending mutations after {ROUNDS_MAX} rounds")
 
@@ -147,12 +157,12 @@ class Session:
 
     def committed(self) -> Iterator[tuple[str, int, Made, str | None]]:
         """(client, id, what was to be done, why it was rejected) of every mutation in the log, in order."""
-        for version in _opened_again(self.servers[0]).versions():
+        for version in self.document().versions():
             for one in version.mutations:
                 yield one.client, one.id, (one.name, one.args), one.reason
 
     def _check_states(self) -> None:
-        document = _opened_again(self.servers[0])
+        document = self.document()
         truth, digest = document.at().whole(), document.at().content_digest()
         for member in self.members:
             shown = dict(member.client.scan())
@@ -171,6 +181,13 @@ class Session:
         for sequence, handle in member.handles.items():
             if handle.settled:
                 assert (handle.status, handle.reason) == _outcome(rejected.get(sequence))
+
+
+def session_in_process(folder: Path, clients: int, seed: int = 0) -> Session:
+    """A session whose servers are called as functions."""
+    servers = [new_document()]
+    servers += [opened_again(servers[0]) for _ in range(SERVERS - 1)]
+    return Session(folder, [InProcess(*servers) for _ in range(clients)], lambda: opened_again(servers[0]), seed)
 
 
 def digest_of(content: dict[str, Any]) -> str:
@@ -193,9 +210,3 @@ def unsynced() -> Iterator[None]:
 
 def _outcome(reason: str | None) -> tuple[str, str | None]:
     return ("applied", None) if reason is None else ("rejected", reason)
-
-
-def _opened_again(document: Document) -> Document:
-    """The document as another process sees it."""
-    log = open_log(document.log.place, document.organisation, document.name)
-    return Document(log, Rules(mutators=document.rules.mutators))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.client.convergence import main
-from tests.client.session import CHANGES, FAULTS, Session
+from tests.client.session import CHANGES, FAULTS, Session, session_in_process
 
 CLIENTS = 3
 clients = st.integers(0, CLIENTS - 1)
@@ -24,7 +24,7 @@ arrivals = st.tuples(st.just("arrive"), clients)
 @given(st.lists(st.one_of(changes, rounds, rounds, restarts, arrivals), max_size=40))
 def test_any_schedule_ends_in_agreement(steps: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as folder:
-        session = Session(Path(folder), CLIENTS)
+        session = session_in_process(Path(folder), CLIENTS)
         for step in steps:
             take(session, step)
         session.finish()
@@ -55,3 +55,7 @@ def test_a_session_that_ends_in_disagreement_is_told_with_its_seed(
     monkeypatch.setattr("stratalog.client.local._write", lambda connection, patch: None)
     assert main(["--sessions", "1", "--seed", "7"]) == 1
     assert "seed 7 failed" in capsys.readouterr().out
+
+
+def test_sessions_over_sockets_with_killed_servers_end_in_agreement(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--sessions", "4", "--seed", "1", "--servers", "3"]) == 0, capsys.readouterr().out

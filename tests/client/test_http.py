@@ -1,0 +1,185 @@
+"""The transport over HTTP: what comes back from a real server, and what is made of answers that are none."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import httpx
+import msgspec
+import pytest
+import uvicorn
+
+import stratalog
+from stratalog.client import Client, HttpTransport, Unreached, connect
+from stratalog.client.http import document_of, error_of
+from stratalog.errors import (
+    Collected,
+    Conflict,
+    Corrupt,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+)
+from stratalog.protocol.sync import Pull, Push
+from stratalog.server.app import create_app
+from stratalog.server.application import Application, Tuning
+
+SECONDS_MAX = 10.0
+PATH = "/v1/organisations/acme/documents/plan"
+
+
+class Running(uvicorn.Server):
+    """A server on a thread of the test's own process."""
+
+    def __init__(self, store: stratalog.Store) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        tuning = Tuning(live_poll_seconds=0.01)
+        app = create_app(store, Application(tuning=tuning))
+        super().__init__(uvicorn.Config(app, log_level="error", ws="websockets-sansio"))
+        self._thread = threading.Thread(target=self.run, args=([self.listening],))
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listening.getsockname()[1]}{PATH}"
+
+    def end(self) -> None:
+        self.should_exit = True
+        self._thread.join()
+
+
+@pytest.fixture()
+def store() -> Iterator[stratalog.Store]:
+    with stratalog.open("memory:") as store:
+        yield store
+
+
+@pytest.fixture()
+def url(store: stratalog.Store) -> Iterator[str]:
+    server = Running(store)
+    yield server.url
+    server.end()
+
+
+def test_a_client_keeps_in_step_by_itself(url: str, store: stratalog.Store) -> None:
+    heard = threading.Event()
+    with connect(url, create=True) as one, connect(url, create=True) as other:
+        assert one.mutate("put", {"key": "k", "value": {"raw": b"\0\xff", "text": "ü"}}).wait(SECONDS_MAX) == "applied"
+        other.subscribe(lambda keys: heard.set() if other.get("k") == 2 else None)
+        one.mutate("put", {"key": "k", "value": 2})
+        assert heard.wait(SECONDS_MAX)
+    assert store.document("acme", "plan").get("k") == 2
+
+
+def test_a_document_that_is_not_there_is_told(url: str) -> None:
+    with Client(HttpTransport(url)) as client:
+        client.mutate("put", {"key": "k", "value": 1})
+        with pytest.raises(NotFound):
+            client.sync()
+        assert len(client.pending()) == 1
+
+
+def test_a_server_that_cannot_be_reached_is_told_apart() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    transport = HttpTransport(f"http://127.0.0.1:{port}{PATH}")
+    with pytest.raises(Unreached):
+        transport.pull(Pull("group"))
+    transport.close()
+
+
+def test_a_server_that_hangs_up_leaves_the_outcome_unknown() -> None:
+    def hang_up(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        connection.recv(10)
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        hanging_up = threading.Thread(target=hang_up, args=(listening,))
+        hanging_up.start()
+        transport = HttpTransport(f"http://127.0.0.1:{listening.getsockname()[1]}{PATH}")
+        with pytest.raises(OutcomeUnknown):
+            transport.push(Push("group", []))
+        hanging_up.join()
+        transport.close()
+
+
+def test_a_large_push_gets_through_in_parts(url: str) -> None:
+    with Client(HttpTransport(url, create=True)) as client:
+        handles = [client.mutate("put", {"key": f"k/{place}", "value": "x" * 700_000}) for place in range(30)]
+        client.sync()
+        assert {handle.status for handle in handles} == {"applied"}
+
+
+def test_a_mutation_too_large_for_any_request_is_rejected(url: str) -> None:
+    with Client(HttpTransport(url, create=True)) as client:
+        handles = [client.mutate("put", {"key": f"k/{size}", "value": "x" * size}) for size in (10, 17_000_000, 11)]
+        client.sync()
+        assert [handle.status for handle in handles] == ["applied", "rejected", "applied"]
+
+
+def answer(status: int, body: object = None, **headers: str) -> httpx.Response:
+    content = b"<html>" if body is None else msgspec.json.encode(body)
+    return httpx.Response(status, content=content, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("response", "kind"),
+    [
+        (answer(400, {"code": "invalid", "message": "m"}), Invalid),
+        (answer(401, {"code": "unauthenticated", "message": "m"}), Forbidden),
+        (answer(403, {"code": "forbidden", "message": "m"}), Forbidden),
+        (answer(404, {"code": "not-found", "message": "m"}), NotFound),
+        (answer(409, {"code": "conflict", "message": "m"}), Conflict),
+        (answer(410, {"code": "collected", "message": "m"}), Collected),
+        (answer(413, {"code": "limit-exceeded", "message": "m"}), LimitExceeded),
+        (answer(429, {"code": "too-many-requests", "message": "m"}), Unreached),
+        (answer(500, {"code": "corrupt", "message": "m"}), Corrupt),
+        (answer(500, {"code": "error", "message": "m"}), OutcomeUnknown),
+        (answer(503, {"code": "unavailable", "message": "m"}), Unavailable),
+        (answer(504, {"code": "outcome-unknown", "message": "m"}), OutcomeUnknown),
+        (answer(404), NotFound),
+        (answer(400), Invalid),
+        (answer(408), OutcomeUnknown),
+        (answer(502), OutcomeUnknown),
+        (answer(503, [1]), OutcomeUnknown),
+    ],
+)
+def test_an_error_comes_back_as_its_kind(response: httpx.Response, kind: type[StratalogError]) -> None:
+    assert type(error_of(response)) is kind
+
+
+def test_an_error_brings_what_is_to_blame_and_when_to_come_again() -> None:
+    problem = {"code": "limit-exceeded", "message": "too much", "limit": 5, "value": 6}
+    error = error_of(answer(413, problem, **{"retry-after": "7"}))
+    assert error.details == {"status": 413, "retry_after_seconds": 7.0, "limit": 5, "value": 6}
+
+
+@pytest.mark.parametrize("text", ["", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_retry_after_that_says_no_seconds_is_not_heeded(text: str) -> None:
+    assert "retry_after_seconds" not in error_of(answer(429, {}, **{"retry-after": text})).details
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/v1/organisations/a/documents/d",
+        "http://host/v1/organisations/a",
+        "/v1/organisations/a/documents/d",
+        "http://host/v1/organisations/a/logs/d",
+        "http://host/v1/organisations/a/documents/d?at=1",
+    ],
+)
+def test_what_is_no_documents_url_is_refused(url: str) -> None:
+    with pytest.raises(Invalid):
+        connect(url)
+
+
+def test_a_documents_name_does_not_depend_on_how_its_url_is_written() -> None:
+    assert document_of("http://host/v1/organisations/a%2Fb/documents/d%65/") == "a%2Fb/de"
