@@ -54,13 +54,13 @@ class Running(uvicorn.Server):
         self._thread.join()
 
 
-@pytest.fixture()
+@pytest.fixture
 def store() -> Iterator[stratalog.Store]:
     with stratalog.open("memory:") as store:
         yield store
 
 
-@pytest.fixture()
+@pytest.fixture
 def url(store: stratalog.Store) -> Iterator[str]:
     server = Running(store)
     yield server.url

@@ -1,0 +1,107 @@
+"""The thread that keeps a client in step: when it runs a round, and how long it waits after one that failed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.client import Client, background
+from stratalog.client.background import BACKOFF_SECONDS_MAX, Background
+from stratalog.client.transport import Stop
+from stratalog.errors import Closed, StratalogError, Unavailable
+from stratalog.testing.clock import ManualClock
+from tests.client.helpers import InProcess, new_document
+
+SECONDS_MAX = 10.0
+
+
+class Poked(InProcess):
+    """A transport whose pokes the test gives."""
+
+    on_poke: Callable[[], None]
+    stopped = False
+
+    def listen(self, on_poke: Callable[[], None]) -> Stop:
+        self.on_poke = on_poke
+        return lambda: setattr(self, "stopped", True)
+
+
+def test_a_change_is_pushed_and_a_poke_is_followed() -> None:
+    document = new_document()
+    transport = Poked(document)
+    seen = threading.Event()
+    with Client(transport).start() as client:
+        assert client.mutate("put", {"key": "mine", "value": 1}).wait(SECONDS_MAX) == "applied"
+        client.subscribe(lambda keys: seen.set(), "theirs")
+        document.mutate("put", {"key": "theirs", "value": 1})
+        transport.on_poke()
+        assert seen.wait(SECONDS_MAX)
+    assert transport.stopped
+
+
+def test_without_a_poke_it_pulls_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PULL_SECONDS", 0.01)
+    document = new_document()
+    seen = threading.Event()
+    with Client(InProcess(document)).start() as client:
+        client.mutate("put", {"key": "mine", "value": 1}).wait(SECONDS_MAX)
+        client.subscribe(lambda keys: seen.set(), "theirs")
+        document.mutate("put", {"key": "theirs", "value": 1})
+        assert seen.wait(SECONDS_MAX)
+
+
+def test_it_goes_on_after_failures_and_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "BACKOFF_SECONDS_FIRST", 0.001)
+    transport = InProcess(new_document())
+    transport.faults = ["unreached", "lost-request", "lost-answer"]
+    with Client(transport).start() as client:
+        assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
+        assert client.trouble is None
+
+
+def test_a_start_or_a_close_more_changes_nothing() -> None:
+    client = Client(InProcess(new_document()))
+    client.start().start()
+    client.close()
+    client.close()
+    with pytest.raises(Closed):
+        client.start()
+
+
+class Failing:
+    """A round that fails with the next of these."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+
+    def __call__(self) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def pauses(*errors: Exception) -> list[float]:
+    """How long each round makes the thread wait; its chance is always at the end of its range."""
+    clock = ManualClock()
+    clock.random = lambda: 1.0  # type: ignore[method-assign]
+    running = Background(Failing(*errors), InProcess(), clock)
+    return [running._attempt() for _ in range(len(errors) + 1)]
+
+
+def test_each_failure_doubles_the_wait_up_to_a_cap() -> None:
+    waits = pauses(*[Unavailable("down")] * 12)
+    assert waits[:3] == [0.1, 0.2, 0.4]
+    assert waits[-2:] == [BACKOFF_SECONDS_MAX, 0.0]
+
+
+def test_the_server_is_not_asked_before_the_time_it_named() -> None:
+    assert pauses(Unavailable("busy", retry_after_seconds=45.0))[0] == 45.0
+
+
+def test_a_fault_of_ours_is_told_and_not_the_end() -> None:
+    running = Background(Failing(ZeroDivisionError("oops")), InProcess(), ManualClock())
+    assert running._attempt() > 0
+    assert isinstance(running.trouble, StratalogError)
+    assert "oops" in str(running.trouble)
+    assert running._attempt() == 0
