@@ -38,6 +38,9 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder()
 _plain_decoder = msgspec.msgpack.Decoder(Plain)
 
+encode: Callable[[Value], bytes] = _encoder.encode
+"""The canonical bytes of a canonical value: MessagePack with sorted keys. Equal values have equal bytes."""
+
 
 def canonical(value: Value, what: str = "value") -> Value:
     """The canonical copy of ``value``.
@@ -62,11 +65,6 @@ def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]
         return body, plain.decode(body)
     except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeEncodeError, RecursionError):
         return b"", None
-
-
-def encode(value: Value) -> bytes:
-    """The canonical bytes of a canonical value: MessagePack with sorted keys. Equal values have equal bytes."""
-    return _encoder.encode(value)
 
 
 def decode(data: bytes) -> Value:

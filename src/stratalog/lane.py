@@ -65,8 +65,7 @@ class Lane(Generic[W]):
         for waiter in served:
             _open(waiter, leads=False)
         while True:
-            successor = self.next()
-            if successor is not None:
+            if self._waiting and (successor := self.next()) is not None:
                 return _open(successor, leads=True)
             self._turn.release()
             if not self._waiting or not self._turn.acquire(blocking=False):

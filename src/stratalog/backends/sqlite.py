@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ class SqliteDatabase:
 
     ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo answered commits.
     ``file_bytes_max`` bounds the file: a write over it raises StorageFull. ``vfs`` names a layer to the operating
-    system that is registered with SQLite; the simulation has one. A connection that commits often lets SQLite's log have
-    ``log_bytes`` ahead of time. In a forked child every call raises Closed; open the file again there.
+    system that is registered with SQLite; the simulation has one. A connection that commits often lets SQLite's log
+    have ``log_bytes`` ahead of time. In a forked child every call raises Closed; open the file again there.
 
     Raises Corrupt (the file is no whole SQLite database), Unsupported (a newer format), Invalid (another program's
     database), Unavailable.
@@ -94,6 +95,11 @@ class SqliteIndex:
         limit: int | None = None,
         consistent: bool = True,
     ) -> Iterator[Item]:
+        return chain.from_iterable(self._pages(partition, after, before, reverse, limit))
+
+    def _pages(
+        self, partition: str, after: str | None, before: str | None, reverse: bool, limit: int | None
+    ) -> Iterator[list[Item]]:
         left = limit
         rows_max = QUERY_ROWS_FIRST
         while left is None or left > 0:
@@ -101,8 +107,7 @@ class SqliteIndex:
             bounds = [bound for bound in (after, before) if bound is not None]
             statement = PAGES[after is not None, before is not None, reverse]
             rows = self._file.read(statement, (partition, *bounds, wanted))
-            for sort, body in rows:
-                yield Item(partition, sort, decode(body))
+            yield [Item(partition, sort, decode(body)) for sort, body in rows]
             if len(rows) < wanted:
                 return
             after, before = (after, rows[-1][0]) if reverse else (rows[-1][0], before)

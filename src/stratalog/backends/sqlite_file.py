@@ -226,7 +226,7 @@ class _GroupWriter:
             raise
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> None:
-        rows = _all_rows(group)
+        rows = group[0].rows if len(group) == 1 else _all_rows(group)
         if rows and self._insert(rows):
             return
         try:
@@ -278,8 +278,6 @@ def _nothing(_: apsw.Connection) -> None:
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> Sequence[Row]:
     """The rows of all tickets, where they want no more than to insert them and one statement holds them; else none."""
-    if len(group) == 1:
-        return group[0].rows
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     return rows if len(rows) <= INSERT_ROWS_MAX and all(ticket.rows for ticket in group) else ()
 

@@ -6,7 +6,7 @@ Callers of one process queue in a lane, so that those who wait share the next co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -53,10 +53,6 @@ class Plan(msgspec.Struct, frozen=True):
     partition: str
     segment: int
     created_ms: int
-
-    def entries(self) -> Iterable[tuple[int, Pending]]:
-        """Each version with the entry that takes it."""
-        return enumerate(self.batch, self.first)
 
 
 def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: int, roll_over: bool) -> Plan:
@@ -270,7 +266,7 @@ class _Attempts:
 
     def _roll_over_due(self, head: Head) -> bool:
         target = self._place.settings.segment_entries_target
-        over = head.segment_entries - target
+        over = head.version - head.segment + 1 - target
         if over < 0:
             return False
         if over >= target:
@@ -297,7 +293,7 @@ class _Attempts:
             self._appender._name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
 
     def _settle(self, plan: Plan) -> None:
-        for version, pending in plan.entries():
+        for version, pending in enumerate(plan.batch, plan.first):
             try:
                 pending.settle(version, plan.created_ms)
             except OutcomeUnknown:
@@ -315,7 +311,7 @@ class _Attempts:
 
     def _doubt(self, plan: Plan) -> None:
         self._doubtful = True
-        for version, pending in plan.entries():
+        for version, pending in enumerate(plan.batch, plan.first):
             if (plan.partition, version) not in pending.doubts:
                 pending.doubts.append((plan.partition, version))
 

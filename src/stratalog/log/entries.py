@@ -33,6 +33,7 @@ __all__ = [
     "encode_events",
     "entry_from_item",
     "inline_body",
+    "inline_entries",
 ]
 
 SEAL = "s"
@@ -101,6 +102,22 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
         raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
 
 
+def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
+    """What `entry_from_item` makes of each, in half the time; None where one needs a closer look.
+
+    The last of the items, which are in order, tells whether they are the entries from ``first`` on without a gap.
+    """
+    if parse_number(items[-1].sort) != first + len(items) - 1:
+        return None
+    try:
+        return [
+            Entry(version, a["c"], a.get("a", ""), a["w"], _decode_events(a["b"]))
+            for version, a in enumerate(map(_attributes_of, items), first)
+        ]
+    except (KeyError, msgspec.DecodeError):
+        return None
+
+
 def check_author(author: str) -> str:
     """``author``. Raises Invalid or LimitExceeded."""
     return _bounded(author, "author", AUTHOR_BYTES_MAX)
@@ -116,6 +133,7 @@ def check_write_id(write_id: str) -> str:
 _decode_events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
 _plain_events = msgspec.msgpack.Decoder(list[_PlainEvent])
 _data_of = attrgetter("data")
+_attributes_of: Callable[[Item], Any] = attrgetter("attributes")
 _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 

@@ -25,11 +25,6 @@ class Head(msgspec.Struct, frozen=True):
     created_ms: int
     seen: Observation
 
-    @property
-    def segment_entries(self) -> int:
-        """How many entries the current segment holds."""
-        return self.version - self.segment + 1
-
 
 def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
     """The head of the incarnation ``name`` speaks of, from its name record: two reads. Raises NotFound."""

@@ -102,6 +102,8 @@ class Log:
         last = head.version if upto is None else upto
         if last > head.version:
             raise NotFound("no such version", log=self.record.name, version=last, head=head.version)
+        if after >= self.first:
+            return self._reader.read(after, last, head)
         return self._read(after, last, head)
 
     def follow(self, after: int = 0) -> Iterator[Entry]:

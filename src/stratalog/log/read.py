@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import read_archive
-from stratalog.log.entries import Entry, Upcasters, entry_from_item
+from stratalog.log.entries import Entry, Upcasters, entry_from_item, inline_entries
 from stratalog.log.head import Head
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment, list_segments, segment_holding
@@ -20,10 +20,10 @@ from stratalog.ports.index import Item
 __all__ = ["Reader", "Run"]
 
 LOOKS_MAX = 3
-LOOK_ITEMS = 128
+PAGE_ITEMS = 128
 
-Run = Generator[Entry, None, int]
-"""Entries in order; it returns the version of the last."""
+Run = Generator[list[Entry], None, int]
+"""Entries in order, by pages; it returns the version of the last."""
 
 
 class Reader:
@@ -48,6 +48,9 @@ class Reader:
 
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
         """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
+        return chain.from_iterable(self._pages(after, upto, head))
+
+    def _pages(self, after: int, upto: int, head: Head | None) -> Iterator[list[Entry]]:
         version = after
         while version < upto:
             version = yield from self._run(version + 1, upto, head)
@@ -62,7 +65,8 @@ class Reader:
         last = min(upto, following.first - 1) if following else upto
         if segment.marked_ms:
             last = min(last, segment.last)
-            yield from map(self._entry, self._from_archive(segment, first, last))
+            for item in self._from_archive(segment, first, last):
+                yield [self._entry(item)]
             return last
         return (yield from self._from_index(segment.first, first, last, seen))
 
@@ -72,15 +76,29 @@ class Reader:
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
         )
         version = first - 1
-        for item in _while_kept(items, seen):
-            if "k" in item.attributes or (entry := self._entry(item)).version != version + 1:
+        while (page := list(islice(items, PAGE_ITEMS))) and not _outdated(seen):
+            follows = version + len(page)
+            entries = None if self._upcasters else inline_entries(page, version + 1)
+            if entries is None:
+                version = yield from self._one_by_one(page, version)
+            else:
+                version = follows
+                yield entries
+            if version != follows:
                 break
-            yield entry
-            version += 1
         if version == last:
             return last
-        yield self._again(version + 1)
+        yield [self._again(version + 1)]
         return version + 1
+
+    def _one_by_one(self, page: list[Item], version: int) -> Run:
+        """The entries of ``page`` as long as they follow ``version``, each opened when it is asked for."""
+        for item in page:
+            if "k" in item.attributes or (entry := self._entry(item)).version != version + 1:
+                break
+            yield [entry]
+            version += 1
+        return version
 
     def _again(self, version: int) -> Entry:
         """An entry that must exist and was not met where it was looked for: moved to the archive, or lost."""
@@ -143,12 +161,6 @@ class Reader:
             # What is forgotten or swept while it is read is not corrupt, but gone.
             self._segment(parse_number(item.sort))
             raise
-
-
-def _while_kept(items: Iterator[Item], seen: Observation) -> Iterator[Item]:
-    """Items that were read while ``seen`` could be relied on. The clock is looked at once for many of them."""
-    while (batch := list(islice(items, LOOK_ITEMS))) and not _outdated(seen):
-        yield from batch
 
 
 def _outdated(seen: Observation) -> bool:

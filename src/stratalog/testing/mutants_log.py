@@ -101,7 +101,7 @@ def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: 
     partition = entries_partition(self._prefix, segment)
     for item in self._place.index.query(partition, after=number(first - 1)):
         if "k" not in item.attributes:
-            yield self._entry(item)
+            yield [self._entry(item)]
     return last
 
 
