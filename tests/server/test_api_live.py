@@ -1,0 +1,261 @@
+"""Live connections: hints that something is new, also from another process, and who is here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from litestar.exceptions import WebSocketDisconnect
+
+from stratalog.assembly import Store, open_store
+from stratalog.errors import LimitExceeded
+from stratalog.protocol.live import Beat, Gone, Here, Poke, Ready
+from stratalog.server.application import Application, Tuning
+from stratalog.server.errors import Refused
+from stratalog.server.hub import Hub
+from stratalog.server.metrics import Metrics
+from tests.server.api import BUDGET, Client, mutation, push, serving
+
+Story = Callable[[Hub, Store], Awaitable[None]]
+QUICK = Tuning(live_poll_seconds=0.001, live_beat_seconds=60)
+
+
+def test_a_push_pokes_those_who_listen(budget: Client) -> None:
+    with budget.websocket_connect(f"{BUDGET}/live") as socket:
+        ready = socket.receive_json()
+        assert (ready["type"], ready["version"]) == ("ready", 3)
+        push(budget, mutation("ada", 3, key="k", value=1))
+        assert socket.receive_json() == {"type": "poke", "version": 4}
+
+
+def test_a_push_that_commits_nothing_pokes_nobody(budget: Client) -> None:
+    with budget.websocket_connect(f"{BUDGET}/live") as socket:
+        socket.receive_json()
+        push(budget, mutation("ada", 2, key="cells/C2", value=105))
+        push(budget, mutation("ada", 3, key="k", value=1))
+        assert socket.receive_json() == {"type": "poke", "version": 4}
+
+
+def test_a_log_is_listened_to_as_well(client: Client) -> None:
+    client.put("/v1/organisations/acme/logs/sheet")
+    with client.websocket_connect("/v1/organisations/acme/logs/sheet/live") as socket:
+        socket.receive_json()
+        client.post("/v1/organisations/acme/logs/sheet/append", json={"events": [{"type": "set"}]})
+        assert socket.receive_json() == {"type": "poke", "version": 1}
+
+
+def test_who_is_here_is_seen_by_all_and_forgotten_when_they_leave(budget: Client) -> None:
+    with budget.websocket_connect(f"{BUDGET}/live") as ours:
+        ours.receive_json()
+        with budget.websocket_connect(f"{BUDGET}/live") as theirs:
+            their_id = theirs.receive_json()["id"]
+            theirs.send_json({"type": "presence", "state": {"cell": "C2"}})
+            assert ours.receive_json() == {"type": "here", "present": {their_id: {"cell": "C2"}}}
+        assert ours.receive_json() == {"type": "here", "present": {}}
+    assert budget.get(BUDGET).json()["version"] == 3
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("no json", 4400),
+        ('{"type": "shout"}', 4400),
+        ("[" * 3000, 4400),
+        ('{"type": "presence", "state": "' + "x" * 2000 + '"}', 4422),
+        ('{"type": "presence", "state": "' + "x" * 5000 + '"}', 4413),
+    ],
+)
+def test_a_message_that_breaks_a_rule_ends_the_connection(budget: Client, message: str, code: int) -> None:
+    with budget.websocket_connect(f"{BUDGET}/live") as socket:
+        socket.receive_json()
+        socket.send_text(message)
+        with pytest.raises(WebSocketDisconnect) as closed:
+            socket.receive_json()
+    assert closed.value.code == code
+
+
+def test_a_document_that_is_not_there_cannot_be_listened_to(client: Client) -> None:
+    with client.websocket_connect(f"{BUDGET}/live") as socket, pytest.raises(WebSocketDisconnect) as closed:
+        socket.receive_json()
+    assert closed.value.code == 4404
+
+
+def test_a_page_of_another_origin_cannot_listen(budget: Client) -> None:
+    with (
+        pytest.raises(WebSocketDisconnect),
+        budget.websocket_connect(f"{BUDGET}/live", headers={"Origin": "https://evil.example"}) as socket,
+    ):
+        socket.receive_json()
+
+
+def test_too_many_listeners_are_turned_away(client: Client) -> None:
+    with serving(Application(tuning=Tuning(live_connections_max=1))) as bounded:
+        bounded.put(BUDGET)
+        with bounded.websocket_connect(f"{BUDGET}/live") as first:
+            first.receive_json()
+            with bounded.websocket_connect(f"{BUDGET}/live") as second:
+                with pytest.raises(WebSocketDisconnect) as closed:
+                    second.receive_json()
+                assert closed.value.code == 4503
+        with bounded.websocket_connect(f"{BUDGET}/live") as third:
+            assert third.receive_json()["type"] == "ready"
+
+
+def test_a_deleted_document_says_so_and_closes(budget: Client) -> None:
+    with budget.websocket_connect(f"{BUDGET}/live") as socket:
+        socket.receive_json()
+        budget.delete(BUDGET)
+        assert socket.receive_json() == {"type": "gone"}
+        with pytest.raises(WebSocketDisconnect) as closed:
+            socket.receive_json()
+    assert closed.value.code == 4410
+
+
+def on_a_hub(story: Story, tuning: Tuning = QUICK) -> None:
+    """Run a story on a hub that watches, over a store with a document."""
+
+    async def run() -> None:
+        store = open_store("memory:")
+        store.create("acme", "budget")
+        hub = Hub(store, tuning, Metrics(store.place))
+        watch = asyncio.create_task(hub.watch())
+        try:
+            await asyncio.wait_for(story(hub, store), timeout=20)
+        finally:
+            watch.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_commit_of_another_process_is_noticed() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        assert await listener.next() == [Ready(listener.id, 0)]
+        store.document("acme", "budget").mutate("put", {"key": "k", "value": 1})
+        assert await listener.next() == [Poke(1)]
+
+    on_a_hub(story)
+
+
+def test_a_slow_listener_gets_the_newest_hint_alone() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        for version in range(1, 1000):
+            hub.poke("acme", "budget", version)
+            listener.show({"cursor": version})
+        assert await listener.next() == [Ready(listener.id, 0), Poke(999), Here({listener.id: {"cursor": 999}})]
+
+    on_a_hub(story)
+
+
+def test_an_older_hint_is_none() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        await listener.next()
+        hub.poke("acme", "budget", 5)
+        hub.poke("acme", "budget", 4)
+        assert await listener.next() == [Poke(5)]
+
+    on_a_hub(story)
+
+
+def test_a_silent_connection_is_given_a_sign_of_life() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        await listener.next()
+        assert await listener.next() == [Beat()]
+
+    on_a_hub(story, Tuning(live_poll_seconds=60, live_beat_seconds=0.001))
+
+
+def test_listeners_of_a_deleted_document_are_told_and_those_of_its_successor_are_not() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        await listener.next()
+        store.document("acme", "budget").delete()
+        assert await listener.next() == [Gone()]
+        store.create("acme", "budget")
+        newer = await hub.join("acme", "budget")
+        hub.leave(listener)
+        hub.poke("acme", "budget", 1)
+        assert await newer.next() == [Ready(newer.id, 0), Poke(1)]
+
+    on_a_hub(story)
+
+
+def test_presence_is_bounded() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        listener.show("x" * 1000)
+        with pytest.raises(LimitExceeded):
+            listener.show("x" * 2000)
+
+    on_a_hub(story)
+
+
+def test_a_document_that_cannot_be_joined_leaves_no_trace() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        for _ in range(3):
+            with pytest.raises(Exception, match="no such log"):
+                await hub.join("acme", "nothing")
+        listener = await hub.join("acme", "budget")
+        with pytest.raises(Refused):
+            await hub.join("acme", "budget")
+        hub.leave(listener)
+        await hub.join("acme", "budget")
+
+    on_a_hub(story, Tuning(live_connections_max=1))
+
+
+def test_server_sent_events_carry_the_same_hints() -> None:
+    store = open_store("memory:")
+    store.create("acme", "budget")
+    messages = asyncio.run(_first_events(store))
+    assert [message.split(b"\n")[0] for message in messages] == [b"event: ready", b"event: poke"]
+    assert messages[1].endswith(b'data: {"type":"poke","version":1}\n\n')
+
+
+async def _first_events(store: Store) -> list[bytes]:
+    """What is streamed up to the first poke; the test client waits for whole answers, and this one never ends."""
+    from stratalog.server.app import create_app
+
+    app = create_app(store)
+    came: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    gone = asyncio.Event()
+    asked = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> Any:
+        if asked:
+            return asked.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    path = f"{BUDGET}/events"
+    scope: Any = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "scheme": "http",
+        "client": None,
+        "server": None,
+        "http_version": "1.1",
+        "root_path": "",
+        "asgi": {"version": "3.0"},
+        "extensions": {},
+    }
+    serving_it = asyncio.create_task(app(scope, receive, came.put))
+    bodies: list[bytes] = []
+    assert (await came.get())["status"] == 200
+    while len(bodies) < 2:
+        message = await asyncio.wait_for(came.get(), timeout=20)
+        bodies += [message["body"]] if message["body"] else []
+        if len(bodies) == 1:
+            app.state.service.hub.poke("acme", "budget", 1)
+    gone.set()
+    await asyncio.wait_for(serving_it, timeout=20)
+    return bodies

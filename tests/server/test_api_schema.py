@@ -1,0 +1,65 @@
+"""The OpenAPI document, and requests made up from it: nothing breaks the server or is answered undeclared."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import CHECKS
+
+from stratalog.assembly import Store, open_store
+from stratalog.errors import Conflict
+from stratalog.log import Event
+from stratalog.server.app import create_app
+from stratalog.server.application import Application, Tuning
+from tests.server.api import Client
+
+EXAMPLES = 6
+STRANGE_EXAMPLES = 2
+NAMES = {"organisation": "acme", "document": "budget", "log": "sheet", "record": "report"}
+PROMISES = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
+# The client of schemathesis calls itself so; a stream of events never ends, so it would be waited for in vain.
+HOSTS = ("testserver",)
+ENDLESS = "/events"
+
+STORE = open_store("memory:")
+APP = create_app(STORE, Application(hosts=HOSTS, tuning=Tuning(rate_requests_burst=1_000_000)))
+SCHEMA = schemathesis.openapi.from_asgi("/schema/openapi.json", APP).exclude(path_regex=f"{ENDLESS}$")
+
+
+def ready(store: Store) -> None:
+    """Have what the known names speak of, whatever was deleted before."""
+    with suppress(Conflict):
+        store.create("acme", "budget").mutate("put", {"key": "cells/C2", "value": 100})
+    with suppress(Conflict):
+        store.create_log("acme", "sheet").append(Event("set"))
+    store.records("acme").put("report", b"body")
+
+
+@SCHEMA.parametrize()
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+def test_what_is_asked_of_things_that_are_there_is_answered_as_declared(case: schemathesis.Case) -> None:
+    ready(STORE)
+    for name in case.path_parameters:
+        if name in NAMES:
+            case.path_parameters[name] = NAMES[name]
+    case.call_and_validate(checks=[CHECKS.get_one(name) for name in PROMISES])
+
+
+@SCHEMA.parametrize()
+@settings(max_examples=STRANGE_EXAMPLES, suppress_health_check=list(HealthCheck))
+def test_what_is_asked_of_anything_is_answered_as_declared(case: schemathesis.Case) -> None:
+    case.call_and_validate(checks=[CHECKS.get_one(name) for name in PROMISES])
+
+
+def test_every_path_is_in_the_openapi_document(client: Client) -> None:
+    document = client.get("/schema/openapi.json").json()
+    below = "/v1/organisations/{organisation}"
+    expected = {
+        *("/health", "/metrics", below, f"{below}/records", f"{below}/records/{{record}}"),
+        *(f"{below}/documents/{{document}}{path}" for path in ("", "/push", "/pull", "/state", "/events", "/merge")),
+        *(f"{below}/logs/{{log}}{path}" for path in ("", "/append", "/entries", "/snapshot", "/events")),
+    }
+    assert expected <= set(document["paths"])
+    assert document["paths"][f"{below}/documents/{{document}}/push"]["post"]["requestBody"]

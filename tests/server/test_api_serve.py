@@ -1,0 +1,143 @@
+"""`stratalog serve`, run as people run it: real processes, real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from click.testing import CliRunner
+from websockets.sync.client import connect
+
+from stratalog.cli import main
+from tests.server.api import BUDGET, mutation
+
+SECONDS_MAX = 60
+APPLICATION = """
+from stratalog.protocol import STOCK, Rejected
+from stratalog.server.application import Application
+from stratalog.server.security import Principal, StaticTokens
+
+def shout(draft, args):
+    if not args["text"]:
+        raise Rejected("nothing to shout")
+    draft.put("shout", args["text"].upper())
+
+app = Application(
+    mutators={**STOCK, "shout": shout},
+    authenticate=StaticTokens({"secret": Principal(id="u-ada", name="Ada")}),
+)
+broken = 7
+"""
+
+
+@contextmanager
+def served(folder: Path, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The URL of a server in a process of its own, ended with a signal."""
+    command = [sys.executable, "-c", "from stratalog.cli import main; main()", "serve", "--json", "--port", "0"]
+    process = subprocess.Popen([*command, *arguments], cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"], process
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS_MAX) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=SECONDS_MAX)
+
+
+def run(*arguments: str, code: int) -> str:
+    result = CliRunner().invoke(main, ["serve", *arguments])
+    assert result.exit_code == code, result.output
+    return result.stderr
+
+
+def test_two_servers_of_one_store_tell_each_others_listeners(tmp_path: Path) -> None:
+    with served(tmp_path) as (first, _), served(tmp_path) as (second, _):
+        assert httpx.put(first + BUDGET).status_code == 201
+        with connect(second.replace("http", "ws") + f"{BUDGET}/live") as listening:
+            assert json.loads(listening.recv(SECONDS_MAX))["type"] == "ready"
+            body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
+            assert httpx.post(f"{first}{BUDGET}/push", json=body).json()["outcomes"][0]["status"] == "applied"
+            assert json.loads(listening.recv(SECONDS_MAX)) == {"type": "poke", "version": 1}
+        assert httpx.get(f"{second}{BUDGET}/item?key=k").json()["value"] == 1
+
+
+def test_an_application_brings_mutators_and_tokens(tmp_path: Path) -> None:
+    (tmp_path / "myapp.py").write_text(APPLICATION)
+    with served(tmp_path, "myapp:app") as (url, _), httpx.Client(base_url=url) as client:
+        assert client.put(BUDGET).status_code == 401
+        client.headers["Authorization"] = "Bearer secret"
+        assert client.put(BUDGET).status_code == 201
+        body = {
+            "group": "g",
+            "mutations": [mutation("ada", 1, "shout", text="hey"), mutation("ada", 2, "shout", text="")],
+        }
+        outcomes: Any = client.post(f"{BUDGET}/push", json=body).json()["outcomes"]
+        assert [(one["status"], one["reason"]) for one in outcomes] == [
+            ("applied", None),
+            ("rejected", "nothing to shout"),
+        ]
+        assert client.get(f"{BUDGET}/item?key=shout").json()["value"] == "HEY"
+
+
+def test_a_server_killed_between_pushes_has_lost_none(tmp_path: Path) -> None:
+    with served(tmp_path) as (url, process):
+        httpx.put(url + BUDGET)
+        body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
+        assert httpx.post(f"{url}{BUDGET}/push", json=body).status_code == 200
+        process.kill()
+        process.wait(SECONDS_MAX)
+    with served(tmp_path) as (url, _):
+        again: Any = httpx.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"]
+        assert again[0]["status"] == "seen"
+
+
+def test_a_port_that_is_taken_is_said_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = run("--port", port, code=2)
+    assert said == f"error: cannot listen at 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free one\n"
+
+
+def test_others_are_not_served_without_authentication() -> None:
+    for host in ("0.0.0.0", "192.0.2.1", "::"):
+        assert "without authentication only this machine is served" in run("--host", host, "--port", "0", code=2)
+
+
+def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "another_app.py").write_text(APPLICATION)
+    monkeypatch.chdir(tmp_path)
+    for text, said in {
+        "app": "MODULE:NAME",
+        "nowhere:app": "no module",
+        "another_app:broken": "is no stratalog.server.application.Application",
+    }.items():
+        assert said in run(text, code=2)
+
+
+def test_without_the_servers_libraries_it_says_what_to_install(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert 'pip install "stratalog[server]"' in run(code=2)
+
+
+def test_the_command_line_itself_needs_none_of_them() -> None:
+    extras = "{'litestar', 'uvicorn', 'anyio', 'jwt', 'httpx', 'prometheus_client', 'websockets'}"
+    code = f"import sys, stratalog, stratalog.cli; print({extras} & set(sys.modules))"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=SECONDS_MAX)
+    assert loaded == "set()\n"
+
+
+def test_the_default_store_is_found_without_any_option(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STRATALOG_STORE", raising=False)
+    assert CliRunner().invoke(main, ["init"]).output == "store ready at ./data\n"
