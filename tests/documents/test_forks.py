@@ -265,9 +265,3 @@ def test_the_report_of_a_merge_is_of_what_was_committed() -> None:
     assert document.get("n") == 18
     assert (report[2].reason_after, report[2].merged_in) == (None, 15)
     assert report[0].differences == {"n": (15, 17)}
-
-
-def test_a_fork_stays_in_its_organisation() -> None:
-    document = grown(World())
-    with pytest.raises(Invalid, match="other"):
-        document.fork("copy", organisation="other")

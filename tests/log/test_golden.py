@@ -37,7 +37,7 @@ def written() -> Place:
     for number in range(4, 8):
         _append(log, Event("set", number))
     put_snapshot(place, log.record.prefix, 4, b"state", None)
-    fork = fork_log(log, ORGANISATION, "branch é", 5)
+    fork = fork_log(log, "branch é", 5)
     _append(fork, Event("set", "own"))
     raise_floor(log, 3)
     archive_segments(log, 4)

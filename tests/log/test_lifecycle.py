@@ -191,7 +191,7 @@ def test_sweeping_waits_and_then_leaves_the_end_seal() -> None:
 
 def test_sweeping_takes_the_blobs_with_the_last_of_the_family() -> None:
     log = filled(1, body_inline_bytes_max=8)
-    fork = fork_log(log, ORGANISATION, "fork", 1)
+    fork = fork_log(log, "fork", 1)
     delete_log(log)
     delete_log(fork)
     assert list(log.place.blobs.list("")) != []
@@ -212,7 +212,7 @@ def test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone() -> None:
 
 def test_a_fork_reads_as_its_parent_and_goes_its_own_way() -> None:
     log = filled(10, segment_entries_target=4)
-    fork = fork_log(log, ORGANISATION, "fork", 6)
+    fork = fork_log(log, "fork", 6)
     assert fork.append(event("own")).version == 7
     fill(log, 1)
     assert data(other(log, "fork")) == [*data(log, 0, 6), "own"]
@@ -222,23 +222,23 @@ def test_a_fork_costs_the_same_whatever_the_history() -> None:
     costs = []
     for count in (10, 10_000):
         log = filled(count, segment_entries_target=50)
-        costs.append(calls_of(log, lambda log=log: fork_log(log, ORGANISATION, "fork", 7)))  # type: ignore[misc]
+        costs.append(calls_of(log, lambda log=log: fork_log(log, "fork", 7)))  # type: ignore[misc]
     assert costs == [Counter({"get": 3, "query": 1, "commit": 1})] * 2
 
 
 def test_a_fork_of_a_fork_reads_through_both() -> None:
     log = filled(6)
-    fork = fork_log(log, ORGANISATION, "fork", 4)
+    fork = fork_log(log, "fork", 4)
     fill(fork, 3)
-    again = fork_log(fork, ORGANISATION, "again", 6)
+    again = fork_log(fork, "again", 6)
     fill(again, 1)
     assert data(other(again, "again")) == ["plan:1", "plan:2", "plan:3", "plan:4", "fork:5", "fork:6", "again:7"]
 
 
 def test_a_fork_of_a_fork_below_its_start_is_one_of_the_grandparent() -> None:
     log = filled(6)
-    fork = fork_log(log, ORGANISATION, "fork", 4)
-    again = fork_log(fork, ORGANISATION, "again", 2)
+    fork = fork_log(log, "fork", 4)
+    again = fork_log(fork, "again", 2)
     assert [parent.name for parent in again.record.lineage] == [NAME]
     assert data(again) == ["plan:1", "plan:2"]
 
@@ -246,29 +246,29 @@ def test_a_fork_of_a_fork_below_its_start_is_one_of_the_grandparent() -> None:
 def test_forks_nest_up_to_a_bound() -> None:
     log = filled(1)
     for depth in range(FORK_DEPTH_MAX):
-        log = fork_log(log, ORGANISATION, f"fork-{depth}", depth + 1)
+        log = fork_log(log, f"fork-{depth}", depth + 1)
         fill(log, 1)
     with pytest.raises(LimitExceeded) as caught:
-        fork_log(log, ORGANISATION, "deep", FORK_DEPTH_MAX + 1)
+        fork_log(log, "deep", FORK_DEPTH_MAX + 1)
     assert caught.value.details["limit"] == FORK_DEPTH_MAX
 
 
 @pytest.mark.parametrize("at", [-1, 4])
 def test_a_fork_of_a_version_that_is_not_is_not_found(at: int) -> None:
     with pytest.raises(NotFound):
-        fork_log(filled(3), ORGANISATION, "fork", at)
+        fork_log(filled(3), "fork", at)
 
 
 def test_a_deleted_log_cannot_be_forked() -> None:
     log = filled(3)
     delete_log(log)
     with pytest.raises(NotFound):
-        fork_log(log, ORGANISATION, "fork", 2)
+        fork_log(log, "fork", 2)
 
 
 def test_a_fork_outlives_its_parent() -> None:
     log = filled(10, segment_entries_target=4)
-    fork = fork_log(log, ORGANISATION, "fork", 6)
+    fork = fork_log(log, "fork", 6)
     delete_log(log)
     assert swept(log) == 0
     assert len(data(other(fork, "fork"))) == 6
@@ -278,25 +278,25 @@ def test_a_fork_below_the_floor_is_refused() -> None:
     log = filled(10, segment_entries_target=4)
     raise_floor(log, 9)
     with pytest.raises(VersionForgotten):
-        fork_log(log, ORGANISATION, "fork", 5)
+        fork_log(log, "fork", 5)
 
 
 def test_a_fork_pins_the_floor() -> None:
     log = filled(10, segment_entries_target=4)
-    fork_log(log, ORGANISATION, "fork", 6)
+    fork_log(log, "fork", 6)
     assert raise_floor(log, 9) == 6
 
 
 def test_a_fork_made_while_the_floor_is_raised_pins_it_all_the_same() -> None:
     log = filled(10, segment_entries_target=4)
     rival = other(log)
-    scripted(log.place).script = [after(lambda: fork_log(rival, ORGANISATION, "fork", 6))]
+    scripted(log.place).script = [after(lambda: fork_log(rival, "fork", 6))]
     assert raise_floor(log, 9) == 6
 
 
 def test_a_fork_with_a_base_of_its_own_lets_its_ancestors_go() -> None:
     log = filled(10, segment_entries_target=4)
-    fork = fork_log(log, ORGANISATION, "fork", 6)
+    fork = fork_log(log, "fork", 6)
     fill(fork, 2)
     assert raise_floor(fork, 7) == 7
     assert list(log.place.index.query(forks_partition(log.record.prefix))) == []
@@ -307,7 +307,7 @@ def test_a_fork_with_a_base_of_its_own_lets_its_ancestors_go() -> None:
 def test_a_forks_time_begins_no_earlier_than_its_parents_end() -> None:
     log = filled(3)
     clock_of(log.place).set_wall(log.head().created_ms - 60_000)
-    fork = fork_log(log, ORGANISATION, "fork", 3)
+    fork = fork_log(log, "fork", 3)
     fill(fork, 1)
     times = [entry.created_ms for entry in fork.read()]
     assert times == sorted(times)

@@ -90,7 +90,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def make_fork(self, share: float) -> None:
         at = max(self.floor, int(share * len(self.model)))
-        fork_log(self.handles[0], ORGANISATION, FORK, at)
+        fork_log(self.handles[0], FORK, at)
         self.fork, self.fork_floor = self.model[:at], self.floor
 
     @precondition(lambda self: self.fork is not None)

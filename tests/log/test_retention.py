@@ -156,7 +156,7 @@ def test_a_fork_sees_its_ancestors_snapshots_up_to_where_it_began() -> None:
     log = filled()
     for version in (3, 8):
         put_snapshot(log.place, log.record.prefix, version, b"", None)
-    found = fork_log(log, ORGANISATION, "fork", 6).snapshot_at(6)
+    found = fork_log(log, "fork", 6).snapshot_at(6)
     assert found is not None
     assert found.version == 3
 

@@ -10,6 +10,7 @@ from stratalog.cli.session import Session, command
 from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
 from stratalog.documents.replay import Replayed
+from stratalog.errors import Invalid
 
 __all__ = ["COMMANDS"]
 
@@ -25,7 +26,9 @@ def fork(session: Session, document: str, name: str, at: str | None) -> None:
     """
     source = session.document(document)
     organisation, own = split_name(name)
-    made = source.fork(own, at=version_of(source, at), organisation=organisation)
+    if organisation != source.organisation:
+        raise Invalid("a fork stays in its organisation; export and import make a copy", organisation=organisation)
+    made = source.fork(own, at=version_of(source, at))
     version = made.log.first
     plain = {"name": name, "source": document, "version": version}
     session.answer(plain, f"forked {document} at version {version} as {name}")

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from stratalog.clock import Observation
 from stratalog.documents import history as past
 from stratalog.documents.commits import COLLECT, FLOOR
 from stratalog.documents.committing import commit_of
@@ -31,6 +30,7 @@ from stratalog.errors import (
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.lifecycle import delete_log, fork_log
+from stratalog.log.patience import Patience
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.log.upload import Upload
@@ -176,10 +176,10 @@ class Document:
 
     # Copies, snapshots, retention
 
-    def fork(self, name: str, *, at: int | None = None, organisation: str | None = None) -> Document:
+    def fork(self, name: str, *, at: int | None = None) -> Document:
         """A new document whose history up to ``at`` is this one's. One commit; clients start empty."""
         version = self.version if at is None else at
-        return Document(fork_log(self.log, organisation or self.organisation, name, version), self.rules)
+        return Document(fork_log(self.log, name, version), self.rules)
 
     def snapshot(self, version: int | None = None) -> int:
         """Make the snapshot of a version if there is none; answer the version."""
@@ -212,8 +212,7 @@ class Document:
 
     def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
         """Steps 1 to 4 of DESIGN §7, until it stands or time runs out."""
-        settings = self.log.place.settings
-        started = Observation(self.log.place.clock)
+        patience = Patience(self.log.place)
         fresh = self._state is None
         while True:
             state = self._fresh_state() if fresh else self._known_state()
@@ -226,7 +225,7 @@ class Document:
                 if fresh:
                     return run.outcomes
             except VersionConflict as exc:
-                if started.age_seconds() > settings.append_seconds_max:
+                if not patience.wait():
                     raise ContentionError("others kept changing the document first", document=self.name) from exc
             except (Unavailable, OutcomeUnknown):
                 self._state = None

@@ -10,7 +10,7 @@ append      plan, attempts                                 read        bounded r
 pending     an entry on its way                            upload      the blobs of one commit
 log         the handle                                     lifecycle   create, fork, delete
 snapshots   a version with its state                       archive, retention, sweep    what happens to old segments
-commit      a commit whose unknown outcome is resolved
+commit      a commit whose unknown outcome is resolved     patience    how long to go on trying
 
 What an entry means is not known here: that is for documents, and for applications that stand on the log itself.
 """

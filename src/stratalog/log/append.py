@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
-from stratalog.clock import Observation, backoff_seconds, new_id
+from stratalog.clock import Observation, new_id
 from stratalog.codec import encode
 from stratalog.errors import (
     ConditionFailed,
@@ -29,6 +29,7 @@ from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SE
 from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
 from stratalog.log.head import Head, follow_head
 from stratalog.log.names import NameRecord, name_put, require_name
+from stratalog.log.patience import Patience
 from stratalog.log.pending import Pending
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment, segment_put
@@ -169,8 +170,8 @@ class _Attempts:
         self._appender = appender
         self._place = appender._place
         self._batch = batch
-        self._started = self._sent = Observation(self._place.clock)
-        self._attempt = 0
+        self._sent = Observation(self._place.clock)
+        self._patience = Patience(self._place, self._sent)
         self._fresh = False
         self._doubtful = False
 
@@ -343,12 +344,8 @@ class _Attempts:
 
     def _wait(self, cause: StratalogError) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
-        self._attempt += 1
-        settings = self._place.settings
-        if self._started.age_seconds() > settings.append_seconds_max:
+        if not self._patience.wait():
             self._give_up(cause)
-        first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-        self._place.clock.sleep(backoff_seconds(self._place.clock, self._attempt, first, most))
 
     def _give_up(self, cause: StratalogError) -> None:
         name = self._appender._name.name
@@ -356,4 +353,4 @@ class _Attempts:
             raise OutcomeUnknown("an append was not answered in time", log=name) from cause
         if isinstance(cause, Unavailable):
             raise cause
-        raise ContentionError("others kept appending first", log=name, attempts=self._attempt) from cause
+        raise ContentionError("others kept appending first", log=name, attempts=self._patience.attempts) from cause

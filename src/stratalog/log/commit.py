@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stratalog.clock import Observation, backoff_seconds
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.log.patience import Patience
 from stratalog.log.place import Place
 from stratalog.ports.index import Write
 
@@ -19,9 +19,8 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
     meets the same conditions, so only one of the two can take effect.
     Raises ConditionFailed — nothing written; Unavailable — nothing written within the time budget; OutcomeUnknown.
     """
-    started = Observation(place.clock)
+    patience = Patience(place)
     in_doubt = False
-    attempt = 0
     refused: ConditionFailed | None = None
     cause: StratalogError
     while True:
@@ -41,15 +40,8 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
             in_doubt, cause = True, exc
         except Unavailable as exc:
             cause = _cause(exc, in_doubt)
-        attempt += 1
-        if started.age_seconds() > place.settings.append_seconds_max:
+        if not patience.wait():
             raise cause
-        settings = place.settings
-        place.clock.sleep(
-            backoff_seconds(
-                place.clock, attempt, settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-            )
-        )
 
 
 def _cause(unavailable: Unavailable, in_doubt: bool) -> StratalogError:

@@ -9,7 +9,6 @@ from stratalog.errors import (
     ConditionFailed,
     Conflict,
     ContentionError,
-    Invalid,
     LimitExceeded,
     NotFound,
     VersionForgotten,
@@ -46,16 +45,14 @@ def open_log(place: Place, organisation: str, name: str, *, upcasters: Upcasters
     return Log(place, require_name(place.index, organisation, name), upcasters)
 
 
-def fork_log(log: Log, organisation: str, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
+def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
     """A new log whose versions up to ``at`` are ``log``'s: one commit, whatever the length of the history.
 
-    It pins the floor of the log that holds ``at``, in the same commit that creates it.
-    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), Invalid for
-    another organisation, whose blobs are its own: it gets a copy.
+    It pins the floor of the log that holds ``at``, in the same commit that creates it. It stays in the organisation,
+    whose blobs it shares; another one gets a copy.
+    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), Invalid.
     """
-    place = log.place
-    if organisation != log.record.organisation:
-        raise Invalid("a fork stays in its organisation; export and import make a copy", organisation=organisation)
+    place, organisation = log.place, log.record.organisation
     head = log.head()
     if at > head.version or at < 0:
         raise NotFound("no such version to fork from", log=log.record.name, version=at)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from stratalog.clock import Observation, backoff_seconds
+from stratalog.clock import Observation
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.limits import GRACE_SECONDS
 from stratalog.log.bodies import BodyRef, write_body
+from stratalog.log.patience import Patience
 from stratalog.log.place import Place
 
 __all__ = ["Upload"]
-
-RENEWALS_MAX = 20
 
 
 class Upload:
@@ -42,13 +41,12 @@ class Upload:
             self._put_again(prefix, body)
 
     def _put_again(self, prefix: str, body: bytes) -> None:
-        settings, clock = self._place.settings, self._place.clock
-        first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-        for attempt in range(1, RENEWALS_MAX + 1):
+        patience = Patience(self._place)
+        while True:
             try:
                 write_body(self._place.blobs, prefix, body)
                 return
             except (Unavailable, OutcomeUnknown) as exc:
-                cause = exc
-            clock.sleep(backoff_seconds(clock, attempt, first, most))
-        raise OutcomeUnknown("the blobs of a commit that may stand could not be put again", prefix=prefix) from cause
+                if not patience.wait():
+                    text = "the blobs of a commit that may stand could not be put again"
+                    raise OutcomeUnknown(text, prefix=prefix) from exc

@@ -206,7 +206,7 @@ class _Import:
         """An ancestor's fork. When the ones between were made is not known; the last was when the header says."""
         if name == self._name:
             self._clock.say(header.created_ms)
-        log = self._keep(fork_log(document.log, self._organisation, name, state.version))
+        log = self._keep(fork_log(document.log, name, state.version))
         fork = Document(log, self._store.rules)
         return fork, load_state(log, fork.chunks, state.version)
 

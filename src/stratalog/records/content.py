@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 
-from stratalog.clock import Observation, backoff_seconds, new_id
+from stratalog.clock import Observation, new_id
 from stratalog.codec import encode, sha256
 from stratalog.errors import (
     Corrupt,
@@ -30,6 +30,7 @@ from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, RECORD_BYTES_MAX, R
 from stratalog.log.bodies import BodyRef, stream_body, write_body
 from stratalog.log.commit import commit_once
 from stratalog.log.entries import inline_body
+from stratalog.log.patience import Patience
 from stratalog.log.place import Place
 from stratalog.ports.index import Attribute, Delete, Equals, Item, Put, Write
 from stratalog.records.floor import read_floor
@@ -207,17 +208,14 @@ class _Patient:
         self.close = place.blobs.close
 
     def put(self, key: str, body: bytes) -> None:
-        started, attempt = Observation(self._place.clock), 0
-        settings = self._place.settings
+        patience = Patience(self._place)
         while True:
             try:
                 self._blobs.put(key, body)
                 return
             except (Unavailable, OutcomeUnknown) as exc:
-                if started.age_seconds() > settings.append_seconds_max:
-                    if isinstance(exc, Unavailable):
-                        raise
-                    raise Unavailable("a body could not be stored", key=key) from exc
-            attempt += 1
-            first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-            self._place.clock.sleep(backoff_seconds(self._place.clock, attempt, first, most))
+                if patience.wait():
+                    continue
+                if isinstance(exc, Unavailable):
+                    raise
+                raise Unavailable("a body could not be stored", key=key) from exc

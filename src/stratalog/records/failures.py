@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from stratalog.clock import Observation, backoff_seconds
 from stratalog.errors import (
     ConditionFailed,
     ContentionError,
@@ -25,6 +24,7 @@ from stratalog.keys import dead_letters_partition, escape, unescape
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
+from stratalog.log.patience import Patience
 from stratalog.log.place import Place
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
 from stratalog.records.content import Content
@@ -71,17 +71,15 @@ def count_failure(place: Place, name: Name, failure: Failure, failures_max: int)
     Raises Invalid, LimitExceeded, ContentionError, Unavailable: nothing counted. OutcomeUnknown.
     """
     _check_texts(failure)
-    started, attempt = Observation(place.clock), 0
+    patience = Patience(place)
     while True:
         known = failure_item(place, name)
         item = _next(place, name, known, failure, failures_max)
         try:
             commit_once(place, _writes(name, known, item, failure), lambda: _counted(place, name, failure))
         except ConditionFailed as exc:
-            attempt += 1
-            if started.age_seconds() > place.settings.append_seconds_max:
+            if not patience.wait():
                 raise ContentionError("others kept counting failures first", record=name.id) from exc
-            place.clock.sleep(backoff_seconds(place.clock, attempt, 0.002, 0.5))
             continue
         if failure.content is not None:
             _make_sure(failure.content, name)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from stratalog.clock import Observation, backoff_seconds
+from stratalog.clock import Observation
 from stratalog.errors import (
     ConditionFailed,
     ContentionError,
@@ -23,6 +23,7 @@ from stratalog.errors import (
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
+from stratalog.log.patience import Patience
 from stratalog.log.place import Place
 from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
 from stratalog.records.floor import read_floor
@@ -117,8 +118,7 @@ class Attempts:
         self._head: Head | None = None
         self._remembers = not fresh
         self._fresh = False
-        self._started = Observation(place.clock)
-        self._attempt = 0
+        self._patience = Patience(place)
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
@@ -253,17 +253,15 @@ class Attempts:
 
     def _wait(self, cause: StratalogError) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
-        self._attempt += 1
-        settings = self._place.settings
-        if self._started.age_seconds() > settings.append_seconds_max:
-            if isinstance(cause, ConditionFailed):
-                contention = ContentionError("others kept putting first", record=self._name.id, attempts=self._attempt)
-                raise self._verdict(contention) from cause
-            if (verdict := self._verdict(cause)) is cause:
-                raise cause
-            raise verdict from cause
-        first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-        self._place.clock.sleep(backoff_seconds(self._place.clock, self._attempt, first, most))
+        if self._patience.wait():
+            return
+        if isinstance(cause, ConditionFailed):
+            attempts = self._patience.attempts
+            contention = ContentionError("others kept putting first", record=self._name.id, attempts=attempts)
+            raise self._verdict(contention) from cause
+        if (verdict := self._verdict(cause)) is cause:
+            raise cause
+        raise verdict from cause
 
     def _verdict(self, cause: StratalogError) -> StratalogError:
         """``cause``, or OutcomeUnknown where an earlier try may stand or may still come to stand."""

@@ -211,7 +211,7 @@ async def fork(service: Served, request: Asked, organisation: Name, log: Name, d
     def run() -> LogInfo:
         opened = service.log(organisation, log)
         at = opened.head().version if data.at is None else data.at
-        return _info(fork_log(opened, organisation, data.name, at))
+        return _info(fork_log(opened, data.name, at))
 
     return await service.run(run)
 

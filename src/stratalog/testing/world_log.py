@@ -127,7 +127,7 @@ class LogWorld:
         """Fork the log or a fork, append to the fork and read it whole."""
         source = self._any_log(process, log)
         at = int(process.clock.random() * (source.head().version + 1))
-        forked = fork_log(source, ORGANISATION, f"fork-{self.left[process.name]}", at)
+        forked = fork_log(source, f"fork-{self.left[process.name]}", at)
         self.scheduler.counts.bump("fork")
         self._append(process, forked)
         self._append(process, forked)
