@@ -1,0 +1,127 @@
+// What every story stands on: the unmodified client with a storage of its own, and a network that can be cut.
+import 'fake-indexeddb/auto';
+import {isDeepStrictEqual} from 'node:util';
+import {Replicache} from 'replicache';
+
+const PATIENCE_MS = 15_000;
+const realFetch = globalThis.fetch;
+
+// What happens to requests, by the client's name: "up", "down", or "deaf": the server hears, its answers are lost.
+const lines = new Map();
+export const requests = [];
+
+globalThis.fetch = async request => {
+  const {pathname, searchParams} = new URL(request.url);
+  const name = searchParams.get('as');
+  if (lines.get(name) === 'down') {
+    throw new TypeError('the network is down');
+  }
+  const body = await request.clone().json();
+  const answer = await realFetch(request);
+  requests.push({name, call: pathname.split('/').pop(), status: answer.status, body});
+  if (lines.get(name) === 'deaf') {
+    throw new TypeError('the answer was lost');
+  }
+  return answer;
+};
+
+export const cut = (name, line) => lines.set(name, line);
+
+// The same rules as the server's stock mutators, and one the server knows nothing of.
+export const mutators = {
+  put: (tx, {key, value}) => tx.set(key, value),
+  del: (tx, {key}) => tx.del(key),
+  inc: async (tx, {key, by = 1}) => {
+    const present = (await tx.get(key)) ?? 0;
+    await tx.set(key, present + by);
+  },
+  onlyHere: (tx, {key, value}) => tx.set(key, value),
+};
+
+export function open(base, name, options = {}) {
+  const client = new Replicache({
+    name,
+    pushURL: `${base}/replicache/push?as=${name}`,
+    pullURL: `${base}/replicache/pull?as=${name}`,
+    pullInterval: null,
+    pushDelay: 1,
+    requestOptions: {minDelayMs: 5, maxDelayMs: 50},
+    logLevel: 'error',
+    logSinks: [{log: () => undefined}],
+    mutators,
+    ...options,
+  });
+  client.onClientStateNotFound = () => undefined;
+  return client;
+}
+
+export const content = client =>
+  client.query(async tx => Object.fromEntries(await tx.scan().entries().toArray()));
+
+export async function until(holds, what) {
+  const started = Date.now();
+  while (!(await holds())) {
+    if (Date.now() - started > PATIENCE_MS) {
+      throw new Error(`waited in vain until ${what}`);
+    }
+    await new Promise(resolve => setTimeout(resolve, 5));
+  }
+}
+
+const settled = async (client, expected) =>
+  isDeepStrictEqual(await content(client), expected) &&
+  (await client.experimentalPendingMutations()).length === 0;
+
+// Pull, as after a poke, until a client shows `expected` and nothing is pending.
+export const settles = (client, expected) =>
+  until(async () => {
+    await client.pull();
+    return settled(client, expected);
+  }, `${client.name} shows ${JSON.stringify(expected)}`);
+
+// The same by pokes alone.
+export const isBrought = (client, expected) =>
+  until(() => settled(client, expected), `${client.name} was brought ${JSON.stringify(expected)}`);
+
+// What is in memory is written down when the client is idle; only then a reload finds it.
+export const keeps = (client, text) =>
+  until(async () => (await storedText(client.idbName)).includes(text), `${client.name} keeps ${text}`);
+
+const storedText = name =>
+  new Promise((resolve, reject) => {
+    const opening = indexedDB.open(name);
+    opening.onerror = () => reject(opening.error);
+    opening.onsuccess = () => {
+      const chunks = opening.result.transaction('chunks').objectStore('chunks').getAll();
+      chunks.onerror = () => reject(chunks.error);
+      chunks.onsuccess = () => {
+        opening.result.close();
+        resolve(JSON.stringify(chunks.result));
+      };
+    };
+  });
+
+// Pull whenever the server says that something is new.
+export async function listen(base, client) {
+  const answer = await realFetch(`${base}/events`);
+  if (!answer.ok) {
+    throw new Error(`events: ${answer.status}`);
+  }
+  void (async () => {
+    for await (const _ of answer.body) {
+      void client.pull();
+    }
+  })();
+}
+
+export async function control(base, path, body, method = 'POST') {
+  const answer = await realFetch(`${base}${path}`, {
+    method,
+    headers: {'content-type': 'application/json'},
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  if (!answer.ok) {
+    throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+  }
+  return answer.status === 204 ? null : answer.json();
+}

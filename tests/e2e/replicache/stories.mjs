@@ -1,0 +1,172 @@
+// Stories told with the real client: `node stories.mjs URL STORY`, against a new, empty document. Ends with 0 or throws.
+import assert from 'node:assert/strict';
+import {
+  content,
+  control,
+  cut,
+  isBrought,
+  keeps,
+  listen,
+  mutators,
+  open,
+  requests,
+  settles,
+  until,
+} from './client.mjs';
+
+const stories = {
+  async twoClientsAgree(base) {
+    const [ada, bob] = [open(base, 'ada'), open(base, 'bob')];
+    await ada.mutate.put({key: 'name', value: {title: 'Plan', parts: [1.5, null, true, 'é']}});
+    await settles(ada, {name: {title: 'Plan', parts: [1.5, null, true, 'é']}});
+    await settles(bob, {name: {title: 'Plan', parts: [1.5, null, true, 'é']}});
+    await bob.mutate.del({key: 'name'});
+    await settles(bob, {});
+    await settles(ada, {});
+  },
+
+  async pokesBringWhatIsNew(base) {
+    const [ada, bob] = [open(base, 'ada'), open(base, 'bob')];
+    await settles(bob, {});
+    await listen(base, bob);
+    await listen(base, ada);
+    await ada.mutate.inc({key: 'n'});
+    await isBrought(bob, {n: 1});
+    await isBrought(ada, {n: 1});
+  },
+
+  async offlineEditsAreRebased(base) {
+    const [ada, bob] = [open(base, 'ada'), open(base, 'bob')];
+    await ada.mutate.put({key: 'n', value: 10});
+    await settles(ada, {n: 10});
+    await settles(bob, {n: 10});
+    cut('ada', 'down');
+    await ada.mutate.inc({key: 'n'});
+    await ada.mutate.inc({key: 'n', by: 2});
+    assert.deepEqual(await content(ada), {n: 13});
+    await bob.mutate.inc({key: 'n', by: 100});
+    await settles(bob, {n: 110});
+    cut('ada', 'up');
+    await settles(ada, {n: 113});
+    await settles(bob, {n: 113});
+  },
+
+  async rejectionsAreTakenBack(base) {
+    const ada = open(base, 'ada');
+    await ada.mutate.onlyHere({key: 'x', value: 1});
+    await ada.mutate.put({key: 'y', value: 'text'});
+    await ada.mutate.inc({key: 'y'});
+    await ada.mutate.put({key: 'z', value: 3});
+    assert.equal((await content(ada)).x, 1);
+    await settles(ada, {y: 'text', z: 3});
+    assert.ok(requests.filter(one => one.call === 'push').every(one => one.status === 200));
+  },
+
+  async lostAnswersAreAppliedOnce(base) {
+    const ada = open(base, 'ada');
+    await settles(ada, {});
+    cut('ada', 'deaf');
+    await ada.mutate.inc({key: 'n'});
+    await ada.mutate.inc({key: 'n'});
+    await until(() => requests.filter(one => one.call === 'push').length >= 3, 'it was pushed again and again');
+    cut('ada', 'up');
+    await settles(ada, {n: 2});
+  },
+
+  async aThousandMutationsInOnePush(base) {
+    const ada = open(base, 'ada');
+    await settles(ada, {});
+    cut('ada', 'down');
+    for (let count = 0; count < 1100; count++) {
+      await ada.mutate.inc({key: 'n'});
+    }
+    cut('ada', 'up');
+    await settles(ada, {n: 1100});
+  },
+
+  async tabsOfOneGroup(base) {
+    const tabs = [open(base, 'ada'), open(base, 'ada')];
+    const groups = await Promise.all(tabs.map(tab => tab.clientGroupID));
+    assert.equal(groups[0], groups[1]);
+    await Promise.all(tabs.map(tab => tab.mutate.inc({key: 'n'})));
+    await Promise.all(tabs.map(tab => tab.mutate.inc({key: 'n'})));
+    for (const tab of tabs) {
+      await settles(tab, {n: 4});
+    }
+  },
+
+  async aReloadKeepsWhatIsPending(base) {
+    const before = open(base, 'ada');
+    await before.mutate.put({key: 'a', value: 1});
+    await settles(before, {a: 1});
+    cut('ada', 'down');
+    await before.mutate.put({key: 'b', value: 2});
+    await keeps(before, '"key":"b"');
+    await before.close();
+    cut('ada', 'up');
+    const after = open(base, 'ada');
+    assert.notEqual(after.clientID, before.clientID);
+    await settles(after, {a: 1, b: 2});
+    const bob = open(base, 'bob');
+    await settles(bob, {a: 1, b: 2});
+  },
+
+  async aForkedGroupGoesOnWithItsCookie(base) {
+    const before = open(base, 'ada');
+    await before.mutate.put({key: 'a', value: 1});
+    await settles(before, {a: 1});
+    await keeps(before, '"version":1');
+    const group = await before.clientGroupID;
+    await before.close();
+    const after = open(base, 'ada', {mutators: {...mutators, another: () => undefined}});
+    assert.notEqual(await after.clientGroupID, group);
+    requests.length = 0;
+    await after.mutate.put({key: 'b', value: 2});
+    await settles(after, {a: 1, b: 2});
+    const pulls = requests.filter(one => one.call === 'pull').map(one => one.body);
+    assert.ok(pulls.some(pull => pull.cookie?.version === 1 && pull.clientGroupID !== group));
+  },
+
+  async aCollectedGroupBeginsAgain(base) {
+    const before = open(base, 'ada');
+    await before.mutate.put({key: 'a', value: 1});
+    await settles(before, {a: 1});
+    await keeps(before, '"version":1');
+    let told = false;
+    before.onClientStateNotFound = () => (told = true);
+    await control(base, '/control/collect', {clients: [before.clientID], groups: [await before.clientGroupID]});
+    await before.mutate.put({key: 'lost', value: 1});
+    await until(() => told, 'the client was told');
+    await before.close();
+    const after = open(base, 'ada');
+    await after.mutate.put({key: 'b', value: 2});
+    await settles(after, {a: 1, b: 2});
+  },
+
+  async aDocumentMadeAnewReplacesTheState(base) {
+    const ada = open(base, 'ada');
+    for (let count = 0; count < 5; count++) {
+      await ada.mutate.inc({key: 'n'});
+      await settles(ada, {n: count + 1});
+    }
+    await control(base, '', undefined, 'DELETE');
+    await control(base, '', undefined, 'PUT');
+    await settles(ada, {});
+    let told = false;
+    ada.onClientStateNotFound = () => (told = true);
+    await ada.mutate.inc({key: 'n'});
+    await until(() => told, 'the client was told');
+    await ada.close();
+    const again = open(base, 'ada');
+    await again.mutate.put({key: 'b', value: 2});
+    await settles(again, {b: 2});
+  },
+};
+
+const [, , base, story] = process.argv;
+if (story === undefined) {
+  console.log(Object.keys(stories).join('\n'));
+} else {
+  await stories[story](base);
+  process.exit(0);
+}

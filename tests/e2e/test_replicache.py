@@ -1,0 +1,126 @@
+"""The real, unmodified Replicache client, run by Node against a real server, tells its stories without a fault."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import json
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+import uvicorn
+
+from stratalog.assembly import Store, open_store
+from stratalog.server.app import create_app
+
+HERE = Path(__file__).parent / "replicache"
+DATASET = Path(__file__).parents[2] / "scripts" / "dataset.py"
+INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+STORY_SECONDS_MAX = 90
+STORIES = [
+    "twoClientsAgree",
+    "pokesBringWhatIsNew",
+    "offlineEditsAreRebased",
+    "rejectionsAreTakenBack",
+    "lostAnswersAreAppliedOnce",
+    "aThousandMutationsInOnePush",
+    "tabsOfOneGroup",
+    "aReloadKeepsWhatIsPending",
+    "aForkedGroupGoesOnWithItsCookie",
+    "aCollectedGroupBeginsAgain",
+    "aDocumentMadeAnewReplacesTheState",
+]
+
+
+class Collecting:
+    """The server's application, and a path at which a story may have clients collected."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._app: Any = create_app(store)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path = scope.get("path", "")
+        if not path.endswith("/control/collect"):
+            await self._app(scope, receive, send)
+            return
+        _, _, _, organisation, _, document, *_ = path.split("/")
+        named = json.loads((await receive())["body"])
+        self._store.document(organisation, document).collect_clients(named["clients"], named["groups"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture(scope="module")
+def documents() -> Iterator[str]:
+    """The URL of the documents of a server that runs."""
+    with open_store("memory:") as store, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        server = uvicorn.Server(
+            uvicorn.Config(Collecting(store), log_level="warning", ws="none", timeout_graceful_shutdown=1)
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1/organisations/acme/documents"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Node that has the client at hand, which npm installs once as the lock file pins it."""
+    script = dataset_script()
+    npm: list[str] = script.npm_on_path() or script.npm_of_wheel() or script.npm_installed()
+    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_installed():
+            subprocess.run([*npm, *INSTALL], cwd=HERE, check=True, timeout=300)
+    found = npm[0] if len(npm) > 1 else shutil.which("node")
+    assert found is not None
+    return found
+
+
+def dataset_script() -> ModuleType:
+    """The script that finds npm for the demo's data."""
+    spec = importlib.util.spec_from_file_location("dataset", DATASET)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def is_installed() -> bool:
+    """Whether what is installed is what the lock file pins."""
+    wanted = json.loads((HERE / "package-lock.json").read_text())["packages"]
+    manifests = {path: HERE / path / "package.json" for path in wanted if path}
+    return all(
+        manifest.exists() and json.loads(manifest.read_text())["version"] == wanted[path]["version"]
+        for path, manifest in manifests.items()
+    )
+
+
+def test_every_story_is_told(node: str) -> None:
+    listed = subprocess.run([node, "stories.mjs"], cwd=HERE, capture_output=True, text=True, check=True)
+    assert listed.stdout.split() == STORIES
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_real_client(story: str, node: str, documents: str) -> None:
+    url = f"{documents}/{story}"
+    urlopen(Request(url, method="PUT")).close()
+    told = subprocess.run(
+        [node, "stories.mjs", url, story], cwd=HERE, capture_output=True, text=True, timeout=STORY_SECONDS_MAX
+    )
+    assert told.returncode == 0, told.stderr
