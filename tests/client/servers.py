@@ -24,6 +24,11 @@ ORGANISATION = "acme"
 ALIVE_SECONDS = (0.5, 2.0)
 
 
+def environment() -> dict[str, str]:
+    """That of a process which imports the package from here."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
 class Server:
     """One ``stratalog serve``. It keeps its port when it is started again."""
 
@@ -56,7 +61,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env=environment(),
         )
 
 
