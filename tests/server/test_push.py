@@ -12,7 +12,7 @@ from stratalog.errors import Invalid, LimitExceeded, Unavailable
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.server.push import UNSTORABLE, push
+from stratalog.server.push import UNSTORABLE, push, reject
 from tests.documents.helpers import World, inc, put, statuses
 
 
@@ -145,7 +145,25 @@ def test_a_mutation_that_cannot_be_stored_is_rejected_and_blocks_nobody(poison: 
     assert [(one.client, one.id) for one in answer.outcomes] == [("ada", 1), ("ada", 2), ("ada", 3), ("bob", 1)]
     assert document.get("n") == 3
     (recorded,) = [one for version in document.versions() for one in version.mutations if one.reason]
-    assert (recorded.name, recorded.id) == (UNSTORABLE, 2)
+    assert (recorded.name, recorded.id, recorded.reason) == (UNSTORABLE, 2, answer.outcomes[1].reason)
+
+
+def test_a_mutation_that_keeps_failing_is_committed_as_rejected_under_its_own_name() -> None:
+    document = World().create()
+    pushed(document, inc(id=1))
+    outcome = reject(document, inc(id=2), "it failed 7 times", group="g", owner="eve")
+    assert (outcome.status, outcome.reason) == ("rejected", "it failed 7 times")
+    assert statuses(pushed(document, inc(id=2), inc(id=3)).outcomes) == ["seen", "applied"]
+    assert document.get("n") == 2
+    assert [one.name for version in document.versions() for one in version.mutations if one.reason] == ["inc"]
+
+
+def test_a_mutation_whose_turn_it_is_not_is_not_rejected() -> None:
+    document = World().create()
+    pushed(document, inc(id=1))
+    statuses_told = [reject(document, inc(id=id), "why", group="g", owner="eve").status for id in (1, 3)]
+    assert statuses_told == ["seen", "gap"]
+    assert document.version == 1
 
 
 def test_mutations_that_no_single_entry_holds_go_into_several() -> None:

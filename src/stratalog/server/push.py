@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from stratalog.documents import Document
+from stratalog.documents import Document, Rules
 from stratalog.documents.changes import members
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
+from stratalog.protocol import Draft, Rejected
 from stratalog.protocol.messages import Mutation, Outcome, Status, check_identity
 from stratalog.protocol.sync import Push, Pushed
 
-__all__ = ["UNSTORABLE", "push"]
+__all__ = ["UNSTORABLE", "push", "reject"]
 
 UNSTORABLE = "(not storable)"
 """The name under which a mutation is committed as a rejection that no entry could hold as it came."""
@@ -62,17 +64,29 @@ def _is_foreign(document: Document, group: str, mutations: Sequence[Mutation], o
     return any(member.owner != owner for member in members(document.state(), group))
 
 
+def reject(
+    document: Document, mutation: Mutation, reason: str, *, group: str, owner: str = "", author: str = ""
+) -> Outcome:
+    """Commit a mutation as rejected for ``reason``, without running it, if it is its turn; answer as a push does.
+
+    For one that no entry can hold as it came, and for one that keeps failing: its client would wait for it for ever.
+    """
+
+    def refuse(draft: Draft, args: Any) -> None:
+        raise Rejected(reason)
+
+    rules = Rules({mutation.name: refuse}, document.rules.metadata_fields)
+    return Document(document.log, rules).apply([mutation], group=group, owner=owner, author=author)[0]
+
+
 def _apply(document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
     """Apply a batch as one entry, or as several where one cannot hold it."""
     try:
         return document.apply(batch, group=group, owner=owner, author=author)
     except (Invalid, LimitExceeded) as exc:
         if len(batch) == 1:
-            return document.apply([_unstorable(batch[0], exc)], group=group, owner=owner, author=author)
+            empty = Mutation(client=batch[0].client, id=batch[0].id, name=UNSTORABLE)
+            return [reject(document, empty, str(exc), group=group, owner=owner, author=author)]
     middle = len(batch) // 2
     first = _apply(document, batch[:middle], group, owner, author)
     return first + _apply(document, batch[middle:], group, owner, author)
-
-
-def _unstorable(mutation: Mutation, reason: Invalid | LimitExceeded) -> Mutation:
-    return Mutation(client=mutation.client, id=mutation.id, name=UNSTORABLE, args=str(reason))
