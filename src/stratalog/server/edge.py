@@ -18,7 +18,7 @@ from stratalog.server.bodies import encode_body
 from stratalog.server.errors import Refused, problem_of, retry_headers, status_of
 from stratalog.server.metrics import Metrics
 from stratalog.server.security import ANONYMOUS, Principal, bearer_token, identify
-from stratalog.server.unpacking import unpacked
+from stratalog.server.unpacking import prompt, unpacked
 
 __all__ = ["Edge", "decoded_names"]
 
@@ -69,11 +69,16 @@ class Edge:
         passing.check_source()
         scope["path"] = _raw_path(scope)
         if scope["type"] == ScopeType.WEBSOCKET:
+            self._rates.take(_address_key(scope))
             return receive
-        scope["user"] = await self._principal(scope, passing.headers)
-        self._rates.take(_rate_key(scope))
+        try:
+            principal = scope["user"] = await self._principal(scope, passing.headers)
+        except StratalogError:
+            self._rates.take(_address_key(scope))
+            raise
+        self._rates.take(principal.id or _address_key(scope))
         encoding = passing.headers.get("content-encoding", "identity").lower()
-        return await unpacked(receive, encoding, self._application.tuning)
+        return await unpacked(prompt(receive), encoding, self._application.tuning)
 
     async def _principal(self, scope: Scope, headers: Headers) -> Principal:
         if scope["path"] in OPEN_PATHS:
@@ -227,6 +232,7 @@ def _is_local(address: str) -> bool:
     return found.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
-def _rate_key(scope: Scope) -> str:
-    principal, client = scope["user"], scope.get("client")
-    return principal.id or f"@{client[0] if client else ''}"
+def _address_key(scope: Scope) -> str:
+    """Whose bucket it is where nobody is known: guesses at tokens are counted too."""
+    client = scope.get("client")
+    return f"@{client[0] if client else ''}"

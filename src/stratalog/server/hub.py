@@ -73,9 +73,7 @@ class Hub:
 
     async def join(self, organisation: str, name: str) -> Listener:
         """Listen from now on: what is committed after this is poked. Raises NotFound, Refused."""
-        if self._count >= self._tuning.live_connections_max:
-            limit = self._tuning.live_connections_max
-            raise Refused(503, "unavailable", "too many live connections", limit=limit)
+        self.check_room()
         self._count += 1
         try:
             log = await sync_to_thread(self._store.log, organisation, name)
@@ -90,6 +88,12 @@ class Hub:
         room.listeners.add(listener)
         self._metrics.listeners.inc()
         return listener
+
+    def check_room(self) -> None:
+        """Raise Refused where there are as many live connections as there may be."""
+        if self._count >= self._tuning.live_connections_max:
+            limit = self._tuning.live_connections_max
+            raise Refused(503, "unavailable", "too many live connections", limit=limit)
 
     def leave(self, listener: Listener) -> None:
         """Listen no more."""

@@ -138,12 +138,15 @@ def _message(text: str | bytes) -> FromClient:
 
 
 async def _stream(service: Service, organisation: str, name: str) -> Stream:
-    listener = await service.hub.join(organisation, name)
+    """Joining waits until the stream is read: one that never is would stay joined for ever."""
+    service.hub.check_room()
+    await service.run(lambda: service.store.log(organisation, name))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Stream(_events(service.hub, listener), media_type=EVENT_STREAM, headers=headers)
+    return Stream(_events(service.hub, organisation, name), media_type=EVENT_STREAM, headers=headers)
 
 
-async def _events(hub: Hub, listener: Listener) -> AsyncIterator[bytes]:
+async def _events(hub: Hub, organisation: str, name: str) -> AsyncIterator[bytes]:
+    listener = await hub.join(organisation, name)
     try:
         while True:
             for message in await listener.next():

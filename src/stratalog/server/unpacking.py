@@ -1,4 +1,4 @@
-"""Unpacking request bodies that were compressed, within bounds on both sides of it: a bomb is never unpacked whole."""
+"""Request bodies on their way in: no slower than they may be, and unpacked within bounds, so that no bomb goes off."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import anyio
 import zstandard
 from litestar.types import HTTPReceiveMessage, Receive
 
 from stratalog.errors import Invalid
+from stratalog.limits import REQUEST_SILENCE_SECONDS_MAX
 from stratalog.server.application import Tuning
 from stratalog.server.errors import Refused
 
-__all__ = ["unpacked"]
+__all__ = ["prompt", "unpacked"]
 
 WINDOW_BYTES_MAX = 8 * 1024 * 1024
 
@@ -34,6 +36,23 @@ async def unpacked(receive: Receive, encoding: str, tuning: Tuning) -> Receive:
     if len(body) > tuning.request_bytes_max:
         raise _too_large("the body is too large once unpacked", tuning.request_bytes_max)
     return _once(body, receive)
+
+
+def prompt(receive: Receive) -> Receive:
+    """The same, but a caller who stops in the middle of a body counts as gone after a while."""
+    complete = False
+
+    async def give() -> Any:
+        nonlocal complete
+        if complete:
+            return await receive()
+        message: Any = {"type": "http.disconnect"}
+        with anyio.move_on_after(REQUEST_SILENCE_SECONDS_MAX):
+            message = await receive()
+        complete = not message.get("more_body", False)
+        return message
+
+    return give
 
 
 async def _read(receive: Receive, limit: int) -> bytes:

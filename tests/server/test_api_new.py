@@ -1,0 +1,45 @@
+"""What `stratalog new` writes runs at once: its own test, and the server with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from stratalog.cli import main
+from tests.server.api import BUDGET, mutation
+from tests.server.test_api_serve import SECONDS_MAX, served
+
+
+def new(name: str, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["new", name])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_application_it_writes_passes_its_test_and_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert new("tasks").startswith("wrote tasks/tasks.py, tasks/test_tasks.py\n")
+    folder = tmp_path / "tasks"
+    own_test = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tasks.py"]
+    done = subprocess.run(own_test, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert "2 passed" in done.stdout, done.stdout
+    with served(folder, "tasks:app") as (url, _):
+        assert httpx.put(url + BUDGET).status_code == 201
+        body = {"group": "g", "mutations": [mutation("ada", 1, "addTask", id=1, title="Buy milk")]}
+        assert httpx.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"][0]["status"] == "applied"
+        assert httpx.get(f"{url}{BUDGET}/items").json()["items"][0]["metadata"] == {"id": 1, "title": "Buy milk"}
+        assert httpx.delete(url + BUDGET).status_code == 403
+
+
+def test_it_writes_over_nothing_and_asks_for_a_name_that_python_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    for name, said in (("there", "there already"), ("my-app", "cannot be a Python module"), ("class", "cannot be")):
+        assert said in new(name, code=2)
