@@ -35,6 +35,7 @@ STORIES = [
     "tabsOfOneGroup",
     "aReloadKeepsWhatIsPending",
     "aForkedGroupGoesOnWithItsCookie",
+    "mutationsOfAnOldGroupAreRecovered",
     "aCollectedGroupBeginsAgain",
     "aDocumentMadeAnewReplacesTheState",
 ]

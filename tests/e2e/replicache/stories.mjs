@@ -127,6 +127,24 @@ const stories = {
     assert.ok(pulls.some(pull => pull.cookie?.version === 1 && pull.clientGroupID !== group));
   },
 
+  async mutationsOfAnOldGroupAreRecovered(base) {
+    const before = open(base, 'ada');
+    await before.mutate.put({key: 'a', value: 1});
+    await settles(before, {a: 1});
+    cut('ada', 'down');
+    await before.mutate.put({key: 'b', value: 2});
+    await keeps(before, '"key":"b"');
+    const group = await before.clientGroupID;
+    await before.close();
+    cut('ada', 'up');
+    requests.length = 0;
+    const after = open(base, 'ada', {mutators: {...mutators, another: () => undefined}});
+    await settles(after, {a: 1, b: 2});
+    const pushes = requests.filter(one => one.call === 'push').map(one => one.body);
+    assert.ok(pushes.some(push => push.clientGroupID === group && push.mutations[0].clientID === before.clientID));
+    assert.notEqual(await after.clientGroupID, group);
+  },
+
   async aCollectedGroupBeginsAgain(base) {
     const before = open(base, 'ada');
     await before.mutate.put({key: 'a', value: 1});
