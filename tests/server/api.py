@@ -29,7 +29,7 @@ def serving(application: Application | None = None, store: Store | None = None) 
         yield client
 
 
-def mutation(client: str, id: int, name: str = "put", **args: Any) -> dict[str, Any]:
+def mutation(client: str, id: int, name: str = "put", /, **args: Any) -> dict[str, Any]:
     return {"client": client, "id": id, "name": name, "args": args}
 
 
