@@ -13,12 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from bench import appends, large, reads
+from bench import appends, large, reads, server
 from bench.figures import FIGURES, Figure, Measured, Result, judge, problems
 from bench.report import machine, table
 from bench.workplace import QUICK, WHOLE, Scale, Workplace
 
-MEASURES: dict[str, Callable[[Workplace], Measured]] = {**appends.MEASURES, **reads.MEASURES, **large.MEASURES}
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {
+    **appends.MEASURES,
+    **reads.MEASURES,
+    **large.MEASURES,
+    **server.MEASURES,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -171,6 +171,47 @@ FIGURES: tuple[Figure, ...] = (
         goal=1,
         better="less",
     ),
+    Figure(
+        name="push-batches",
+        what="mutations into one document of a server, by 8 clients that push 50 at a time; beside a bare echo",
+        unit="mutations/s",
+        goal=1000,
+        judged="value",
+    ),
+    Figure(
+        name="push-singles",
+        what="pushes of one mutation over 1,000 documents of a server; beside a bare echo",
+        unit="pushes/s",
+        goal=300,
+        judged="value",
+    ),
+    Figure(
+        name="hear-median",
+        what="from a client's mutation until another client has it, over a server: half are quicker",
+        unit="ms",
+        goal=50,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="hear-slow",
+        what="the same: 99 of 100 are quicker",
+        unit="ms",
+        goal=250,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="idle-sockets",
+        what="memory of a server for 1,000 live connections that hear nothing, above the server without them",
+        unit="MB",
+        goal=150,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
 )
 
 

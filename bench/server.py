@@ -1,0 +1,202 @@
+"""The server: pushes of many and of one mutation, how long until another client knows, and what listening costs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from websockets.sync.client import ClientConnection, connect
+
+from bench.figures import Measured
+from bench.measure import alternated
+from bench.payload import fact
+from bench.workplace import Workplace
+from stratalog.client import Client
+from stratalog.client import connect as connect_client
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.sync import Push
+
+__all__ = ["MEASURES"]
+
+CLIENTS = 8
+BATCH = 50
+MSGPACK = {"Content-Type": "application/msgpack", "Accept": "application/msgpack"}
+MEGABYTE = 1024 * 1024
+READY_SECONDS_MAX = 60.0
+ECHO = ("-m", "bench.serving")
+
+
+def push_batches(work: Workplace) -> Measured:
+    """Clients that push many mutations at a time into one document."""
+    rounds = max(1, work.scale.commits // 20)
+    with _server(work) as (url, _), _running(ECHO) as (echo, _):
+        _send(url, "PUT", _document(0))
+        senders = [_Sender(url, f"client-{number}", [_document(0)]) for number in range(CLIENTS)]
+        mirrors = [_Sender(echo, f"client-{number}", ["/"]) for number in range(CLIENTS)]
+        seconds = alternated(
+            max(1, work.scale.rounds // 3),
+            lambda: _together(senders, lambda sender: sender.push(rounds, BATCH)),
+            lambda: _together(mirrors, lambda sender: sender.push(rounds, BATCH)),
+        )
+        return _rates(seconds, CLIENTS * rounds * BATCH)
+
+
+def push_singles(work: Workplace) -> Measured:
+    """Clients that push one mutation at a time, over many documents."""
+    documents = [_document(number) for number in range(5 * work.scale.commits)]
+    with _server(work) as (url, _), _running(ECHO) as (echo, _):
+        for document in documents:
+            _send(url, "PUT", document)
+        senders = [_Sender(url, f"client-{n}", documents[n::CLIENTS]) for n in range(CLIENTS)]
+        mirrors = [_Sender(echo, f"client-{n}", ["/"] * len(documents[n::CLIENTS])) for n in range(CLIENTS)]
+        rounds = max(1, len(documents) // CLIENTS)
+        seconds = alternated(
+            max(1, work.scale.rounds // 5),
+            lambda: _together(senders, lambda sender: sender.push(rounds, 1)),
+            lambda: _together(mirrors, lambda sender: sender.push(rounds, 1)),
+        )
+        return _rates(seconds, CLIENTS * rounds)
+
+
+def hear(work: Workplace, percent: int) -> Measured:
+    """From a mutation of one client to its change in another's state, in milliseconds, of this percentile."""
+    with _server(work) as (url, _), ExitStack() as stack:
+        place = url + _document(0)
+        writer = stack.enter_context(_client(place, work, "writer"))
+        reader = stack.enter_context(_client(place, work, "reader"))
+        spent = sorted(_heard_ms(writer, reader, number) for number in range(work.scale.commits))
+        return Measured(spent[min(len(spent) - 1, len(spent) * percent // 100)])
+
+
+def idle_sockets(work: Workplace) -> Measured:
+    """Memory for each thousand live connections that hear nothing, above the server without them."""
+    count = 5 * work.scale.commits
+    with _server(work) as (url, pid), ExitStack() as stack:
+        _send(url, "PUT", _document(0))
+        live = "ws" + url.removeprefix("http") + _document(0) + "/live"
+        stack.enter_context(closing(_listening(live)))
+        before = _resident_bytes(pid)
+        for _ in range(count):
+            stack.enter_context(closing(_listening(live)))
+        return Measured((_resident_bytes(pid) - before) / MEGABYTE * 1000 / count)
+
+
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {
+    "push-batches": push_batches,
+    "push-singles": push_singles,
+    "hear-median": lambda work: hear(work, 50),
+    "hear-slow": lambda work: hear(work, 99),
+    "idle-sockets": idle_sockets,
+}
+
+
+class _Sender:
+    """A client that knows nothing but to push its next mutations, over one connection that it keeps."""
+
+    def __init__(self, url: str, name: str, documents: Sequence[str]) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=READY_SECONDS_MAX)
+        self._name = name
+        self._paths = [document if document == "/" else f"{document}/push" for document in documents]
+        self._next = dict.fromkeys(range(len(documents)), 1)
+
+    def push(self, times: int, size: int) -> None:
+        for turn in range(times):
+            place = turn % len(self._paths)
+            first = self._next[place]
+            self._next[place] = first + size
+            mutations = [
+                Mutation(client=self._name, id=id, name="put", args={"key": fact(id)["key"], "value": fact(id)})
+                for id in range(first, first + size)
+            ]
+            self._ask(self._paths[place], msgspec.msgpack.encode(Push(self._name, mutations)))
+
+    def _ask(self, path: str, body: bytes) -> None:
+        self._connection.request("POST", path, body, MSGPACK)
+        response = self._connection.getresponse()
+        answer = response.read()
+        if response.status != 200:
+            raise RuntimeError(f"{path} answered {response.status}: {answer!r}")
+
+
+def _heard_ms(writer: Client, reader: Client, number: int) -> float:
+    heard = threading.Event()
+    stop = reader.subscribe(lambda keys: heard.set() if reader.get("n") == number else None)
+    began = time.perf_counter()
+    writer.mutate("put", {"key": "n", "value": number})
+    if not heard.wait(READY_SECONDS_MAX):
+        raise RuntimeError("the other client never heard")
+    spent = (time.perf_counter() - began) * 1000
+    stop()
+    return spent
+
+
+@contextmanager
+def _client(url: str, work: Workplace, name: str) -> Iterator[Client]:
+    with connect_client(url, str(work.fresh() / name), create=True) as client:
+        client.sync()
+        yield client
+
+
+def _listening(url: str) -> ClientConnection:
+    connection = connect(url, open_timeout=READY_SECONDS_MAX)
+    connection.recv(READY_SECONDS_MAX)
+    return connection
+
+
+def _document(number: int) -> str:
+    return f"/v1/organisations/bench/documents/document-{number}"
+
+
+def _send(url: str, method: str, path: str) -> None:
+    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=READY_SECONDS_MAX)) as connection:
+        connection.request(method, path)
+        connection.getresponse().read()
+
+
+def _together(senders: Sequence[_Sender], work: Callable[[_Sender], None]) -> None:
+    threads = [threading.Thread(target=work, args=(sender,)) for sender in senders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _rates(seconds: tuple[float, float], count: int) -> Measured:
+    ours, other = seconds
+    return Measured(count / ours, count / other)
+
+
+def _resident_bytes(pid: int) -> int:
+    """What a process holds in memory."""
+    return 1024 * int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)]))
+
+
+@contextmanager
+def _server(work: Workplace) -> Iterator[tuple[str, int]]:
+    """`stratalog serve` over a new store: its URL and process."""
+    program = ["-c", "from stratalog.cli import main; main()"]
+    serve = ["serve", "bench.serving:app", "--port", "0", "--json", "--store", str(work.fresh())]
+    with _running([*program, *serve]) as running:
+        yield running
+
+
+@contextmanager
+def _running(arguments: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """A server in a process of its own, by the URL that it says it listens at."""
+    root = Path(__file__).parents[1]
+    command = [sys.executable, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["url"], process.pid
+        finally:
+            process.terminate()
