@@ -11,6 +11,7 @@ from stratalog.client import Client, background
 from stratalog.client.background import BACKOFF_SECONDS_MAX, Background
 from stratalog.client.transport import Stop
 from stratalog.errors import Closed, StratalogError, Unavailable
+from stratalog.protocol.sync import Push, Pushed
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import InProcess, new_document
 
@@ -105,3 +106,35 @@ def test_a_fault_of_ours_is_told_and_not_the_end() -> None:
     assert isinstance(running.trouble, StratalogError)
     assert "oops" in str(running.trouble)
     assert running._attempt() == 0
+
+
+def test_closing_ends_the_waiting() -> None:
+    transport = InProcess(new_document())
+    transport.faults = ["unreached"] * 1000
+    client = Client(transport).start()
+    handle = client.mutate("put", {"key": "k", "value": 1})
+    waiting = threading.Thread(target=handle.wait)
+    waiting.start()
+    client.close()
+    waiting.join(SECONDS_MAX)
+    assert not waiting.is_alive()
+    assert handle.status == "pending"
+
+
+def test_a_round_that_hangs_keeps_no_client_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "CLOSE_SECONDS_MAX", 0.01)
+    transport, hanging, release = InProcess(new_document()), threading.Event(), threading.Event()
+
+    def hang(request: Push) -> Pushed:
+        hanging.set()
+        release.wait(SECONDS_MAX)
+        return InProcess.push(transport, request)
+
+    monkeypatch.setattr(transport, "push", hang)
+    client = Client(transport).start()
+    client.mutate("put", {"key": "k", "value": 1})
+    assert hanging.wait(SECONDS_MAX)
+    client.close()
+    release.set()
+    with pytest.raises(Closed):
+        client.get("k")

@@ -8,8 +8,9 @@ import pytest
 
 from stratalog.client import Client
 from stratalog.documents import Document
-from stratalog.errors import Closed, Invalid, LimitExceeded, OutcomeUnknown
+from stratalog.errors import Closed, Forbidden, Invalid, LimitExceeded, OutcomeUnknown
 from stratalog.protocol import STOCK, Draft, Rejected
+from stratalog.protocol.sync import Push, Pushed
 from tests.client.helpers import InProcess, new_document
 
 
@@ -250,3 +251,18 @@ def test_a_pending_mutation_whose_mutator_is_gone_is_still_sent(document: Docume
         assert handle.foreseen == "Invalid: no such mutator name='put'"
         client.sync()
         assert (handle.status, client.get("a")) == ("applied", 1)
+
+
+def test_a_client_that_may_only_read_still_hears_what_is_new(document: Document) -> None:
+    class ReadOnly(InProcess):
+        def serve_push(self, request: Push) -> Pushed:
+            raise Forbidden("the token may only read")
+
+    client = Client(ReadOnly(document))
+    handle = client.mutate("put", {"key": "mine", "value": 1})
+    document.mutate("put", {"key": "theirs", "value": 2})
+    for _ in range(2):
+        with pytest.raises(Forbidden):
+            client.sync()
+        document.mutate("inc", {"key": "theirs"})
+    assert (client.get("theirs"), handle.status) == (3, "pending")

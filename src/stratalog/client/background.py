@@ -15,6 +15,7 @@ __all__ = ["Background"]
 PULL_SECONDS = 60.0
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 30.0
+CLOSE_SECONDS_MAX = 2.0
 _log = logging.getLogger("stratalog.client")
 
 
@@ -46,13 +47,13 @@ class Background:
         self._wakened.set()
 
     def close(self) -> None:
-        """End the thread after the round under way."""
+        """End the thread after the round under way, and wait for that a little."""
         self._closing.set()
         self._wakened.set()
         if self._stop_listening is not None:
             self._stop_listening()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS_MAX)
 
     def _run(self) -> None:
         while not self._closing.is_set():

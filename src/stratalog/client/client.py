@@ -64,10 +64,13 @@ class Client(Replica):
         return self._background.trouble
 
     def close(self) -> None:
-        """Stop, and let go of the file. What is pending stays in it. Closing twice is fine."""
+        """Stop, and let go of the file. What is pending stays in it. Closing twice is fine.
+
+        A round that does not end soon is left to itself; what it may still learn is learnt again by the next client.
+        """
         self._background.close()
         self._transport.close()
-        self._exchange.close()
+        self.close_file()
 
     def __enter__(self) -> Client:
         return self

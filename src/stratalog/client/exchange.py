@@ -11,7 +11,7 @@ from stratalog.client.replica import Replica
 from stratalog.client.transport import Transport, Unreached
 from stratalog.clock import Clock, Observation
 from stratalog.codec import decode
-from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound
+from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Pull, Push
@@ -47,15 +47,10 @@ class Exchange:
                 self._replica.settle(lambda local: local.reset(()))
                 self._round()
 
-    def close(self) -> None:
-        """Wait for the round under way. The replica may be closed afterwards."""
-        with self._own_turn():
-            self._replica.close_file()
-
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
         if self._turn_of == threading.get_ident():
-            raise Invalid("a subscriber cannot synchronise or close its client: it is called from within a round")
+            raise Invalid("a subscriber cannot synchronise: it is called from within a round")
         with self._turn:
             self._turn_of = threading.get_ident()
             try:
@@ -68,7 +63,14 @@ class Exchange:
             self._pull()
         self._met = True
         self._resend_queued()
-        self._push_all()
+        try:
+            self._push_all()
+        except (Collected, OutcomeUnknown, Unreached):
+            raise
+        except StratalogError:
+            # A server that takes nothing from this client may still tell it what is new.
+            self._pull()
+            raise
         self._pull()
 
     def _must_pull_first(self) -> bool:

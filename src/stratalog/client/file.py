@@ -60,7 +60,7 @@ class ClientFile:
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
-        self._check_usable()
+        self.check_usable()
         with _translated():
             yield from self._connection.execute(statement, parameters)
 
@@ -74,7 +74,7 @@ class ClientFile:
 
         Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: the commit failed.
         """
-        self._check_usable()
+        self.check_usable()
         try:
             with _translated():
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -87,16 +87,17 @@ class ClientFile:
             self._roll_back()
             raise
 
+    def check_usable(self) -> None:
+        """Raise Closed after `close`, and in a forked child."""
+        if self._closed or self._process != os.getpid():
+            raise Closed("the client is closed, or was opened before a fork")
+
     def close(self) -> None:
         """Let go of the file. Closing twice is fine."""
         if not self._closed and self._process == os.getpid():
             self._closed = True
             self._connection.close()
             self._unlock()
-
-    def _check_usable(self) -> None:
-        if self._closed or self._process != os.getpid():
-            raise Closed("the client is closed, or was opened before a fork")
 
     def _roll_back(self) -> None:
         with suppress(apsw.Error):

@@ -16,7 +16,9 @@ __all__ = ["COMMITTED", "NEVER", "OPEN", "REFUSED", "Judgement", "Waiting", "jud
 
 REFUSALS = frozenset({"unknown-client", "collected", "wrong-group"})
 COMMITTED = frozenset({"applied", "rejected", "seen"})
-NEVER, REFUSED, OPEN = 0, 1, 2
+NEVER = 0
+REFUSED = 1
+OPEN = 2
 
 
 class Waiting(msgspec.Struct, frozen=True):

@@ -199,9 +199,8 @@ class Local:
         if cookie is not None and pulled.cookie.incarnation != cookie.incarnation and not _is_whole(pulled):
             raise Corrupt("a pull goes over to another incarnation without its whole state")
         with self._file.transaction() as connection:
-            if cookie is None or pulled.cookie.order > cookie.order:
-                _write(connection, pulled.patch)
-                _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
+            _write(connection, pulled.patch)
+            _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
             told = asked is not None and _tells_rejections(asked, pulled)
             return self._confirm(connection, pulled, told)
 

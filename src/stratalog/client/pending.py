@@ -29,6 +29,7 @@ class Pending:
         self.status = "pending"
         self.reason: str | None = None
         self._changed = changed
+        self._abandoned = False
 
     @property
     def name(self) -> str:
@@ -51,14 +52,18 @@ class Pending:
         return self.effect.reason
 
     def wait(self, timeout_seconds: float | None = None) -> str:
-        """The status once it is final, or when the time is up. Needs a client that was started."""
+        """The status once it is final, the time is up, or the client is closed. Needs a client that was started."""
         with self._changed:
-            self._changed.wait_for(lambda: self.settled, timeout_seconds)
+            self._changed.wait_for(lambda: self.settled or self._abandoned, timeout_seconds)
         return self.status
 
     def settle(self, settled: Settled) -> None:
         """For its client, which holds the lock."""
         self.status, self.reason = settled.status, settled.reason
+
+    def abandon(self) -> None:
+        """For its client, which closes: nothing more will become of it here."""
+        self._abandoned = True
 
     def __repr__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""

@@ -50,21 +50,21 @@ class Replica:
     def get(self, key: str, default: Value = None) -> Value:
         """The value of ``key``, or ``default``. A copy: changing it changes nothing."""
         with self._changed:
-            return self._draft.get(key, default)
+            return self._shown.get(key, default)
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
         """Keys that start with ``prefix`` and their values, in order, all of one moment."""
         with self._changed:
-            return iter([*self._draft.scan(prefix)])
+            return iter([*self._shown.scan(prefix)])
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Keys that start with ``prefix``, in order, all of one moment; no value is opened."""
         with self._changed:
-            return iter([*self._draft.keys(prefix)])
+            return iter([*self._shown.keys(prefix)])
 
     def __contains__(self, key: str) -> bool:
         with self._changed:
-            return key in self._draft
+            return key in self._shown
 
     def mutate(self, name: str, args: Any = None) -> Pending:
         """Run a mutation on what is shown, and keep it for the server; durable on return.
@@ -76,7 +76,7 @@ class Replica:
             mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
             intent = Intent(name, encode(mutation.args))
             payload_hash(name, intent.args)
-            child = self._draft.child()
+            child = self._shown.child()
             effect = run_intent(child, self._mutators, intent)
             waiting = self._local.add(intent)
             self._draft.merge(child)
@@ -142,7 +142,8 @@ class Replica:
         with self._changed:
             before = self._shown_before(pulled)
             settled = change(self._local)
-            self._show()
+            if settled or pulled is None or pulled.patch:
+                self._show()
             changed = self._changed_since(before)
             for one in settled:
                 if (handle := self._handles.get(one.sequence)) is not None:
@@ -151,9 +152,17 @@ class Replica:
         self._tell(changed)
 
     def close_file(self) -> None:
-        """Let go of the file. What is pending stays in it. Closing twice is fine."""
+        """Let go of the file. What is pending stays in it, and nobody waits for it here. Closing twice is fine."""
         with self._changed:
             self._file.close()
+            for handle in list(self._handles.values()):
+                handle.abandon()
+            self._changed.notify_all()
+
+    @property
+    def _shown(self) -> Draft:
+        self._file.check_usable()
+        return self._draft
 
     def _show(self) -> None:
         """Throw away what is shown and run what is pending on the canonical state again."""
