@@ -8,7 +8,7 @@ import pytest
 
 from stratalog.documents import Document
 from stratalog.documents import changes as changes_module
-from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound
+from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, Unavailable
 from stratalog.limits import INTEGER_MAX
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Put, Rejection
@@ -248,6 +248,22 @@ def test_a_pull_behind_a_push_reads_the_head_and_its_rejections_alone() -> None:
     calls = world.watched().calls
     assert pulled(document, cookie).patch == [Put("n", 2)]
     assert len(calls) == 1
+
+
+def test_a_chunk_of_the_clients_that_was_collected_is_a_reason_to_try_again() -> None:
+    world = World()
+    document = world.create()
+    for place in range(600):
+        push_one(document, inc(client=f"tab-{place:04}", id=1))
+    document.snapshot()
+    other = world.open()
+    assert not other.state().group_collected("g")
+    for key in world.blob_keys("/chunks/"):
+        stat = world.blobs.stat(key)
+        assert stat is not None
+        world.blobs.delete(key, stat.stamp)
+    with pytest.raises(Unavailable):
+        pulled(other)
 
 
 def grown(world: World, versions: int) -> Document:
