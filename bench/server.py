@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 from bench.figures import Measured
 from bench.measure import alternated
@@ -83,10 +83,10 @@ def idle_sockets(work: Workplace) -> Measured:
     with _server(work) as (url, pid), ExitStack() as stack:
         _send(url, "PUT", _document(0))
         live = "ws" + url.removeprefix("http") + _document(0) + "/live"
-        stack.enter_context(closing(_listening(live)))
+        stack.enter_context(_listening(live))
         before = _resident_bytes(pid)
         for _ in range(count):
-            stack.enter_context(closing(_listening(live)))
+            stack.enter_context(_listening(live))
         return Measured((_resident_bytes(pid) - before) / MEGABYTE * 1000 / count)
 
 
@@ -146,10 +146,11 @@ def _client(url: str, work: Workplace, name: str) -> Iterator[Client]:
         yield client
 
 
-def _listening(url: str) -> ClientConnection:
-    connection = connect(url, open_timeout=READY_SECONDS_MAX)
-    connection.recv(READY_SECONDS_MAX)
-    return connection
+@contextmanager
+def _listening(url: str) -> Iterator[None]:
+    with connect(url, open_timeout=READY_SECONDS_MAX) as connection:
+        connection.recv(READY_SECONDS_MAX)
+        yield
 
 
 def _document(number: int) -> str:
