@@ -77,6 +77,18 @@ def test_a_rejection_moves_the_cookie_and_is_told_to_its_group() -> None:
     assert pulled(document, cookie, group="other").rejected == []
 
 
+def test_rejections_of_long_ago_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pull_module, "REJECTIONS_VERSIONS_MAX", 3)
+    document = World().create()
+    start = pulled(document).cookie
+    push_one(document, inc(by="x", id=1))  # type: ignore[arg-type]
+    for id in (2, 3):
+        push_one(document, inc(id=id))
+    assert [one.id for one in pulled(document, start).rejected] == [1]
+    push_one(document, inc(id=4))
+    assert pulled(document, start).rejected == []
+
+
 def test_an_entry_without_mutations_moves_the_cookie_too() -> None:
     document = World().create()
     push_one(document, inc(id=1), group="gone")
