@@ -40,13 +40,12 @@ def push_batches(work: Workplace) -> Measured:
     rounds = max(1, work.scale.commits // 20)
     with _server(work) as (url, _), _running(ECHO) as (echo, _):
         _send(url, "PUT", _document(0))
-        senders = [_Sender(url, f"client-{number}", [_document(0)]) for number in range(CLIENTS)]
-        mirrors = [_Sender(echo, f"client-{number}", ["/"]) for number in range(CLIENTS)]
-        seconds = alternated(
-            max(1, work.scale.rounds // 3),
-            lambda: _together(senders, lambda sender: sender.push(rounds, BATCH)),
-            lambda: _together(mirrors, lambda sender: sender.push(rounds, BATCH)),
-        )
+        with _senders(url, [[_document(0)]] * CLIENTS) as senders, _senders(echo, [["/"]] * CLIENTS) as mirrors:
+            seconds = alternated(
+                max(1, work.scale.rounds // 3),
+                lambda: _together(senders, lambda sender: sender.push(rounds, BATCH)),
+                lambda: _together(mirrors, lambda sender: sender.push(rounds, BATCH)),
+            )
         return _rates(seconds, CLIENTS * rounds * BATCH)
 
 
@@ -56,14 +55,14 @@ def push_singles(work: Workplace) -> Measured:
     with _server(work) as (url, _), _running(ECHO) as (echo, _):
         for document in documents:
             _send(url, "PUT", document)
-        senders = [_Sender(url, f"client-{n}", documents[n::CLIENTS]) for n in range(CLIENTS)]
-        mirrors = [_Sender(echo, f"client-{n}", ["/"] * len(documents[n::CLIENTS])) for n in range(CLIENTS)]
         rounds = max(1, len(documents) // CLIENTS)
-        seconds = alternated(
-            max(1, work.scale.rounds // 5),
-            lambda: _together(senders, lambda sender: sender.push(rounds, 1)),
-            lambda: _together(mirrors, lambda sender: sender.push(rounds, 1)),
-        )
+        shares = [documents[place::CLIENTS] for place in range(CLIENTS)]
+        with _senders(url, shares) as senders, _senders(echo, [["/"]] * CLIENTS) as mirrors:
+            seconds = alternated(
+                max(1, work.scale.rounds // 5),
+                lambda: _together(senders, lambda sender: sender.push(rounds, 1)),
+                lambda: _together(mirrors, lambda sender: sender.push(rounds, 1)),
+            )
         return _rates(seconds, CLIENTS * rounds)
 
 
@@ -119,12 +118,25 @@ class _Sender:
             ]
             self._ask(self._paths[place], msgspec.msgpack.encode(Push(self._name, mutations)))
 
+    def close(self) -> None:
+        self._connection.close()
+
     def _ask(self, path: str, body: bytes) -> None:
         self._connection.request("POST", path, body, MSGPACK)
         response = self._connection.getresponse()
         answer = response.read()
         if response.status != 200:
             raise RuntimeError(f"{path} answered {response.status}: {answer!r}")
+
+
+@contextmanager
+def _senders(url: str, shares: Sequence[Sequence[str]]) -> Iterator[list[_Sender]]:
+    """A sender for each share of the documents."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(closing(_Sender(url, f"client-{number}", documents)))
+            for number, documents in enumerate(shares)
+        ]
 
 
 def _heard_ms(writer: Client, reader: Client, number: int) -> float:
