@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("formats/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"((?:tests|src)/[\w/]+\.py)::(\w+)")
-PROOF = re.compile(r"(world|mutant|checker) `([^`]+)`")
+PROOFS = re.compile(r"(world|mutant|checker)s?((?:(?:, | and )?\s?`[^`]+`)+)")
 FILE = re.compile(r"`([\w.]+/[\w./]+\.(?:py|md|json|txt))`")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -52,7 +52,7 @@ def test_every_test_a_page_names_is_there(page: Path) -> None:
 
 @each_page
 def test_every_proof_a_page_names_is_there(page: Path) -> None:
-    assert [proof for proof in PROOF.findall(prose(page)) if proof not in proofs()] == []
+    assert [proof for proof in proofs_named(prose(page)) if proof not in proofs()] == []
 
 
 @each_page
@@ -75,6 +75,16 @@ def test_a_test_that_is_not_there_would_be_noticed() -> None:
     assert not is_defined(ROOT / "tests" / "no_such_file.py", "test_a_test_that_is_not_there_would_be_noticed")
 
 
+def test_every_name_of_a_list_of_proofs_is_looked_up() -> None:
+    assert proofs_named("worlds `a` and `b`, mutants `c`, `d`; `e`, checker `f`") == [
+        ("world", "a"),
+        ("world", "b"),
+        ("mutant", "c"),
+        ("mutant", "d"),
+        ("checker", "f"),
+    ]
+
+
 def test_a_broken_link_would_be_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Title\n[gone](nowhere.md) [lost](#no-such-heading) [fine](#title)\n")
@@ -94,6 +104,11 @@ def leads_somewhere(page: Path, link: str) -> bool:
 def is_defined(path: Path, name: str) -> bool:
     """Whether the file defines a function or a test case of that name."""
     return path.is_file() and bool(re.search(rf"^\s*(def {name}\(|{name} = )", path.read_text(), re.MULTILINE))
+
+
+def proofs_named(text: str) -> list[tuple[str, str]]:
+    """What a text calls a world, planted bug or checker: one, or a list of them."""
+    return [(kind, name) for kind, names in PROOFS.findall(text) for name in re.findall(r"`([^`]+)`", names)]
 
 
 def proofs() -> set[tuple[str, str]]:
