@@ -45,7 +45,7 @@ def take(session: Session, step: tuple[object, ...]) -> None:
 
 
 def test_random_sessions_end_in_agreement(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--sessions", "100", "--seed", "1"]) == 0, capsys.readouterr().out
+    assert main(["--sessions", "40", "--seed", "1"]) == 0, capsys.readouterr().out
 
 
 def test_a_session_that_ends_in_disagreement_is_told_with_its_seed(

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.client import Client, Pending, Unreached
+from stratalog.client import Client, Pending, Unreached, local
 from stratalog.client.local import UNKNOWN, UNTOLD
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, StratalogError
-from stratalog.protocol.messages import Outcome
+from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, Put
+from stratalog.server.pull import REJECTIONS_VERSIONS_MAX
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import InProcess, memory_place, new_document
 
@@ -21,8 +22,8 @@ Forget = Callable[[Document, Client], None]
 
 
 def identity(client: Client) -> tuple[str, str]:
-    with client.held() as local:
-        return local.client, local.group
+    with client.held() as kept:
+        return kept.client, kept.group
 
 
 def collect(document: Document, client: Client) -> None:
@@ -171,8 +172,8 @@ def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transpo
     for number in (2, 3):
         append(client, number)
         client.sync()
-    with client.held() as local:
-        who = local.client
+    with client.held() as kept:
+        who = kept.client
     handles = [append(client, 4), append(client, 5)]
     transport.pushed = [lambda request: _gap(request, 2)]
     client.sync()
@@ -323,8 +324,16 @@ def test_an_answer_to_another_push_is_refused(client: Client, document: Document
     assert items(document) == ["first", 2]
 
 
-def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(client: Client, document: Document) -> None:
+def test_the_client_expects_reasons_no_longer_than_the_server_gives_them() -> None:
+    assert local.REJECTIONS_TOLD_VERSIONS <= REJECTIONS_VERSIONS_MAX
+
+
+def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(
+    client: Client, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So many versions later the server does not look back for reasons."""
+    monkeypatch.setattr("stratalog.client.local.REJECTIONS_TOLD_VERSIONS", 5)
+    monkeypatch.setattr("stratalog.server.pull.REJECTIONS_VERSIONS_MAX", 5)
     client.mutate("put", {"key": "k", "value": 1})
     client.sync()
     document.mutate("put", {"key": "k", "value": "text"})
@@ -332,7 +341,7 @@ def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(client: Clie
     transport_of(client).faults = ["lost-answer"]
     with pytest.raises(OutcomeUnknown):
         client.sync()
-    for number in range(210):
+    for number in range(6):
         document.mutate("put", {"key": "n", "value": number})
     client.sync()
     assert (handle.status, handle.reason) == ("unknown", UNTOLD)
@@ -350,3 +359,45 @@ def _gap(request: Push, expected: int) -> Pushed:
 
 def _applied(request: Push) -> Pushed:
     return Pushed([Outcome(client=one.client, id=one.id, status="applied", version=9) for one in request.mutations])
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool) -> None:
+    """The document was restored under its name, with what the client did and without its clients."""
+    document = new_document()
+    transport = Scripted(document)
+    client = Client(transport)
+    if met:
+        append(client, "first")
+    client.sync()
+    lost = append(client, "lost")
+    transport.faults = ["lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    copy = new_document(memory_place(seed=1))
+    for key, value in document.at().scan():
+        copy.mutate("put", {"key": key, "value": value})
+    unsent = append(client, "unsent")
+    transport.servers = (copy,)
+    for _ in range(3):
+        client.sync()
+    assert (lost.status, unsent.status) == ("unknown", "applied")
+    assert items(copy) == client.get("list") == [*(["first"] if met else []), "lost", "unsent"]
+
+
+def test_a_copy_that_knows_the_client_takes_the_rest(document: Document, transport: Scripted) -> None:
+    client = Client(transport)
+    client.sync()
+    lost = append(client, "lost")
+    transport.faults = ["lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    who, group = identity(client)
+    copy = new_document(memory_place(seed=1))
+    copy.apply([Mutation(client=who, id=1, name="append", args=lost.args)], group=group)
+    unsent = append(client, "unsent")
+    transport.servers = (copy,)
+    for _ in range(3):
+        client.sync()
+    assert (lost.status, unsent.status) == ("unknown", "applied")
+    assert items(copy) == client.get("list") == ["lost", "unsent"]

@@ -103,11 +103,11 @@ class Exchange:
 
     def _push(self, batch: Sequence[Waiting]) -> Judgement:
         with self._replica.held() as local:
-            client, group, first = local.client, local.group, local.oldest()
+            client, group, cookie, first = local.client, local.group, local.cookie, local.oldest()
             local.note_sending(batch)
         mutations = [Mutation(client=client, id=one.id, name=one.name, args=decode(one.args)) for one in batch]
         try:
-            pushed = self._transport.push(Push(group, mutations))
+            pushed = self._transport.push(Push(group, mutations, cookie.incarnation if cookie else ""))
         except NOTHING_COMMITTED:
             with self._replica.held() as local:
                 local.note_refused(batch)

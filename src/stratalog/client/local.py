@@ -193,16 +193,18 @@ class Local:
 
     def apply(self, asked: Cookie | None, pulled: Pulled) -> list[Settled]:
         """Take over a pull, whole. One that is older than the state, or answers another question, changes nothing."""
-        cookie = self.cookie
-        if cookie != asked or (cookie is not None and pulled.cookie.order < cookie.order):
+        if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):
             return []
-        if cookie is not None and pulled.cookie.incarnation != cookie.incarnation and not _is_whole(pulled):
+        elsewhere = asked is not None and pulled.cookie.incarnation != asked.incarnation
+        if elsewhere and not _is_whole(pulled):
             raise Corrupt("a pull goes over to another incarnation without its whole state")
         with self._file.transaction() as connection:
             _write(connection, pulled.patch)
             _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
-            told = asked is not None and _tells_rejections(asked, pulled)
-            return self._confirm(connection, pulled, told)
+            if elsewhere and self.client not in pulled.last:
+                # A copy of the former document may hold its effects without knowing its clients.
+                return self._reset(connection, ())
+            return self._confirm(connection, pulled, asked is not None and _tells_rejections(asked, pulled))
 
     def _confirm(self, connection: apsw.Connection, pulled: Pulled, told: bool) -> list[Settled]:
         last = pulled.last.get(self.client, 0)
@@ -282,7 +284,7 @@ class Local:
 
 UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
 UNTOLD = "it was committed, but too long ago to be told whether it was rejected"
-REJECTIONS_TOLD_VERSIONS = 200
+REJECTIONS_TOLD_VERSIONS = 1000
 _END = 2**62
 
 
