@@ -57,6 +57,7 @@ POINTER_BYTES_MAX = 2048
 
 # Sync.
 MUTATIONS_PER_BATCH_MAX = 1000
+MUTATIONS_PER_PUSH_MAX = 20_000
 PENDING_MUTATIONS_MAX = 10_000
 
 # What a writer saw may be relied on for this long, from sending the request that learnt it to the answer of the commit

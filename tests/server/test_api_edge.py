@@ -129,10 +129,20 @@ def test_a_body_that_a_page_could_send_unasked_is_refused(client: Client) -> Non
         assert problem(answer) == (415, "unsupported-media-type")
 
 
-def test_too_many_mutations_in_a_push_are_split_not_refused(client: Client) -> None:
+def test_a_push_of_many_mutations_is_cut_into_entries(client: Client) -> None:
     client.put(BUDGET)
     many = [mutation("ada", number, key="k", value=number) for number in range(1, 1202)]
     assert {outcome["status"] for outcome in push(client, *many)} == {"applied"}
+    assert client.get(BUDGET).json()["version"] == 2
+
+
+def test_a_push_of_too_many_mutations_is_refused(client: Client) -> None:
+    client.put(BUDGET)
+    many = [mutation("ada", number) for number in range(1, 20_002)]
+    answer = client.post(f"{BUDGET}/push", json={"group": "g", "mutations": many})
+    assert problem(answer) == (422, "limit-exceeded")
+    assert (answer.json()["limit"], answer.json()["value"]) == (20_000, 20_001)
+    assert client.get(BUDGET).json()["version"] == 0
 
 
 def test_who_asks_too_fast_waits() -> None:

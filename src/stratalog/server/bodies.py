@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
+from litestar.concurrency import sync_to_thread
 from litestar.response.base import ASGIResponse
 
 from stratalog.codec import Value
@@ -17,10 +18,13 @@ from stratalog.limits import REQUEST_DEPTH_MAX
 from stratalog.protocol.readable import from_plain, to_plain
 from stratalog.server.errors import Refused
 
-__all__ = ["JSON", "MSGPACK", "PLAIN", "Answer", "Question", "check_depth", "decode_body", "encode_body"]
+__all__ = ["JSON", "MSGPACK", "PLAIN", "Answer", "Question", "check_depth", "decode_body", "encode_body", "encoded"]
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
+LOOP_BYTES_MAX = 64 * 1024
+"""A body up to this size is read on the event loop, which costs less than changing threads."""
+
 PLAIN = "plain"
 """The option of a handler whose JSON knows nothing of our way to write bytes."""
 
@@ -33,10 +37,14 @@ class Question(Request[Any, Any, Any]):
 
     async def json(self) -> Any:
         """The body as the struct that the handler asks for. Raises Invalid, LimitExceeded, Refused."""
-        handler = self.route_handler
-        value = decode_body(await self.body(), self.content_type[0], plain=PLAIN in handler.opt)
-        field = handler.parsed_data_field
-        return value if field is None else convert(value, field.annotation)
+        body, handler = await self.body(), self.route_handler
+        field, kind = handler.parsed_data_field, self.content_type[0]
+
+        def read() -> Any:
+            value = decode_body(body, kind, plain=PLAIN in handler.opt)
+            return value if field is None else convert(value, field.annotation)
+
+        return read() if len(body) <= LOOP_BYTES_MAX else await sync_to_thread(read)
 
 
 class Answer(Response[T]):
@@ -51,6 +59,13 @@ class Answer(Response[T]):
         if content is None or isinstance(content, bytes | str):
             return content.encode() if isinstance(content, str) else content or b""
         return encode_body(content, media_type)
+
+
+def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
+    """An answer that may be large, encoded here and now: on the worker thread that calls this, not the event loop."""
+    kind = accepted(request.headers.get("accept", ""))
+    body: Any = encode_body(content, kind)
+    return Response(body, media_type=kind)
 
 
 def accepted(header: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from litestar import Router
+from litestar import Request, Response, Router
 
 from stratalog.documents.history import Difference, KeyChange
 from stratalog.documents.history import Version as DocumentVersion
@@ -13,11 +13,14 @@ from stratalog.documents.values import as_reference, value_size
 from stratalog.documents.view import View
 from stratalog.errors import LimitExceeded, NotFound
 from stratalog.limits import PAGE_BYTES_MAX, PAGE_STATES_MAX
+from stratalog.server.bodies import encoded
 from stratalog.server.parameters import PREFIX, After, At, Client, Count, Flag, Key, Name, Number, Text, Version
+from stratalog.server.security import Principal
 from stratalog.server.service import Served, reading
 
 __all__ = ["HISTORY"]
 
+Asked = Request[Principal, Any, Any]
 _MISSING = object()
 
 
@@ -108,13 +111,14 @@ class Digest(msgspec.Struct, frozen=True):
 @reading("/state", opt={"action": "read"}, summary="Query 1: the whole state")
 def state(
     service: Served,
+    request: Asked,
     organisation: Name,
     document: Name,
     at: At = None,
     prefix: Text = "",
     after: After = None,
     limit: Count = 1000,
-) -> StatePage:
+) -> Response[StatePage]:
     """At a version, the newest if none is said, by pages of so many keys and so many bytes."""
     view = service.document(organisation, document).at(at)
     content: dict[str, Any] = {}
@@ -122,9 +126,9 @@ def state(
     for info in view.list(prefix, after=after):
         size += info.size
         if len(content) == limit or (content and size > PAGE_BYTES_MAX):
-            return StatePage(view.version, content, last)
+            return encoded(request, StatePage(view.version, content, last))
         content[info.key], last = view.get(info.key), info.key
-    return StatePage(view.version, content, None)
+    return encoded(request, StatePage(view.version, content, None))
 
 
 @reading("/items", opt={"action": "read"}, summary="Query 2: items with their metadata, without bodies")
@@ -162,22 +166,23 @@ def item(service: Served, organisation: Name, document: Name, key: Key, at: At =
 @reading("/versions", opt={"action": "read"}, summary="Query 4: versions with their mutations and state")
 def versions(
     service: Served,
+    request: Asked,
     organisation: Name,
     document: Name,
     after: At = None,
     upto: At = None,
     states: Flag = False,
     limit: Count = 100,
-) -> VersionPage:
+) -> Response[VersionPage]:
     """Those kept, in order. With ``states`` each comes with the whole state after it, a few a page."""
     opened = service.document(organisation, document)
     most = min(limit, PAGE_STATES_MAX) if states else limit
     page: list[VersionState] = []
     for version in opened.versions(after, upto):
         if len(page) == most:
-            return VersionPage(page, page[-1].version.version)
+            return encoded(request, VersionPage(page, page[-1].version.version))
         page.append(VersionState(version, _whole(opened.at(version.version)) if states else None))
-    return VersionPage(page, None)
+    return encoded(request, VersionPage(page, None))
 
 
 @reading("/mutation", opt={"action": "read"}, summary="Query 5: was this mutation applied, and in which version")

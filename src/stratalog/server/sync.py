@@ -8,14 +8,15 @@ import msgspec
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
-from stratalog.errors import Collected
+from stratalog.errors import LimitExceeded
+from stratalog.limits import MUTATIONS_PER_PUSH_MAX
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
-from stratalog.server.bodies import JSON, PLAIN
+from stratalog.server.bodies import JSON, PLAIN, encoded
 from stratalog.server.errors import PROBLEMS
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.pull import pull
 from stratalog.server.push import push
-from stratalog.server.replicache import Answer, answer_pull, answer_push, client_state_not_found, read_pull, read_push
+from stratalog.server.replicache import Answer, answer_push, pull_replicache, read_push
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service, posting
 
@@ -33,9 +34,11 @@ async def push_mutations(
 
 
 @posting("/pull", opt={"action": "read"}, summary="What is new since a cookie")
-def pull_news(service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]) -> Pulled:
+def pull_news(
+    service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]
+) -> Response[Pulled]:
     """Changes of the state, and how far each client of the group has got, from one version."""
-    return pull(service.document(organisation, document), data, owner=request.user.id)
+    return encoded(request, pull(service.document(organisation, document), data, owner=request.user.id))
 
 
 @post(
@@ -55,31 +58,22 @@ async def replicache_push(
     return _answer(answer_push(await _pushed(service, request.user, organisation, document, wanted)))
 
 
-@post(
+@posting(
     "/replicache/pull",
     opt={"action": "read", PLAIN: True},
-    status_code=200,
-    responses=PROBLEMS,
     summary="A pull of Replicache's client, protocol version 1",
 )
-async def replicache_pull(
+def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
     """The patch since the request's cookie."""
-    wanted = read_pull(data)
-    if isinstance(wanted, Answer):
-        return _answer(wanted)
-    pulling = wanted
-    try:
-        pulled = await service.run(
-            lambda: pull(service.document(organisation, document), pulling, owner=request.user.id)
-        )
-    except Collected:
-        return _answer(client_state_not_found())
-    return _answer(answer_pull(pulled))
+    return _answer(pull_replicache(service.document(organisation, document), data, owner=request.user.id))
 
 
-async def _pushed(service: Service, who: Principal, organisation: str, document: str, data: JSONBody[Push]) -> Pushed:
+async def _pushed(service: Service, who: Principal, organisation: str, document: str, data: Push) -> Pushed:
+    if len(data.mutations) > MUTATIONS_PER_PUSH_MAX:
+        limit = MUTATIONS_PER_PUSH_MAX
+        raise LimitExceeded("a push has too many mutations", value=len(data.mutations), limit=limit)
     author = who.name or who.id or next((one.client for one in data.mutations), "")
 
     def run() -> Pushed:

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import zstandard
+from litestar.concurrency import sync_to_thread
 from litestar.types import HTTPReceiveMessage, Receive
 
 from stratalog.errors import Invalid
@@ -30,7 +31,7 @@ async def unpacked(receive: Receive, encoding: str, tuning: Tuning) -> Receive:
         raise Refused(415, "unsupported-media-type", "a body may be packed with gzip or zstd", value=encoding)
     packed = await _read(receive, tuning.request_compressed_bytes_max)
     try:
-        body = unpack(packed, tuning.request_bytes_max + 1)
+        body = await sync_to_thread(unpack, packed, tuning.request_bytes_max + 1)
     except (zlib.error, zstandard.ZstdError, EOFError) as exc:
         raise Invalid("the body does not unpack", reason=str(exc)) from exc
     if len(body) > tuning.request_bytes_max:
