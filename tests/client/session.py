@@ -140,15 +140,24 @@ class Session:
                 return
         raise AssertionError(f"client {who} still has pending mutations after {ROUNDS_MAX} rounds")
 
+    def forget(self, who: int) -> None:
+        """The server collects the client, and leaves its group's tombstone."""
+        with self.members[who].client.held() as local:
+            client, group = local.client, local.group
+        self.document().collect_clients([client], [group])
+
     def finish(self) -> None:
         """Let everything arrive, and check what must be true."""
-        for member in self.members:
-            member.transport.deliver_late()
-        for who in [*range(len(self.members))] * 2:
-            self.settle(who)
-        self._check_states()
+        self._let_arrive()
         for member in self.members:
             self._check_outcomes(member)
+
+    def finish_with_forgotten(self) -> None:
+        """The same for a session that only appends, and whose clients were forgotten now and then."""
+        self._let_arrive()
+        appended = [made[1]["item"] for _, _, made, _ in self.committed()]
+        for member in self.members:
+            _check_at_most_once(member, appended)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -160,6 +169,13 @@ class Session:
         for version in self.document().versions():
             for one in version.mutations:
                 yield one.client, one.id, (one.name, one.args), one.reason
+
+    def _let_arrive(self) -> None:
+        for member in self.members:
+            member.transport.deliver_late()
+        for who in [*range(len(self.members))] * 2:
+            self.settle(who)
+        self._check_states()
 
     def _check_states(self) -> None:
         document = self.document()
@@ -206,6 +222,16 @@ def unsynced() -> Iterator[None]:
         yield
     finally:
         file.SYNCHRONOUS = usual
+
+
+def _check_at_most_once(member: Member, appended: Sequence[Any]) -> None:
+    """What a client made is in the log once and in order, but for what it says may be there or not."""
+    unknown = [one.args["item"] for one in member.client.failures()]
+    made = [args["item"] for _, args in member.made]
+    mine = [item for item in appended if item in made]
+    assert {one.status for one in member.client.failures()} <= {"unknown"}
+    assert mine == [item for item in made if item in mine]
+    assert [item for item in made if item not in unknown] == [item for item in mine if item not in unknown]
 
 
 def _outcome(reason: str | None) -> tuple[str, str | None]:

@@ -74,15 +74,16 @@ def test_a_start_or_a_close_more_changes_nothing() -> None:
 class Failing:
     """A round that fails with the next of these."""
 
-    def __init__(self, *errors: Exception) -> None:
+    def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
 
     def __call__(self) -> None:
-        if self.errors:
-            raise self.errors.pop(0)
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
 
 
-def pauses(*errors: Exception) -> list[float]:
+def pauses(*errors: Exception | None) -> list[float]:
     """How long each round makes the thread wait; its chance is always at the end of its range."""
     clock = ManualClock()
     clock.random = lambda: 1.0  # type: ignore[method-assign]
@@ -94,6 +95,11 @@ def test_each_failure_doubles_the_wait_up_to_a_cap() -> None:
     waits = pauses(*[Unavailable("down")] * 12)
     assert waits[:3] == [0.1, 0.2, 0.4]
     assert waits[-2:] == [BACKOFF_SECONDS_MAX, 0.0]
+
+
+def test_after_a_success_the_wait_begins_anew() -> None:
+    down = Unavailable("down")
+    assert pauses(down, down, None, down)[:4] == [0.1, 0.2, 0.0, 0.1]
 
 
 def test_the_server_is_not_asked_before_the_time_it_named() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.client.convergence import main
@@ -19,8 +19,10 @@ rounds = st.tuples(st.just("sync"), clients, st.lists(st.sampled_from(("", *FAUL
 restarts = st.tuples(st.just("restart"), clients)
 arrivals = st.tuples(st.just("arrive"), clients)
 
+appends = st.tuples(st.just("change"), clients, st.just("append"), st.just(0))
+forgetting = st.tuples(st.just("forget"), clients)
 
-@settings(max_examples=100)
+
 @given(st.lists(st.one_of(changes, rounds, rounds, restarts, arrivals), max_size=40))
 def test_any_schedule_ends_in_agreement(steps: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as folder:
@@ -28,6 +30,16 @@ def test_any_schedule_ends_in_agreement(steps: list[tuple[object, ...]]) -> None
         for step in steps:
             take(session, step)
         session.finish()
+        session.close()
+
+
+@given(st.lists(st.one_of(appends, rounds, restarts, arrivals, forgetting), max_size=40))
+def test_a_client_that_is_forgotten_has_nothing_applied_twice(steps: list[tuple[object, ...]]) -> None:
+    with TemporaryDirectory() as folder:
+        session = session_in_process(Path(folder), CLIENTS)
+        for step in steps:
+            take(session, step)
+        session.finish_with_forgotten()
         session.close()
 
 
@@ -40,6 +52,8 @@ def take(session: Session, step: tuple[object, ...]) -> None:
             session.members[who].sync(*faults)
         case ("restart", int(who)):
             session.members[who].restart()
+        case ("forget", int(who)):
+            session.forget(who)
         case ("arrive", int(who)):
             session.members[who].transport.deliver_late()
 
