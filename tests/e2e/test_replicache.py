@@ -32,6 +32,7 @@ STORIES = [
     "rejectionsAreTakenBack",
     "lostAnswersAreAppliedOnce",
     "aThousandMutationsInOnePush",
+    "manyThroughTroubleAgree",
     "tabsOfOneGroup",
     "aReloadKeepsWhatIsPending",
     "aForkedGroupGoesOnWithItsCookie",

@@ -68,9 +68,10 @@ export async function until(holds, what) {
   }
 }
 
+export const isSettled = async client => (await client.experimentalPendingMutations()).length === 0;
+
 const settled = async (client, expected) =>
-  isDeepStrictEqual(await content(client), expected) &&
-  (await client.experimentalPendingMutations()).length === 0;
+  isDeepStrictEqual(await content(client), expected) && (await isSettled(client));
 
 // Pull, as after a poke, until a client shows `expected` and nothing is pending.
 export const settles = (client, expected) =>

@@ -1,10 +1,12 @@
 // Stories told with the real client: `node stories.mjs URL STORY`, against a new, empty document. Ends with 0 or throws.
 import assert from 'node:assert/strict';
+import {isDeepStrictEqual} from 'node:util';
 import {
   content,
   control,
   cut,
   isBrought,
+  isSettled,
   keeps,
   listen,
   mutators,
@@ -82,6 +84,33 @@ const stories = {
     }
     cut('ada', 'up');
     await settles(ada, {n: 1100});
+  },
+
+  async manyThroughTroubleAgree(base) {
+    const names = ['ada', 'bob', 'cyd', 'dan'];
+    const clients = names.map(name => open(base, name));
+    let seed = 7;
+    const draw = most => (seed = (seed * 48271) % 2147483647) % most;
+    await clients[0].mutate.put({key: 'text', value: 'no number'});
+    await settles(clients[0], {text: 'no number'});
+    for (let turn = 0; turn < 120; turn++) {
+      const client = clients[draw(4)];
+      cut(client.name, ['up', 'down', 'deaf'][draw(3)]);
+      await client.mutate.inc({key: 'n'});
+      await client.mutate.put({key: `by/${client.name}`, value: turn});
+      await client.mutate.inc({key: 'text'});
+      if (draw(4) === 0) {
+        await new Promise(resolve => setTimeout(resolve, draw(40)));
+      }
+    }
+    names.forEach(name => cut(name, 'up'));
+    await until(async () => {
+      await Promise.all(clients.map(client => client.pull()));
+      const pending = await Promise.all(clients.map(isSettled));
+      const shown = await Promise.all(clients.map(content));
+      return pending.every(Boolean) && shown.every(one => one.n === 120 && isDeepStrictEqual(one, shown[0]));
+    }, 'everybody was heard and shows the same');
+    assert.equal((await content(clients[0])).text, 'no number');
   },
 
   async tabsOfOneGroup(base) {
