@@ -1,0 +1,53 @@
+"""A file that a client of format 1 wrote is read by this one, and this one writes the same tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from stratalog.client import Client
+from stratalog.client.judge import NEVER, OPEN
+from stratalog.protocol.sync import Cookie
+from tests.client.helpers import InProcess, new_document
+
+GOLDEN = Path(__file__).parents[2] / "formats" / "golden" / "client-v1.sql"
+
+
+def test_a_file_of_format_1_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    with Client(InProcess(new_document()), str(path), document="acme/plan") as client:
+        shown = {"cells/A1": "text", "cells/B1": b"\0\xff", "cells/C1": [1, 2.5, None], "name": "text"}
+        assert dict(client.scan()) == shown
+        assert [(one.name, one.args["key"]) for one in client.pending()] == [("put", "cells/B1"), ("put", "cells/C1")]
+        assert [(one.status, one.reason) for one in client.failures()] == [
+            ("rejected", "inc needs numbers: key=cells/A1")
+        ]
+        with client.held() as local:
+            assert local.cookie == Cookie(order=3, incarnation="nhmy6p7cmmjc", version=3)
+            assert [one.sent for one in local.pending()] == [OPEN, NEVER]
+        assert client.mutate("put", {"key": "k", "value": 1}).sequence == 6
+
+
+def test_the_tables_are_those_of_format_1(tmp_path: Path) -> None:
+    path = tmp_path / "new.sqlite"
+    Client(InProcess(new_document()), str(path)).close()
+    assert tables(path) == tables(written(tmp_path))
+
+
+def written(folder: Path) -> Path:
+    """The golden file as a database."""
+    path = folder / "golden.sqlite"
+    connection = apsw.Connection(str(path))
+    connection.execute(GOLDEN.read_text())
+    connection.close()
+    return path
+
+
+def tables(path: Path) -> list[str]:
+    """How a database's tables were made, and its two numbers."""
+    connection = apsw.Connection(str(path))
+    made = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql")]
+    numbers = [connection.pragma("application_id"), connection.pragma("user_version")]
+    connection.close()
+    return [*made, *map(str, numbers)]
