@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
+import msgspec
 import pytest
 from litestar.exceptions import WebSocketDisconnect
 
 from stratalog.assembly import Store, open_store
 from stratalog.errors import LimitExceeded
-from stratalog.protocol.live import Beat, Gone, Here, Poke, Ready
+from stratalog.protocol.live import SUBPROTOCOL, Beat, FromClient, FromServer, Gone, Here, Poke, Ready
 from stratalog.server.application import Application, Tuning
 from stratalog.server.errors import Refused
 from stratalog.server.hub import Hub
 from stratalog.server.metrics import Metrics
+from stratalog.server.security import Principal, StaticTokens
 from tests.server.api import BUDGET, Client, mutation, push, serving
 
 Story = Callable[[Hub, Store], Awaitable[None]]
@@ -205,6 +209,36 @@ def test_a_document_that_cannot_be_joined_leaves_no_trace() -> None:
         await hub.join("acme", "budget")
 
     on_a_hub(story, Tuning(live_connections_max=1))
+
+
+def test_a_server_that_stops_ends_its_live_connections(budget: Client) -> None:
+    with budget.websocket_connect(f"{BUDGET}/live") as socket:
+        socket.receive_json()
+        with budget.portal() as portal:
+            portal.call(budget.app.state.service.hub.close)
+        with pytest.raises(WebSocketDisconnect) as closed:
+            socket.receive_json()
+    assert closed.value.code == 1012
+
+
+def test_a_live_connection_ends_with_its_token() -> None:
+    expired = Principal(id="u-ada", expires_ms=1)
+    with serving(Application(authenticate=StaticTokens({"token": expired}))) as client:
+        client.put(BUDGET, headers={"Authorization": "Bearer token"})
+        with client.websocket_connect(f"{BUDGET}/live") as socket:
+            socket.send_json({"type": "hello", "token": "token"})
+            with pytest.raises(WebSocketDisconnect) as closed:
+                socket.receive_json()
+    assert closed.value.code == 4401
+
+
+def test_the_golden_messages_are_still_read_and_written() -> None:
+    golden = json.loads((Path(__file__).parents[2] / "formats/golden/live-v1.json").read_text())
+    assert golden["subprotocol"] == SUBPROTOCOL
+    for side, kind in (("client", FromClient), ("server", FromServer)):
+        messages = [msgspec.convert(plain, kind) for plain in golden[side]]
+        assert {type(message) for message in messages} == set(get_args(kind))
+        assert [msgspec.json.decode(msgspec.json.encode(message)) for message in messages] == golden[side]
 
 
 def test_server_sent_events_carry_the_same_hints() -> None:

@@ -130,9 +130,17 @@ def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
     )
     # Uvicorn raises the signal once more after its own end, which would else end the process before the store closes.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    server = uvicorn.Server(config)
+    stop = server.shutdown
+
+    async def shutdown(sockets: Any = None) -> None:
+        app.state.service.hub.close()
+        await stop(sockets)
+
+    server.shutdown = shutdown
     try:
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+            server.run(sockets=[listening])
     finally:
         signal.signal(signal.SIGTERM, before)
 

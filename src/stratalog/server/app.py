@@ -12,6 +12,7 @@ from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
 from stratalog.assembly import Store
@@ -67,7 +68,7 @@ def create_app(store: Store, application: Application | None = None) -> Litestar
         lifespan=[_running(service)],
         logging_config=None,
         middleware=[decoded_names],
-        openapi_config=OpenAPIConfig("Stratalog", version("stratalog"), path="/schema", render_plugins=()),
+        openapi_config=_openapi(),
         request_class=Question,
         request_max_body_size=application.tuning.request_bytes_max,
         response_class=Answer,
@@ -75,6 +76,18 @@ def create_app(store: Store, application: Application | None = None) -> Litestar
     app.state.service = service
     app.asgi_handler = Edge(app.asgi_handler, application, store.place.clock, service.metrics)
     return app
+
+
+def _openapi() -> OpenAPIConfig:
+    return OpenAPIConfig(
+        "Stratalog",
+        version("stratalog"),
+        path="/schema",
+        components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
+        description="Bodies are JSON, or the same in MessagePack: application/msgpack, in Content-Type and Accept.",
+        render_plugins=(),
+        security=[{}, {"bearer": []}],
+    )
 
 
 def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:

@@ -37,6 +37,7 @@ class Listener:
         self._room = room
         self._beat_seconds = beat_seconds
         self._wake = anyio.Event()
+        self._ended = False
         self._waiting: dict[type[Any], FromServer] = {Ready: Ready(id, room.version)}
         if room.present:
             self._waiting[Here] = Here(dict(room.present))
@@ -47,13 +48,18 @@ class Listener:
         self._waiting[type(message)] = message
         self._wake.set()
 
+    def end(self) -> None:
+        """Give nothing more: the server stops."""
+        self._ended = True
+        self._wake.set()
+
     async def next(self) -> list[FromServer]:
-        """What is new, waiting for it; a beat where nothing is for a while."""
+        """What is new, waiting for it; a beat where nothing is for a while. Empty at the end."""
         with anyio.move_on_after(self._beat_seconds):
             await self._wake.wait()
         self._wake = anyio.Event()
         messages, self._waiting = list(self._waiting.values()), {}
-        return messages or [Beat()]
+        return [] if self._ended else messages or [Beat()]
 
     def show(self, state: Value) -> None:
         """Tell the others of this client; None tells nothing any more. Raises LimitExceeded."""
@@ -113,6 +119,12 @@ class Hub:
             room.version = version
             room.give(Poke(version))
             self._metrics.pokes.inc(len(room.listeners))
+
+    def close(self) -> None:
+        """End every live connection, since a server that stops waits for them."""
+        for room in self._rooms.values():
+            for listener in room.listeners:
+                listener.end()
 
     async def watch(self) -> None:
         """Look at the heads of documents with listeners, for ever."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import msgspec
-from litestar import Router, WebSocket, get, websocket
+from litestar import Request, Router, WebSocket, get, websocket
 from litestar.exceptions import WebSocketDisconnect
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.response import Stream
@@ -18,17 +18,19 @@ from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
 from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Hello, Presence
 from stratalog.server.bodies import check_depth
 from stratalog.server.errors import PROBLEMS, Refused, status_of
-from stratalog.server.hub import Hub, Listener
+from stratalog.server.hub import Listener
 from stratalog.server.parameters import PREFIX, Name
-from stratalog.server.security import Principal, identify
+from stratalog.server.security import Principal, identify, is_expired
 from stratalog.server.service import Served, Service
 
 __all__ = ["LIVE"]
 
+Asked = Request[Principal, Any, Any]
 Socket = WebSocket[Any, Any, Any]
 HELLO_SECONDS_MAX = 10.0
 BEARER = "bearer."
 EVENT_STREAM = "text/event-stream"
+SERVICE_RESTART = 1012
 CLOSE_CODES = 4000
 """Added to the HTTP status that says the same: 4401 asks for a token, 4404 knows no such document."""
 
@@ -44,7 +46,7 @@ async def live(service: Served, socket: Socket) -> None:
         principal = await _principal(service, socket, offered)
         await service.permit(principal, "read", organisation, name)
         listener = await service.hub.join(organisation, name)
-        await _serve(socket, service.hub, listener)
+        await _serve(socket, service, listener, principal)
     except StratalogError as exc:
         await socket.close(code=CLOSE_CODES + status_of(exc), reason=exc.message)
     except WebSocketDisconnect:
@@ -62,15 +64,15 @@ streaming = partial(
 
 
 @streaming()
-async def document_events(service: Served, organisation: Name, document: Name) -> Stream:
+async def document_events(service: Served, request: Asked, organisation: Name, document: Name) -> Stream:
     """The event is the message's type, its data the message."""
-    return await _stream(service, organisation, document)
+    return await _stream(service, request.user, organisation, document)
 
 
 @streaming()
-async def log_events(service: Served, organisation: Name, log: Name) -> Stream:
+async def log_events(service: Served, request: Asked, organisation: Name, log: Name) -> Stream:
     """The event is the message's type, its data the message."""
-    return await _stream(service, organisation, log)
+    return await _stream(service, request.user, organisation, log)
 
 
 async def _principal(service: Service, socket: Socket, offered: list[str]) -> Principal:
@@ -89,8 +91,9 @@ async def _principal(service: Service, socket: Socket, offered: list[str]) -> Pr
     return await identify(authenticate, lambda: token)
 
 
-async def _serve(socket: Socket, hub: Hub, listener: Listener) -> None:
+async def _serve(socket: Socket, service: Service, listener: Listener, principal: Principal) -> None:
     """Both directions, until either ends."""
+    ended: tuple[int, str] | None = None
     try:
         async with anyio.create_task_group() as group:
 
@@ -104,19 +107,24 @@ async def _serve(socket: Socket, hub: Hub, listener: Listener) -> None:
                 group.cancel_scope.cancel()
 
             group.start_soon(hear)
-            await _tell(socket, listener)
+            ended = await _tell(socket, service, listener, principal)
             group.cancel_scope.cancel()
+        if ended is not None:
+            await socket.close(code=ended[0], reason=ended[1])
     finally:
-        hub.leave(listener)
+        service.hub.leave(listener)
 
 
-async def _tell(socket: Socket, listener: Listener) -> None:
-    while True:
-        for message in await listener.next():
+async def _tell(socket: Socket, service: Service, listener: Listener, principal: Principal) -> tuple[int, str]:
+    """Send what is new until there is a reason to stop: the code and words to close with."""
+    while messages := await listener.next():
+        if is_expired(principal, service.store.place.clock.wall_ms()):
+            return CLOSE_CODES + 401, "the token has come to its end"
+        for message in messages:
             await socket.send_data(msgspec.json.encode(message), mode="text")
             if isinstance(message, Gone):
-                await socket.close(code=CLOSE_CODES + 410, reason="the document was deleted")
-                return
+                return CLOSE_CODES + 410, "the document was deleted"
+    return SERVICE_RESTART, "the server stops"
 
 
 async def _hear(socket: Socket, listener: Listener) -> None:
@@ -137,24 +145,26 @@ def _message(text: str | bytes) -> FromClient:
         raise Invalid("a live message does not decode", reason=str(exc)) from exc
 
 
-async def _stream(service: Service, organisation: str, name: str) -> Stream:
+async def _stream(service: Service, principal: Principal, organisation: str, name: str) -> Stream:
     """Joining waits until the stream is read: one that never is would stay joined for ever."""
     service.hub.check_room()
     await service.run(lambda: service.store.log(organisation, name))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Stream(_events(service.hub, organisation, name), media_type=EVENT_STREAM, headers=headers)
+    return Stream(_events(service, principal, organisation, name), media_type=EVENT_STREAM, headers=headers)
 
 
-async def _events(hub: Hub, organisation: str, name: str) -> AsyncIterator[bytes]:
-    listener = await hub.join(organisation, name)
+async def _events(service: Service, principal: Principal, organisation: str, name: str) -> AsyncIterator[bytes]:
+    listener = await service.hub.join(organisation, name)
     try:
-        while True:
-            for message in await listener.next():
+        while messages := await listener.next():
+            if is_expired(principal, service.store.place.clock.wall_ms()):
+                return
+            for message in messages:
                 yield _event(message)
                 if isinstance(message, Gone):
                     return
     finally:
-        hub.leave(listener)
+        service.hub.leave(listener)
 
 
 def _event(message: FromServer) -> bytes:

@@ -23,6 +23,7 @@ __all__ = [
     "StaticTokens",
     "bearer_token",
     "identify",
+    "is_expired",
     "permit",
 ]
 
@@ -39,6 +40,9 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str = ""
     read_only: bool = False
+    expires_ms: int | None = None
+    """When a live connection ends, because the token it came with does."""
+
     claims: Mapping[str, Any] = {}
     """What else is known, for `authorize` to look at."""
 
@@ -83,6 +87,11 @@ async def identify(authenticate: Authenticate | None, token: Callable[[], str]) 
     if principal is None or not principal.id:
         raise Refused(401, "unauthenticated", "the token is not good")
     return principal
+
+
+def is_expired(principal: Principal, now_ms: int) -> bool:
+    """Whether the token that the principal came with has come to its end."""
+    return principal.expires_ms is not None and now_ms >= principal.expires_ms
 
 
 async def permit(

@@ -34,7 +34,9 @@ def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
     subject, name = claims.get("sub"), claims.get("name", "")
     if not isinstance(subject, str) or not subject or not isinstance(name, str):
         return None
-    return Principal(id=subject, name=name, read_only=claims.get("read_only", False) is not False, claims=claims)
+    read_only = claims.get("read_only", False) is not False
+    expires_ms = int(claims["exp"]) * 1000 if "exp" in claims else None
+    return Principal(id=subject, name=name, read_only=read_only, expires_ms=expires_ms, claims=claims)
 
 
 class WebTokens:
