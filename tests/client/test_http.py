@@ -29,6 +29,7 @@ from stratalog.errors import (
 from stratalog.protocol.sync import Pull, Push
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, Tuning
+from stratalog.server.security import Principal, StaticTokens
 
 SECONDS_MAX = 10.0
 PATH = "/v1/organisations/acme/documents/plan"
@@ -37,17 +38,14 @@ PATH = "/v1/organisations/acme/documents/plan"
 class Running(uvicorn.Server):
     """A server on a thread of the test's own process."""
 
-    def __init__(self, store: stratalog.Store) -> None:
-        self.listening = socket.create_server(("127.0.0.1", 0))
-        tuning = Tuning(live_poll_seconds=0.01)
-        app = create_app(store, Application(tuning=tuning))
+    def __init__(self, store: stratalog.Store, port: int = 0, tokens: StaticTokens | None = None) -> None:
+        self.listening = socket.create_server(("127.0.0.1", port))
+        app = create_app(store, Application(tuning=Tuning(live_poll_seconds=0.01), authenticate=tokens))
         super().__init__(uvicorn.Config(app, log_level="error", ws="websockets-sansio"))
         self._thread = threading.Thread(target=self.run, args=([self.listening],))
         self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.listening.getsockname()[1]}{PATH}"
+        self.port = self.listening.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}{PATH}"
 
     def end(self) -> None:
         self.should_exit = True
@@ -75,6 +73,35 @@ def test_a_client_keeps_in_step_by_itself(url: str, store: stratalog.Store) -> N
         one.mutate("put", {"key": "k", "value": 2})
         assert heard.wait(SECONDS_MAX)
     assert store.document("acme", "plan").get("k") == 2
+
+
+def test_it_keeps_in_step_with_a_server_that_was_away(store: stratalog.Store) -> None:
+    server = Running(store)
+    heard = threading.Event()
+    with connect(server.url, create=True) as client:
+        client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX)
+        server.end()
+        handle = client.mutate("inc", {"key": "k"})
+        server = Running(store, server.port)
+        assert handle.wait(SECONDS_MAX) == "applied"
+        client.subscribe(lambda keys: heard.set(), "theirs")
+        store.document("acme", "plan").mutate("put", {"key": "theirs", "value": 1})
+        assert heard.wait(SECONDS_MAX)
+    server.end()
+
+
+def test_a_token_opens_the_document_and_its_pokes(store: stratalog.Store) -> None:
+    tokens = StaticTokens({"a-good-token": Principal(id="ada")})
+    server = Running(store, tokens=tokens)
+    heard = threading.Event()
+    with connect(server.url, create=True, token="a-good-token") as client:
+        assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
+        client.subscribe(lambda keys: heard.set(), "theirs")
+        store.document("acme", "plan").mutate("put", {"key": "theirs", "value": 1})
+        assert heard.wait(SECONDS_MAX)
+    with Client(HttpTransport(server.url, token=lambda: "another")) as client, pytest.raises(Forbidden):
+        client.sync()
+    server.end()
 
 
 def test_a_document_that_is_not_there_is_told(url: str) -> None:
