@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import jwt
 import pytest
@@ -108,6 +108,27 @@ def test_an_applications_rules_are_asked_for_everything() -> None:
         ("u-bob", "list", "acme", ""),
         ("u-bob", "read-record", "acme", "r"),
     ]
+
+
+def test_every_path_of_the_api_asks_the_rules_for_something(client: Client) -> None:
+    handlers = [
+        (route.path, handler)
+        for route in client.app.routes
+        for handler in getattr(route, "route_handlers", [])
+        if route.path.startswith("/v1") and "OPTIONS" not in handler.http_methods
+    ]
+    assert len(handlers) > 30
+    assert [path for path, handler in handlers if handler.opt.get("action") not in get_args(Action)] == []
+
+
+def test_a_long_name_is_cut_where_the_history_ends(client: Client) -> None:
+    long = StaticTokens({"t": Principal(id="u-1", name="Ä" * 100)})
+    headers = {"Authorization": "Bearer t"}
+    with serving(Application(authenticate=long)) as guarded:
+        guarded.put(BUDGET, headers=headers)
+        push(guarded, mutation("c1", 1, key="k", value=1), **headers)
+        version = guarded.get(f"{BUDGET}/versions", headers=headers).json()["versions"][0]["version"]
+    assert version["author"] == "Ä" * 64
 
 
 def test_the_rules_may_be_asynchronous() -> None:

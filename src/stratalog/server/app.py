@@ -58,6 +58,7 @@ def create_app(store: Store, application: Application | None = None) -> Litestar
     service = Service(store, application)
     app = Litestar(
         ROUTES,
+        debug=False,
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers={
             StratalogError: handle_core,

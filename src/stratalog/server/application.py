@@ -26,7 +26,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 16
     """Threads that run the core for everything but pushes, which have as many of their own."""
 
-    live_poll_seconds: float = 0.05
+    live_poll_seconds: float = 0.03
     """How often the heads of documents with listeners are looked at, for commits of other processes."""
 
     live_beat_seconds: float = 20.0

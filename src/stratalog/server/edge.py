@@ -147,8 +147,9 @@ class _Passing:
             raise Refused(403, "forbidden", "without authentication only this machine is served")
 
     def _is_own(self, origin: str) -> bool:
-        scheme = {"ws": "http", "wss": "https"}.get(self._scope["scheme"], self._scope["scheme"])
-        return origin == f"{scheme}://{self.headers.get('host', '')}"
+        """Whether a page came from here. The scheme is left out: behind a proxy with TLS ours is not the page's."""
+        scheme, _, host = origin.partition("://")
+        return scheme in ("http", "https") and host == self.headers.get("host")
 
     async def send(self, message: Message) -> None:
         """Pass a message on; an answer's start gets the CORS headers."""

@@ -145,7 +145,7 @@ async def append(service: Served, request: Asked, organisation: Name, log: Name,
 
     def run() -> Entry:
         opened = service.log(organisation, log)
-        return opened.append(events, expected=data.expected, author=who.name or who.id, write_id=data.write_id)
+        return opened.append(events, expected=data.expected, author=who.author, write_id=data.write_id)
 
     entry = await service.workers.in_turn(f"{organisation}/{log}", run)
     service.hub.poke(organisation, log, entry.version)

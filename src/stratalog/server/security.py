@@ -11,7 +11,7 @@ from litestar.concurrency import sync_to_thread
 
 from stratalog.codec import sha256
 from stratalog.errors import Forbidden
-from stratalog.limits import TOKEN_BYTES_MAX
+from stratalog.limits import AUTHOR_BYTES_MAX, TOKEN_BYTES_MAX
 from stratalog.server.errors import Refused
 
 __all__ = [
@@ -45,6 +45,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     claims: Mapping[str, Any] = {}
     """What else is known, for `authorize` to look at."""
+
+    @property
+    def author(self) -> str:
+        """What the history says of who it was: the name, else the id, as far as it may be long."""
+        return (self.name or self.id).encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
 
 
 ANONYMOUS = Principal(id="")

@@ -74,7 +74,7 @@ async def _pushed(service: Service, who: Principal, organisation: str, document:
     if len(data.mutations) > MUTATIONS_PER_PUSH_MAX:
         limit = MUTATIONS_PER_PUSH_MAX
         raise LimitExceeded("a push has too many mutations", value=len(data.mutations), limit=limit)
-    author = who.name or who.id or next((one.client for one in data.mutations), "")
+    author = who.author or next((one.client for one in data.mutations), "")
 
     def run() -> Pushed:
         return push(service.document(organisation, document), data, owner=who.id, author=author)

@@ -104,13 +104,15 @@ class _Keys:
         """The key of that id, where it is for that algorithm. Raises Unavailable."""
         if not isinstance(id, str):
             return None
-        with self._lock:
-            if self._is_due(REFETCH_SECONDS_MIN if id not in self._found else KEYS_SECONDS_MAX):
-                self._refresh()
-            key = self._found.get(id)
+        if self._is_due(id):
+            with self._lock:
+                if self._is_due(id):
+                    self._refresh()
+        key = self._found.get(id)
         return key if key is not None and key.algorithm_name == algorithm else None
 
-    def _is_due(self, seconds: float) -> bool:
+    def _is_due(self, id: str) -> bool:
+        seconds = KEYS_SECONDS_MAX if id in self._found else REFETCH_SECONDS_MIN
         return self._fetched_ms is None or self._clock.boot_ms() - self._fetched_ms >= seconds * 1000
 
     def _refresh(self) -> None:
@@ -131,8 +133,17 @@ def _fetch_from(address: str) -> Fetch:
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")):
         raise Invalid("keys must be fetched over https", value=address)
 
+    opener = urllib.request.build_opener(_Straight)
+
     def fetch() -> Mapping[str, Any]:
-        with urllib.request.urlopen(address, timeout=FETCH_SECONDS_MAX) as answer:
+        with opener.open(address, timeout=FETCH_SECONDS_MAX) as answer:
             return msgspec.json.decode(answer.read(FETCH_BYTES_MAX), type=dict[str, Any])
 
     return fetch
+
+
+class _Straight(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection, which could lead to where others can change what is read."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
