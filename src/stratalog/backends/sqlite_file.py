@@ -179,6 +179,7 @@ class _GroupWriter:
 
     def __init__(self, connection: apsw.Connection, lock_file: int, log_bytes: int) -> None:
         self._connection = connection
+        self._inserting = connection.cursor()
         self._lock_file = lock_file
         self._log_bytes = log_bytes
         self._lane: Lane[_Ticket[Any]] = Lane()
@@ -249,7 +250,7 @@ class _GroupWriter:
         and a full one before the frame that would commit is whole. Any other error may come from the commit.
         """
         try:
-            self._connection.execute(INSERTS[len(rows)], tuple(chain.from_iterable(rows)))
+            self._inserting.execute(INSERTS[len(rows)], tuple(chain.from_iterable(rows)))
         except apsw.ConstraintError:
             return False
         except (apsw.BusyError, apsw.FullError) as exc:
