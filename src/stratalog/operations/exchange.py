@@ -17,8 +17,8 @@ from stratalog.documents.commits import COMMIT, Change, Recorded, read_commit
 from stratalog.documents.committing import load_arguments
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Entry
-from stratalog.protocol.readable import from_json, to_plain
 from stratalog.protocol.messages import Mutation
+from stratalog.protocol.readable import from_json, to_plain
 
 __all__ = [
     "FORMAT",

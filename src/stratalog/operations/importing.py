@@ -29,9 +29,9 @@ from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.names import name_put, require_name
 from stratalog.log.upload import Upload
 from stratalog.operations.exchange import FORMAT, FORMAT_VERSION, Progress
-from stratalog.protocol.readable import from_plain
 from stratalog.operations.replayed_clock import ReplayedClock
 from stratalog.protocol.messages import Mutation, payload_hash
+from stratalog.protocol.readable import from_plain
 
 __all__ = ["import_document"]
 
