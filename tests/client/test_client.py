@@ -124,12 +124,18 @@ def test_what_cannot_be_a_mutation_is_refused(client: Client, name: str, args: o
     assert client.pending() == []
 
 
-def test_a_mutator_that_changes_its_arguments_changes_nothing_else(document: Document) -> None:
+def test_a_mutator_that_changes_its_arguments_changes_nothing_else() -> None:
     def greedy(draft: Draft, args: dict[str, object]) -> None:
         draft.put("taken", args.pop("value"))
 
-    client = Client(InProcess(new_document(mutators={"greedy": greedy})), mutators={"greedy": greedy})
+    document = new_document(mutators={**STOCK, "greedy": greedy})
+    client = Client(InProcess(document), mutators={"greedy": greedy})
     handle = client.mutate("greedy", {"value": 1})
+    document.mutate("put", {"key": "k", "value": 1})
+    transport_of(client).faults = ["", "lost-request"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    assert (client.get("taken"), handle.foreseen) == (1, None)
     client.sync()
     assert (handle.status, handle.args) == ("applied", {"value": 1})
 
