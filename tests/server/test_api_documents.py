@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+from litestar.testing import TestClient
 
+from stratalog.assembly import open_store
+from stratalog.documents import Document
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Push, Pushed
-from tests.server.api import BUDGET, Client, mutation, problem, push
+from stratalog.server.app import create_app
+from stratalog.server.application import Application
+from tests.server.api import BUDGET, HOST, Client, mutation, problem, push
 
 MSGPACK = "application/msgpack"
 
@@ -51,6 +56,19 @@ def test_a_push_tells_what_became_of_each_mutation(client: Client) -> None:
     assert [outcome["status"] for outcome in outcomes] == ["applied", "rejected"]
     again = push(client, mutation("ada", 1, key="a", value=1), mutation("ada", 9, key="a", value=1))
     assert [(outcome["status"], outcome["expected"]) for outcome in again] == [("seen", None), ("gap", 3)]
+
+
+def test_a_push_that_is_queued_is_answered_202_and_replicache_200() -> None:
+    def queue(document: Document, request: Push, owner: str, author: str) -> Pushed:
+        return Pushed([], queued=True)
+
+    app = create_app(open_store("memory:"), Application(hosts=(HOST,)), push=queue)
+    with TestClient(app) as client:
+        client.put(BUDGET)
+        queued = client.post(f"{BUDGET}/push", json={"group": "g", "mutations": []})
+        assert (queued.status_code, queued.json()) == (202, {"outcomes": [], "queued": True})
+        body = {"pushVersion": 1, "clientGroupID": "g", "mutations": []}
+        assert client.post(f"{BUDGET}/replicache/push", json=body).status_code == 200
 
 
 def test_a_pull_brings_what_is_new_since_its_cookie(budget: Client) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any, get_args
 
 import jwt
@@ -239,6 +241,30 @@ def test_an_algorithm_is_pinned_by_name() -> None:
 def test_keys_are_fetched_over_https_or_from_this_machine() -> None:
     with pytest.raises(Invalid):
         web_tokens(keys="http://id.example/jwks.json")
+
+
+class Issuer(BaseHTTPRequestHandler):
+    """Gives out keys at one address, and leads from another to it."""
+
+    def do_GET(self) -> None:
+        moved = self.path == "/moved"
+        self.send_response(302 if moved else 200)
+        self.send_header("Location", "/keys")
+        self.end_headers()
+        self.wfile.write(json.dumps(key_set()).encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_keys_come_straight_from_their_address_and_by_no_detour() -> None:
+    with HTTPServer(("127.0.0.1", 0), Issuer) as issuer:
+        Thread(target=issuer.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{issuer.server_port}"
+        assert web_tokens(keys=f"{address}/keys")(token()) is not None
+        with pytest.raises(Unavailable):
+            web_tokens(keys=f"{address}/moved")(token())
+        issuer.shutdown()
 
 
 def test_unknown_keys_are_fetched_once_a_minute_at_most() -> None:

@@ -27,8 +27,10 @@ from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
+from stratalog.server.pages import PAGES
+from stratalog.server.push import push
 from stratalog.server.records import RECORDS
-from stratalog.server.service import Service, allowed
+from stratalog.server.service import Pushing, Service, allowed
 from stratalog.server.sync import SYNC
 
 __all__ = ["create_app"]
@@ -44,18 +46,20 @@ ROUTES: list[ControllerRouterHandler] = [
     RECORDS,
     BLOBS,
     *LIVE,
+    *PAGES,
 ]
 
 
-def create_app(store: Store, application: Application | None = None) -> Litestar:
+def create_app(store: Store, application: Application | None = None, *, push: Pushing = push) -> Litestar:
     """The server of a store, which stays the caller's to close.
 
-    An ``application`` brings its mutators and its rules; its mutators become those of the store's documents.
+    An ``application`` brings its mutators and its rules; its mutators become those of the store's documents. ``push``
+    takes every push: it applies it at once, unless one is given that queues it.
     """
     if application is not None:
         store.rules = application.rules
     application = application or Application()
-    service = Service(store, application)
+    service = Service(store, application, push)
     app = Litestar(
         ROUTES,
         debug=False,

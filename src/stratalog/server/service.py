@@ -17,6 +17,7 @@ from stratalog.documents import Document
 from stratalog.errors import Invalid
 from stratalog.log import Log
 from stratalog.protocol.messages import Outcome
+from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application
 from stratalog.server.errors import PROBLEMS
 from stratalog.server.hub import Hub
@@ -24,7 +25,10 @@ from stratalog.server.metrics import Metrics
 from stratalog.server.security import Action, Principal, permit
 from stratalog.server.workers import Workers
 
-__all__ = ["Served", "Service", "allowed", "deleting", "posting", "putting", "reading"]
+__all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "posting", "putting", "reading"]
+
+Pushing = Callable[[Document, Push, str, str], Pushed]
+"""Takes a push of an owner, named by an author: applies it, or queues it for a worker."""
 
 T = TypeVar("T")
 
@@ -32,8 +36,9 @@ T = TypeVar("T")
 class Service:
     """One server's parts."""
 
-    def __init__(self, store: Store, application: Application) -> None:
+    def __init__(self, store: Store, application: Application, push: Pushing) -> None:
         self.store = store
+        self.push = push
         self.application = application
         self.metrics = Metrics(store.place)
         self.hub = Hub(store, application.tuning, self.metrics)

@@ -6,16 +6,17 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response, Router, post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from stratalog.errors import LimitExceeded
 from stratalog.limits import MUTATIONS_PER_PUSH_MAX
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.bodies import JSON, PLAIN, encoded
+from stratalog.server.bodies import Answer as Encoded
 from stratalog.server.errors import PROBLEMS
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.pull import pull
-from stratalog.server.push import push
 from stratalog.server.replicache import Answer, answer_push, pull_replicache, read_push
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service, posting
@@ -25,12 +26,19 @@ __all__ = ["SYNC"]
 Asked = Request[Principal, Any, Any]
 
 
-@post("/push", opt={"action": "write"}, status_code=200, responses=PROBLEMS, summary="Apply mutations")
+@post(
+    "/push",
+    opt={"action": "write"},
+    status_code=200,
+    responses={**PROBLEMS, 202: ResponseSpec(Pushed, description="a worker will apply them")},
+    summary="Apply mutations",
+)
 async def push_mutations(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Push]
-) -> Pushed:
+) -> Response[Pushed]:
     """In order; what became of each. Where an answer is lost, push the same again: nothing is applied twice."""
-    return await _pushed(service, request.user, organisation, document, data)
+    pushed = await _pushed(service, request.user, organisation, document, data)
+    return Encoded(pushed, status_code=202 if pushed.queued else 200)
 
 
 @posting("/pull", opt={"action": "read"}, summary="What is new since a cookie")
@@ -77,7 +85,7 @@ async def _pushed(service: Service, who: Principal, organisation: str, document:
     author = who.author or next((one.client for one in data.mutations), "")
 
     def run() -> Pushed:
-        return push(service.document(organisation, document), data, owner=who.id, author=author)
+        return service.push(service.document(organisation, document), data, who.id, author)
 
     pushed = await service.workers.in_turn(f"{organisation}/{document}", run)
     service.note_outcomes(organisation, document, pushed.outcomes)
