@@ -27,7 +27,6 @@ from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
-from stratalog.server.pages import PAGES
 from stratalog.server.push import push
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
@@ -46,7 +45,6 @@ ROUTES: list[ControllerRouterHandler] = [
     RECORDS,
     BLOBS,
     *LIVE,
-    *PAGES,
 ]
 
 
