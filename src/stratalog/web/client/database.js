@@ -1,0 +1,109 @@
+// The IndexedDB behind the clients of one document. Each tab has a place of its own in it, called a slot, and holds a
+// Web Lock on it, so that no client id is ever used by two tabs; the browser lets go of the lock however the tab ends.
+
+import { StratalogError } from "./errors.js";
+
+const FORMAT = 1;
+const STORES = { slots: "slot", items: null, pending: ["slot", "sequence"], failures: ["slot", "sequence"] };
+
+export class Database {
+  #connection;
+
+  static async open(name) {
+    if (!globalThis.indexedDB || !globalThis.navigator?.locks) {
+      throw new StratalogError("unsupported", "a page that keeps data needs IndexedDB and Web Locks: https or localhost");
+    }
+    const request = indexedDB.open(name, FORMAT);
+    request.onupgradeneeded = () => {
+      for (const [store, keyPath] of Object.entries(STORES)) request.result.createObjectStore(store, { keyPath });
+    };
+    const connection = await answered(request);
+    connection.onversionchange = () => connection.close();
+    return new Database(name, connection);
+  }
+
+  constructor(name, connection) {
+    this.name = name;
+    this.#connection = connection;
+  }
+
+  /** Run `change` with a transaction's stores, at once; transactions stand in the order they were begun. */
+  write(change) {
+    const transaction = this.#connection.transaction(Object.keys(STORES), "readwrite", { durability: "strict" });
+    const done = new Promise((resolve, reject) => {
+      transaction.oncomplete = () => resolve();
+      transaction.onabort = () =>
+        reject(new StratalogError("storage-full", "the browser could not keep it", { reason: transaction.error }));
+    });
+    change(Object.fromEntries(Object.keys(STORES).map((store) => [store, transaction.objectStore(store)])));
+    return done;
+  }
+
+  /** What each of `questions`, called with a store's name, is answered, all of one moment. */
+  async read(questions) {
+    const transaction = this.#connection.transaction(Object.keys(STORES));
+    const asked = questions((store) => transaction.objectStore(store));
+    return Promise.all(asked.map(answered));
+  }
+
+  async slots() {
+    const [slots, pending] = await this.read((store) => [store("slots").getAll(), store("pending").getAllKeys()]);
+    const waiting = new Set(pending.map(([slot]) => slot));
+    return slots.map((facts) => ({ ...facts, waits: waiting.has(facts.slot) }));
+  }
+
+  /** A slot that no other tab holds: the one this tab had, else one with work left, else the newest, else a new one. */
+  async takeSlot() {
+    const mine = remembered(this.name);
+    const order = ({ slot, waits, used }) => (slot === mine ? 2 ** 53 : (waits ? 2 ** 50 : 0) + used);
+    const known = (await this.slots()).sort((one, other) => order(other) - order(one)).map(({ slot }) => slot);
+    for (const slot of [...known, crypto.randomUUID()]) {
+      const release = await this.hold(slot);
+      if (release) {
+        remember(this.name, slot);
+        return { slot, release };
+      }
+    }
+    throw new StratalogError("unavailable", "no place of its own for this tab");
+  }
+
+  /** Hold a slot until the answer is called; null where another tab does. */
+  hold(slot) {
+    return new Promise((resolve, reject) => {
+      const held = (lock) => lock ? new Promise((release) => resolve(release)) : resolve(null);
+      navigator.locks.request(`${this.name} ${slot}`, { ifAvailable: true }, held).catch(reject);
+    });
+  }
+
+  close() {
+    this.#connection.close();
+  }
+}
+
+/** All keys of one slot in the stores whose keys begin with it. */
+export const within = (slot) => IDBKeyRange.bound([slot], [slot, []]);
+
+function answered(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+    request.onblocked = () => reject(new StratalogError("unavailable", "another tab has an older program open"));
+  });
+}
+
+// The memory of a tab, which outlives a reload. It is a hint alone: a page may be without it.
+function remembered(name) {
+  try {
+    return sessionStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function remember(name, slot) {
+  try {
+    sessionStorage.setItem(name, slot);
+  } catch {
+    return;
+  }
+}

@@ -1,0 +1,111 @@
+// Draft: what a mutator reads and writes. Its changes lie on top of a state, and are taken over or dropped as a whole.
+
+import { exceeded, invalid } from "./errors.js";
+import { canonical, compare } from "./values.js";
+
+const KEY_BYTES_MAX = 512;
+const COLLECTION_ESCAPED_BYTES_MAX = 200;
+
+/** Keys and values at the bottom. */
+export class State {
+  #items;
+  #sorted = null;
+
+  constructor(items = new Map()) {
+    this.#items = items;
+  }
+
+  value(key) {
+    return this.#items.get(key);
+  }
+
+  keys(prefix = "") {
+    this.#sorted ??= [...this.#items.keys()].sort(compare);
+    return prefix ? this.#sorted.filter((key) => key.startsWith(prefix)) : [...this.#sorted];
+  }
+
+  set(key, value) {
+    if (!this.#items.has(key)) this.#sorted = null;
+    this.#items.set(key, value);
+  }
+
+  remove(key) {
+    if (this.#items.delete(key)) this.#sorted = null;
+  }
+
+  clear() {
+    this.#items.clear();
+    this.#sorted = null;
+  }
+}
+
+export class Draft {
+  /** The value of each changed key; undefined where it was deleted. */
+  changes = new Map();
+  #below;
+
+  constructor(below) {
+    this.#below = below;
+  }
+
+  /** The value of `key`, frozen, or `fallback`. */
+  get(key, fallback = null) {
+    const value = this.value(checkKey(key));
+    return value === undefined ? fallback : value;
+  }
+
+  has(key) {
+    return this.value(key) !== undefined;
+  }
+
+  put(key, value) {
+    const kept = canonical(value);
+    this.changes.set(checkKey(key), kept);
+  }
+
+  /** Remove `key`; whether there was one. */
+  delete(key) {
+    const was = this.has(checkKey(key));
+    if (was) this.changes.set(key, undefined);
+    return was;
+  }
+
+  /** [key, value] of each key that starts with `prefix`, in order, as they stand now. */
+  scan(prefix = "") {
+    return this.keys(prefix).map((key) => [key, this.value(key)]);
+  }
+
+  /** The keys that start with `prefix`, in order. */
+  keys(prefix = "") {
+    const below = this.#below.keys(prefix);
+    if (!this.changes.size) return below;
+    const changed = [...this.changes].filter(([key, value]) => value !== undefined && key.startsWith(prefix));
+    return [...below.filter((key) => !this.changes.has(key)), ...changed.map(([key]) => key)].sort(compare);
+  }
+
+  /** For those who know the key to be one: its value, or undefined. */
+  value(key) {
+    return this.changes.has(key) ? this.changes.get(key) : this.#below.value(key);
+  }
+}
+
+function checkKey(key) {
+  if (typeof key !== "string" || !key || key[0] === "\0" || key[0] === "/") {
+    throw invalid("a key must be text that starts with neither a slash nor a zero character", { value: key });
+  }
+  if (!key.isWellFormed()) throw invalid("a key holds a lone surrogate");
+  const size = new TextEncoder().encode(key).length;
+  if (size > KEY_BYTES_MAX) throw exceeded("a key is too long", { value: size, limit: KEY_BYTES_MAX });
+  checkCollection(key);
+  return key;
+}
+
+// A collection is a part of blob names on the server, where it is escaped.
+function checkCollection(key) {
+  const slash = key.indexOf("/");
+  if (slash < 0) return;
+  const escaped = encodeURIComponent(key.slice(0, slash)).replace(/[!'()*~]/g, "%00").replace(/^\./, "%2E");
+  if (escaped.length > COLLECTION_ESCAPED_BYTES_MAX) {
+    throw exceeded("collection is too long once escaped", { value: escaped.length, limit: COLLECTION_ESCAPED_BYTES_MAX });
+  }
+}

@@ -1,0 +1,23 @@
+// Errors: one kind, told apart by `code`; the codes are those of the wire. What a mutator throws on purpose is Rejected.
+
+export class StratalogError extends Error {
+  constructor(code, message, details = {}) {
+    const said = Object.entries(details).map(([name, value]) => `${name}=${value}`);
+    super(said.length ? `${message}: ${said.join(", ")}` : message);
+    this.name = "StratalogError";
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Thrown by a mutator: the mutation has no effect, for `reason`. */
+export class Rejected extends StratalogError {
+  constructor(reason) {
+    super("rejected", reason);
+    this.name = "Rejected";
+    this.reason = reason;
+  }
+}
+
+export const invalid = (message, details) => new StratalogError("invalid", message, details);
+export const exceeded = (message, details) => new StratalogError("limit-exceeded", message, details);

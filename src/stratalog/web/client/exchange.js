@@ -1,0 +1,122 @@
+// Exchange: rounds of push and pull between a replica and a server. It survives whatever either of them loses.
+
+import { NEVER, judge } from "./judge.js";
+
+const PUSH_MUTATIONS_MAX = 1000;
+const PUSH_TEXT_TARGET = 1024 * 1024;
+const QUEUED_MS_MAX = 30_000;
+const SETBACKS_MAX = 4;
+const GONE = new Set(["collected", "version-forgotten"]);
+// After these a push has certainly committed nothing.
+const NOTHING_COMMITTED = new Set(["forbidden", "invalid", "limit-exceeded", "not-found", "unreached", ...GONE]);
+
+export class Exchange {
+  #replica;
+  #http;
+  #turn = Promise.resolve();
+  #met = false;
+  #queuedSince = null;
+
+  constructor(replica, http) {
+    this.#replica = replica;
+    this.#http = http;
+  }
+
+  /** Push everything that is unanswered, then pull. Throws what the way to the server does; what was learnt is kept. */
+  round() {
+    const round = this.#turn.then(() => this.#whole());
+    this.#turn = round.catch(() => {});
+    return round;
+  }
+
+  /** Wait for the round under way. */
+  rest() {
+    return this.#turn;
+  }
+
+  async #whole() {
+    try {
+      await this.#once();
+    } catch (error) {
+      if (error.code !== "collected") throw error;
+      await this.#replica.settle((local) => local.reset());
+      await this.#once();
+    }
+  }
+
+  async #once() {
+    const { local } = this.#replica;
+    // Before the first push: a first pull cannot tell rejections, and any tells a copy of its twin.
+    if (!local.cookie || (!this.#met && local.pending.some(({ sent }) => sent === NEVER))) await this.#pull();
+    this.#met = true;
+    await this.#resendQueued();
+    await this.#pushAll();
+    await this.#pull();
+  }
+
+  async #resendQueued() {
+    if (this.#queuedSince !== null && performance.now() - this.#queuedSince > QUEUED_MS_MAX) {
+      this.#queuedSince = null;
+      await this.#replica.local.resendQueued();
+    }
+  }
+
+  async #pushAll() {
+    const { local } = this.#replica;
+    let size = PUSH_MUTATIONS_MAX;
+    for (let setbacks = 0; setbacks < SETBACKS_MAX; ) {
+      const batch = local.batch(size, PUSH_TEXT_TARGET);
+      if (!batch.length) return;
+      try {
+        setbacks += await this.#follow(batch, await this.#push(batch));
+      } catch (error) {
+        if (error.code !== "limit-exceeded") throw error;
+        if (batch.length === 1) await this.#replica.settle(() => local.refuse(batch[0], error.message));
+        size = Math.max(1, Math.floor(batch.length / 2));
+      }
+    }
+  }
+
+  async #push(batch) {
+    const { local } = this.#replica;
+    const { client, group, cookie } = local;
+    const [first, before] = [local.pending[0], batch.map(({ sent }) => sent)];
+    await local.noteSending(batch);
+    const mutations = batch.map(({ id, name, args }) => ({ client, id, name, args }));
+    try {
+      const pushed = await this.#http.ask("push", { group, mutations, incarnation: cookie?.incarnation ?? "" });
+      return judge(client, batch, before, pushed, first);
+    } catch (error) {
+      if (NOTHING_COMMITTED.has(error.code)) await local.noteRefused(batch, before);
+      throw error;
+    }
+  }
+
+  // Whether it was a setback.
+  async #follow(batch, { queued, committed, resendFrom, reset, uncommitted }) {
+    const { local } = this.#replica;
+    await local.noteCommitted(committed);
+    if (resendFrom !== undefined) await local.resendFrom(resendFrom);
+    if (queued) {
+      await local.noteQueued(batch);
+      this.#queuedSince ??= performance.now();
+      this.#replica.note();
+    }
+    if (reset) await this.#replica.settle(() => local.reset(uncommitted));
+    return reset || resendFrom !== undefined ? 1 : 0;
+  }
+
+  async #pull() {
+    const { local } = this.#replica;
+    const { group, cookie } = local;
+    let pulled;
+    try {
+      pulled = await this.#http.ask("pull", { group, cookie });
+    } catch (error) {
+      // A group that became another principal's is of no use; while mutations wait in it, a push finds that out.
+      if (error.code === "forbidden" && !local.pending.length) await this.#replica.settle(() => local.reset());
+      throw error;
+    }
+    await this.#replica.settle(() => local.apply(cookie, pulled), pulled.patch);
+  }
+}

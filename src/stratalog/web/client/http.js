@@ -1,0 +1,69 @@
+// The way to a server over HTTP: JSON bodies, and errors with the server's codes.
+
+import { StratalogError } from "./errors.js";
+import { decode, encode } from "./values.js";
+
+const TIMEOUT_MS = 30_000;
+const RETRY_AFTER_SECONDS_MAX = 300;
+
+export class Http {
+  #url;
+  #token;
+  #create;
+
+  constructor(url, { token = "", create = false } = {}) {
+    this.#url = url;
+    this.#token = typeof token === "function" ? token : () => token;
+    this.#create = create;
+  }
+
+  token() {
+    return this.#token();
+  }
+
+  /** What the server answers to a push or pull. Throws StratalogError; `retryAfter` in its details is in seconds. */
+  async ask(verb, question) {
+    if (this.#create) {
+      await this.#send("PUT", this.#url);
+      this.#create = false;
+    }
+    return this.#send("POST", `${this.#url}/${verb}`, encode(question));
+  }
+
+  async #send(method, url, body) {
+    const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+    const token = await this.#token();
+    if (token) headers.Authorization = `Bearer ${token}`;
+    const options = { method, headers, body, credentials: "omit", cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
+    let response, text;
+    try {
+      response = await fetch(url, options);
+      text = await response.text();
+    } catch (error) {
+      // A browser does not say whether the request got there.
+      throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
+    }
+    const said = parsed(text);
+    if (!response.ok) throw problem(response, said);
+    if (said === undefined) throw new StratalogError("corrupt", "the server's answer does not decode");
+    return decode(said);
+  }
+}
+
+// What only the document can say is believed only in the server's own words: a proxy that gives up tells nothing.
+function problem(response, said) {
+  const { status } = response;
+  const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
+  const code = status === 429 ? "unreached" : status === 401 ? "forbidden" : said?.code ?? guess;
+  const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "0", 10) || 0;
+  const retryAfter = Math.min(Math.max(0, seconds), RETRY_AFTER_SECONDS_MAX);
+  return new StratalogError(code, said?.message ?? "the server refused", { status, retryAfter });
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,114 @@
+// Live: a WebSocket that brings the server's pokes, and who is here. It connects again whenever it must; the token goes
+// into the first message, never into the URL.
+
+import { Alarm, pauseMs } from "./patience.js";
+
+const SUBPROTOCOL = "stratalog.live.1";
+const SILENCE_MS_MAX = 60_000;
+const BACKOFF = { firstMs: 200, mostMs: 30_000 };
+
+export class Live {
+  /** The connection's own id among those who are here; null while there is none. */
+  id = null;
+  /** What each connection shows of itself, by id. */
+  present = {};
+  #url;
+  #token;
+  #onPoke;
+  #onPresence;
+  #alarm = new Alarm();
+  #stopped = true;
+  #loop = Promise.resolve();
+  #socket = null;
+  #hangUp = null;
+  #shown = null;
+  #failures = 0;
+
+  constructor(url, token, { onPoke, onPresence }) {
+    this.#url = `${url.replace(/^http/, "ws")}/live`;
+    this.#token = token;
+    this.#onPoke = onPoke;
+    this.#onPresence = onPresence;
+  }
+
+  start() {
+    if (!this.#stopped) return;
+    this.#stopped = false;
+    this.#loop = this.#loop.then(() => this.#run());
+  }
+
+  stop() {
+    this.#stopped = true;
+    this.#hangUp?.();
+    this.#alarm.ring();
+  }
+
+  /** Connect again without further waiting. */
+  hurry() {
+    this.#failures = 0;
+    if (!this.#socket && !this.#stopped) this.#alarm.ring();
+  }
+
+  /** Let the others see this of the client; null for nothing. */
+  show(state) {
+    this.#shown = state;
+    if (this.id) this.#say({ type: "presence", state });
+  }
+
+  async #run() {
+    while (!this.#stopped) {
+      await this.#listen();
+      this.#failures += 1;
+      if (!this.#stopped) await this.#alarm.wait(pauseMs(this.#failures, BACKOFF));
+    }
+  }
+
+  async #listen() {
+    try {
+      const token = await this.#token();
+      await new Promise((resolve) => this.#open(token, resolve));
+    } finally {
+      this.#socket = this.#hangUp = this.id = null;
+      this.present = {};
+      this.#onPresence();
+    }
+  }
+
+  #open(token, onEnd) {
+    const socket = (this.#socket = new WebSocket(this.#url, SUBPROTOCOL));
+    let silence;
+    // Without waiting for the other side, which may be out of reach.
+    const hangUp = (this.#hangUp = () => {
+      clearTimeout(silence);
+      Object.assign(socket, { onopen: null, onmessage: null, onclose: null });
+      socket.close();
+      onEnd();
+    });
+    const listenOn = () => {
+      clearTimeout(silence);
+      silence = setTimeout(hangUp, SILENCE_MS_MAX);
+    };
+    listenOn();
+    socket.onopen = () => this.#say({ type: "hello", token });
+    socket.onmessage = ({ data }) => {
+      listenOn();
+      this.#hear(JSON.parse(data));
+    };
+    socket.onclose = hangUp;
+  }
+
+  #hear(message) {
+    if (message.type === "ready") {
+      this.id = message.id;
+      this.#failures = 0;
+      if (this.#shown !== null) this.show(this.#shown);
+    }
+    if (message.type === "here") this.present = message.present;
+    if (message.type === "here" || message.type === "ready") this.#onPresence();
+    if (["ready", "poke", "gone"].includes(message.type)) this.#onPoke();
+  }
+
+  #say(message) {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+  }
+}

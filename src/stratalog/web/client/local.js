@@ -1,0 +1,276 @@
+// What one client keeps: the canonical state, its cookie, and the mutations the server has not confirmed. Memory changes
+// at once; what is kept follows in the same order, one transaction a call, so that a tab may end at any moment.
+
+import { within } from "./database.js";
+import { State } from "./draft.js";
+import { StratalogError } from "./errors.js";
+import { COMMITTED, NEVER, OPEN, REFUSED } from "./judge.js";
+import { canonical } from "./values.js";
+
+const PENDING_MAX = 10_000;
+const FAILURES_KEPT = 1000;
+const REJECTIONS_TOLD_VERSIONS = 200;
+const UNKNOWN =
+  "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
+const UNTOLD = "it was committed, but too long ago to be told whether it was rejected";
+
+export class Local {
+  state = new State();
+  /** In order: {slot, sequence, id, name, args, sent, answer, reason}, and `kept` once it is durable. */
+  pending = [];
+  failures = [];
+  #database;
+  #facts;
+  #fault = null;
+
+  static async open(database, slot) {
+    const [facts, keys, values, pending, failures] = await database.read((store) => [
+      store("slots").get(slot),
+      store("items").getAllKeys(within(slot)),
+      store("items").getAll(within(slot)),
+      store("pending").getAll(within(slot)),
+      store("failures").getAll(within(slot)),
+    ]);
+    const local = new Local(database, facts ?? { slot, sequence: 0, cookie: null });
+    keys.forEach(([, key], place) => local.state.set(key, canonical(values[place])));
+    local.pending = pending.map((waiting) => ({ ...waiting, args: canonical(waiting.args), kept: true }));
+    local.failures = failures;
+    await local.#begin(facts === undefined);
+    return local;
+  }
+
+  constructor(database, facts) {
+    this.#database = database;
+    this.#facts = facts;
+  }
+
+  get client() {
+    return this.#facts.client;
+  }
+
+  get group() {
+    return this.#facts.group;
+  }
+
+  get cookie() {
+    return this.#facts.cookie;
+  }
+
+  /** Keep a mutation under the next number. Returns it, and a promise that it is durable. */
+  add(name, args) {
+    if (this.pending.length >= PENDING_MAX) {
+      throw new StratalogError("limit-exceeded", "too many mutations wait for the server", { limit: PENDING_MAX });
+    }
+    const { slot, next } = this.#facts;
+    const sequence = ++this.#facts.sequence;
+    const waiting = { slot, sequence, id: next, name, args, sent: NEVER, answer: "", reason: null, kept: false };
+    this.#facts.next = next + 1;
+    const durable = this.#keep([waiting]).then(() => {
+      waiting.kept = true;
+      return waiting;
+    });
+    this.pending.push(waiting);
+    return { waiting, durable };
+  }
+
+  /** What to send next: from the oldest unanswered one on, as many as fit, and always one. */
+  batch(countMax, textTarget) {
+    const start = this.pending.findIndex(({ answer }) => !answer);
+    const batch = [];
+    let size = 0;
+    for (const waiting of start < 0 ? [] : this.pending.slice(start, start + countMax)) {
+      size += JSON.stringify(waiting.args).length;
+      if (!waiting.kept || (batch.length && size > textTarget)) break;
+      batch.push(waiting);
+    }
+    return batch;
+  }
+
+  /** Before they are sent: from here on each may be committed. */
+  async noteSending(batch) {
+    await this.#note(batch.filter(({ sent }) => sent !== OPEN), { sent: OPEN });
+  }
+
+  /** One push of them committed nothing; `before` has how each stood then: an earlier one still may have. */
+  async noteRefused(batch, before) {
+    await this.#note(batch.filter((_, place) => before[place] !== OPEN), { sent: REFUSED });
+  }
+
+  async noteQueued(batch) {
+    await this.#note(batch, { answer: "queued" });
+  }
+
+  /** Pairs of mutation and outcome; the pull that shows their effect lets them go. */
+  async noteCommitted(pairs) {
+    for (const [waiting, { status, reason }] of pairs) Object.assign(waiting, { answer: status, reason: reason ?? null });
+    if (pairs.length) await this.#keep(pairs.map(([waiting]) => waiting));
+  }
+
+  async resendFrom(id) {
+    await this.#note(this.pending.filter((waiting) => waiting.id >= id), { answer: "", reason: null });
+  }
+
+  /** Whatever was queued and not applied for long is sent again: the queue may have lost it. */
+  async resendQueued() {
+    await this.#note(this.pending.filter(({ answer }) => answer === "queued"), { answer: "" });
+  }
+
+  /** The server will not take this one in any form: give it up, and its number with it. */
+  refuse(waiting, reason) {
+    const settled = [{ waiting, status: "rejected", reason }];
+    return this.#reset(settled, ({ sequence }) => sequence > waiting.sequence);
+  }
+
+  /**
+   * Go on as another client. What was never sent, or is `uncommitted`, is numbered anew; what was answered is done; the
+   * rest may have been committed, is not sent again, and is settled as unknown.
+   */
+  reset(uncommitted = () => false) {
+    return this.#reset([], uncommitted);
+  }
+
+  /** Take over a pull, whole. One that is older than the state, or answers another question, changes nothing. */
+  apply(asked, pulled) {
+    const { cookie } = this.#facts;
+    if (cookie !== asked || (cookie && pulled.cookie.order < cookie.order)) return { settled: [], kept: null };
+    if (cookie && pulled.cookie.incarnation !== cookie.incarnation && !isWhole(pulled)) {
+      throw new StratalogError("corrupt", "a pull goes over to another incarnation without its whole state");
+    }
+    const patch = !cookie || pulled.cookie.order > cookie.order ? pulled.patch : [];
+    for (const operation of patch) applyTo(this.state, operation);
+    if (!cookie || pulled.cookie.order > cookie.order) this.#facts.cookie = pulled.cookie;
+    return this.#confirm(pulled, asked !== null && tellsRejections(asked, pulled), patch);
+  }
+
+  /** End another client of this browser, for which nothing waits: its failures are told here from now on. */
+  async inherit(other) {
+    const { slot } = this.#facts;
+    const failed = other.failures.map((failure) => ({ ...failure, slot, sequence: ++this.#facts.sequence }));
+    const dropped = this.#fail(failed);
+    await this.#keep([], (stores) => {
+      writeFailures(stores.failures, failed, dropped);
+      for (const name of ["items", "pending", "failures"]) stores[name].delete(within(other.#facts.slot));
+      stores.slots.delete(other.#facts.slot);
+    });
+  }
+
+  async #begin(isNew) {
+    this.#facts.used = Date.now();
+    if (isNew) this.#becomeNew();
+    await this.resendQueued();
+    await this.#keep([]);
+  }
+
+  #confirm(pulled, told, patch) {
+    const last = pulled.last[this.client] ?? 0;
+    const confirmed = this.pending.filter(({ id }) => id <= last);
+    // Somebody else commits under this client's id: what the browser keeps was copied.
+    if (last >= this.#facts.next || confirmed.some(({ sent }) => sent === NEVER)) {
+      return this.#reset([], () => false, patch);
+    }
+    const reasons = new Map(pulled.rejected.filter(({ client }) => client === this.client).map((one) => [one.id, one.reason]));
+    const settled = confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), told));
+    // A pull is asked after the pushes of its round: what it does not confirm is not there, whatever was answered.
+    const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
+    for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
+    return this.#settle(settled, open, patch);
+  }
+
+  #reset(settled, uncommitted, patch = []) {
+    this.#becomeNew();
+    const given = new Set(settled.map(({ waiting }) => waiting));
+    const left = this.pending.filter((waiting) => !given.has(waiting));
+    const again = left.filter((waiting) => uncommitted(waiting) || waiting.sent !== OPEN);
+    const done = left.filter((waiting) => !again.includes(waiting));
+    for (const waiting of again) {
+      Object.assign(waiting, { id: this.#facts.next++, sent: NEVER, answer: "", reason: null });
+    }
+    const told = done.map((waiting) =>
+      COMMITTED.has(waiting.answer) ? settle(waiting, undefined, false) : { waiting, status: "unknown", reason: UNKNOWN });
+    return this.#settle([...settled, ...told], again, patch);
+  }
+
+  // Memory first, then one transaction with everything: the patch, what is settled, what has changed, and the facts.
+  #settle(settled, changed, patch) {
+    const gone = new Set(settled.map(({ waiting }) => waiting));
+    this.pending = this.pending.filter((waiting) => !gone.has(waiting));
+    const failed = settled.filter(({ status }) => status !== "applied").map(({ waiting, status, reason }) => {
+      const { slot, sequence, name, args } = waiting;
+      return { slot, sequence, name, args, status, reason };
+    });
+    const dropped = this.#fail(failed);
+    const kept = this.#keep(changed, (stores) => {
+      this.#writePatch(stores.items, patch);
+      for (const { slot, sequence } of gone) stores.pending.delete([slot, sequence]);
+      writeFailures(stores.failures, failed, dropped);
+    });
+    return { settled, kept };
+  }
+
+  // The newest are kept; the answer is those that no longer are.
+  #fail(failed) {
+    this.failures.push(...failed);
+    return this.failures.splice(0, Math.max(0, this.failures.length - FAILURES_KEPT));
+  }
+
+  #becomeNew() {
+    Object.assign(this.#facts, { client: crypto.randomUUID(), group: crypto.randomUUID(), next: 1 });
+  }
+
+  async #note(some, change) {
+    for (const waiting of some) Object.assign(waiting, change);
+    if (some.length) await this.#keep(some);
+  }
+
+  #keep(changed, more = () => {}) {
+    return this.#write((stores) => {
+      more(stores);
+      for (const { kept, ...waiting } of changed) stores.pending.put(waiting);
+      stores.slots.put(this.#facts);
+    });
+  }
+
+  #writePatch(items, patch) {
+    const { slot } = this.#facts;
+    for (const { op, key, value } of patch) {
+      if (op === "put") items.put(value, [slot, key]);
+      else items.delete(op === "clear" ? within(slot) : [slot, key]);
+    }
+  }
+
+  // Once a write has failed, memory is ahead of what is kept, which is whole: nothing more is written until a reload.
+  async #write(change) {
+    if (this.#fault) throw this.#fault;
+    try {
+      await this.#database.write(change);
+    } catch (error) {
+      this.#fault = error;
+      throw error;
+    }
+  }
+}
+
+function writeFailures(store, failed, dropped) {
+  for (const failure of failed) store.put(failure);
+  for (const { slot, sequence } of dropped) store.delete([slot, sequence]);
+}
+
+function settle(waiting, reason, told) {
+  if (reason !== undefined || waiting.answer === "rejected") {
+    return { waiting, status: "rejected", reason: reason ?? waiting.reason };
+  }
+  if (told || waiting.answer === "applied") return { waiting, status: "applied", reason: null };
+  return { waiting, status: "unknown", reason: UNTOLD };
+}
+
+function applyTo(state, { op, key, value }) {
+  if (op === "put") state.set(key, value);
+  else if (op === "clear") state.clear();
+  else state.remove(key);
+}
+
+// Whether one that is committed and not among the rejected was applied: a server looks back only so far.
+const tellsRejections = (asked, pulled) =>
+  !isWhole(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_TOLD_VERSIONS;
+
+const isWhole = ({ patch }) => patch.some(({ op }) => op === "clear");

@@ -1,0 +1,84 @@
+// The stock mutators, with the same meaning as the server's (`stratalog.protocol.mutators`): one table of cases holds
+// both. A mutator is called with a draft and the arguments, and depends on nothing else: no clock, no chance, no network.
+
+import { Draft } from "./draft.js";
+import { Rejected, invalid } from "./errors.js";
+import { compare, isObject } from "./values.js";
+
+/** `{key, value}`: set the key. */
+function put(draft, args) {
+  const [key, value] = take(args, ["key", "value"]);
+  draft.put(key, value);
+}
+
+/** `{key}`: remove the key; removing none is fine. */
+function del(draft, args) {
+  const [key] = take(args, ["key"]);
+  draft.delete(key);
+}
+
+/** `{key, merge}`: JSON merge patch (RFC 7396) of the key's value. */
+function patch(draft, args) {
+  const [key, merge] = take(args, ["key", "merge"]);
+  draft.put(key, merged(draft.get(key), merge));
+}
+
+/** `{key, by = 1}`: add a number to the key's number; a missing key counts as 0. */
+function inc(draft, args) {
+  const [key, by] = take(args, ["key"], { by: 1 });
+  const present = draft.get(key, 0);
+  if (typeof present !== "number" || typeof by !== "number") throw new Rejected(`inc needs numbers: key=${key}`);
+  draft.put(key, sum(present, by));
+}
+
+/** `{key, item}`: add to the end of the key's list; a missing key counts as an empty one. */
+function append(draft, args) {
+  const [key, item] = take(args, ["key", "item"]);
+  const present = draft.get(key, []);
+  if (!Array.isArray(present)) throw new Rejected(`append needs a list: key=${key}`);
+  draft.put(key, [...present, item]);
+}
+
+export const STOCK = Object.freeze({ put, del, patch, inc, append });
+
+/**
+ * Run one mutation on a draft. The answer is its effect: the values of the keys it changed, before and after.
+ * Throws what the mutator throws, and `invalid` for an unknown name; the draft is then as it was.
+ */
+export function run(draft, mutators, name, args) {
+  if (!Object.hasOwn(mutators, name)) throw invalid("no such mutator", { name });
+  const child = new Draft(draft);
+  mutators[name](child, args);
+  const before = new Map([...child.changes.keys()].map((key) => [key, draft.value(key)]));
+  for (const [key, value] of child.changes) draft.changes.set(key, value);
+  return { before, after: child.changes, reason: null };
+}
+
+function take(args, required, optional = {}) {
+  if (!isObject(args)) throw new Rejected("arguments must be an object");
+  const missing = required.filter((name) => !Object.hasOwn(args, name));
+  if (missing.length) throw new Rejected(`an argument is missing: ${missing.join(", ")}`);
+  const known = new Set([...required, ...Object.keys(optional)]);
+  const unknown = Object.keys(args).filter((name) => !known.has(name)).sort(compare);
+  if (unknown.length) throw new Rejected(`an argument is unknown: ${unknown.join(", ")}`);
+  return [...known].map((name) => (Object.hasOwn(args, name) ? args[name] : optional[name]));
+}
+
+function merged(target, merge) {
+  if (!isObject(merge)) return merge;
+  const result = new Map(isObject(target) ? Object.entries(target) : []);
+  for (const [name, value] of Object.entries(merge)) {
+    if (value === null) result.delete(name);
+    else result.set(name, merged(result.get(name), value));
+  }
+  return Object.fromEntries(result);
+}
+
+// Two integers make an integer, exactly or not at all; where one is a float already, so is the sum.
+function sum(one, other) {
+  const result = one + other;
+  if (Number.isSafeInteger(one) && Number.isSafeInteger(other) && !Number.isSafeInteger(result)) {
+    throw invalid("value holds an integer that JSON readers cannot hold exactly", { value: result });
+  }
+  return result;
+}

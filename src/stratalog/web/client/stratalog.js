@@ -1,0 +1,186 @@
+// The local-first client of a document in a browser. It works offline, loses nothing that `mutate` resolved, and needs
+// no build step: import it as it is. docs/guides/browser-client.md tells how to use it.
+//
+// stratalog   `connect`, the client and the loop that keeps it in step
+// replica     what is shown and changed, subscriptions, handles
+// local       what is kept: canonical state, cookie, pending mutations      database   IndexedDB, a slot for each tab
+// exchange    rounds of push and pull      judge   what an answer to a push means      undo   what takes a mutation back
+// http live   the way to the server, and its pokes      patience   how long to wait
+// mutators    the stock ones      draft   what a mutator reads and writes      values errors   the ground floor
+
+import { Database } from "./database.js";
+import { StratalogError } from "./errors.js";
+import { Exchange } from "./exchange.js";
+import { Http } from "./http.js";
+import { Live } from "./live.js";
+import { Local } from "./local.js";
+import { STOCK } from "./mutators.js";
+import { Alarm, pauseMs } from "./patience.js";
+import { Replica } from "./replica.js";
+
+export { Rejected, StratalogError } from "./errors.js";
+export { STOCK } from "./mutators.js";
+
+const PULL_MS = 60_000;
+const PULL_MS_WITHOUT_POKES = 5_000;
+const BACKOFF = { firstMs: 100, mostMs: 30_000 };
+const DOCUMENT = /\/organisations\/[^/?#]+\/documents\/[^/?#]+$/;
+
+/**
+ * A client of the document at `url`, `http://host/v1/organisations/{organisation}/documents/{document}`, which keeps
+ * itself in step. The server need not be reachable. `name` tells apart what is kept for several people of one browser.
+ */
+export async function connect(url, { token, mutators = STOCK, create = false, name = "", start = true } = {}) {
+  const address = new URL(url, globalThis.location?.href).href;
+  if (!DOCUMENT.test(address)) throw new StratalogError("invalid", "this is no document's URL", { value: url });
+  const database = await Database.open(`stratalog ${address} ${name}`);
+  const { slot, release } = await database.takeSlot();
+  const client = new Client(await Local.open(database, slot), {
+    database, release, slot, mutators, http: new Http(address, { token, create }), url: address,
+  });
+  if (start) client.start();
+  return client;
+}
+
+export class Client extends Replica {
+  /** Why the last round failed; null where it did not. */
+  trouble = null;
+  #parts;
+  #exchange;
+  #live;
+  #alarm = new Alarm();
+  #loop = Promise.resolve();
+  #running = false;
+  #closed = false;
+  #failures = 0;
+  #hurry = () => this.hurry();
+
+  constructor(local, parts) {
+    super(local, parts.mutators);
+    this.#parts = parts;
+    this.#exchange = new Exchange(this, parts.http);
+    const hear = { onPoke: () => this.#wake(), onPresence: () => this.note() };
+    this.#live = new Live(parts.url, () => parts.http.token(), hear);
+  }
+
+  /** The version that the canonical state stands at; 0 before the first pull. */
+  get version() {
+    return this.local.cookie?.version ?? 0;
+  }
+
+  /** Whether it keeps itself in step: see `start` and `stop`. */
+  get running() {
+    return this.#running;
+  }
+
+  /** What was rejected, and what nobody can say of: the newest thousand, oldest first. */
+  get failures() {
+    return [...this.local.failures];
+  }
+
+  /** What the other connections show of themselves, by id. */
+  get others() {
+    return Object.fromEntries(Object.entries(this.#live.present).filter(([id]) => id !== this.#live.id));
+  }
+
+  /** Let others see this of the client, such as its cursor: up to a KiB; null for nothing. */
+  show(state) {
+    this.#live.show(state);
+  }
+
+  async mutate(name, args = null) {
+    const handle = await super.mutate(name, args);
+    this.#wake();
+    return handle;
+  }
+
+  /** One round of push and pull, now. Throws what went wrong. */
+  sync() {
+    return this.#exchange.round();
+  }
+
+  /** Keep in step from now on: after each change, at each poke, and now and then. */
+  start() {
+    if (this.#closed) throw new StratalogError("closed", "the client is closed");
+    if (this.#running) return;
+    this.#running = true;
+    globalThis.addEventListener("online", this.#hurry);
+    this.#live.start();
+    // A loop that has not noticed the stop goes on; then the new one finds nothing to do.
+    this.#loop = this.#loop.then(() => this.#run());
+    this.hurry();
+  }
+
+  /** Be offline until `start`. What is changed meanwhile waits. */
+  stop() {
+    this.#running = false;
+    globalThis.removeEventListener("online", this.#hurry);
+    this.#live.stop();
+    this.#alarm.ring();
+    this.note();
+  }
+
+  /** Try again without further waiting. */
+  hurry() {
+    this.#failures = 0;
+    this.#live.hurry();
+    this.#alarm.ring();
+  }
+
+  /** Stop, and leave what is kept to the next tab. Closing twice is fine. */
+  async close() {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.stop();
+    await this.#exchange.rest();
+    this.#parts.release();
+    this.#parts.database.close();
+  }
+
+  // While the server is away, the back-off has to end first.
+  #wake() {
+    if (!this.#failures) this.#alarm.ring();
+  }
+
+  async #run() {
+    while (this.#running) {
+      await this.#alarm.wait(await this.#attempt());
+    }
+  }
+
+  // One round; how long to wait after it.
+  async #attempt() {
+    try {
+      await this.sync();
+      await this.#adopt();
+      this.trouble = null;
+      this.#failures = 0;
+    } catch (error) {
+      this.trouble = error;
+      this.#failures += 1;
+      this.#alarm.calm();
+    }
+    this.note();
+    if (!this.trouble) return this.#live.id ? PULL_MS : PULL_MS_WITHOUT_POKES;
+    return pauseMs(this.#failures, { ...BACKOFF, retryAfter: this.trouble.details?.retryAfter });
+  }
+
+  // Send what tabs that ended left behind: each as the client it was, so that nothing is applied twice.
+  async #adopt() {
+    const { database, http, slot } = this.#parts;
+    for (const { slot: other } of (await database.slots()).filter((one) => one.slot !== slot)) {
+      const release = await database.hold(other);
+      if (!release) continue;
+      try {
+        const left = new Replica(await Local.open(database, other), {});
+        if (left.local.pending.length) await new Exchange(left, http).round();
+        if (!left.local.pending.length) await this.local.inherit(left.local);
+      } catch {
+        // It stays where it is, and is tried again after the next round.
+        continue;
+      } finally {
+        release();
+      }
+    }
+  }
+}

@@ -1,0 +1,93 @@
+// Values: what JSON can say, and bytes (Uint8Array). One canonical form, so that a page and the server agree on what is
+// equal: whole numbers are integers, -0 is 0, names are ordered by code point. A canonical value is frozen.
+
+import { exceeded, invalid } from "./errors.js";
+
+const DEPTH_MAX = 64;
+const BYTES = "$bytes";
+
+/** The canonical, frozen copy of a value. Throws `invalid` and `limit-exceeded`. */
+export function canonical(value, what = "value", depth = DEPTH_MAX) {
+  if (value === null || typeof value === "boolean") return value;
+  if (typeof value === "string") return checkText(value, what);
+  if (typeof value === "number") return checkNumber(value, what);
+  if (value instanceof Uint8Array) return value.slice();
+  const isList = Array.isArray(value);
+  if (!isList && !isObject(value)) throw invalid(`${what} has a type that JSON cannot say`, { value: typeof value });
+  if (depth === 0) throw exceeded(`${what} is nested too deeply`, { limit: DEPTH_MAX });
+  if (isList) return Object.freeze(Array.from(value, (item) => canonical(item, what, depth - 1)));
+  const members = Object.entries(value).map(([name, item]) => [checkText(name, what), canonical(item, what, depth - 1)]);
+  return Object.freeze(Object.fromEntries(members));
+}
+
+/** Whether a value is what JSON calls an object. */
+export function isObject(value) {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/** The JSON text of a canonical value. Equal values have equal texts. */
+export function encode(value) {
+  if (value instanceof Uint8Array) return `{"${BYTES}":"${toBase64(value)}"}`;
+  if (Array.isArray(value)) return `[${value.map(encode).join()}]`;
+  if (typeof value === "number") return encodeNumber(value);
+  if (!isObject(value)) return JSON.stringify(value);
+  const names = Object.keys(value).sort(compare);
+  const escape = isMarked(names) ? "$" : "";
+  return `{${names.map((name) => `${JSON.stringify(escape + name)}:${encode(value[name])}`).join()}}`;
+}
+
+/** The value behind what JSON.parse made of such a text. Throws `invalid`. */
+export function decode(plain) {
+  if (Array.isArray(plain)) return plain.map(decode);
+  if (!isObject(plain)) return plain;
+  const names = Object.keys(plain);
+  if (isMarked(names) && !names[0].startsWith("$$")) return decodeBytes(names[0], plain[names[0]]);
+  const cut = isMarked(names) ? 1 : 0;
+  return Object.fromEntries(names.map((name) => [name.slice(cut), decode(plain[name])]));
+}
+
+/** Order of texts by code point, as the server has it; JavaScript's own is by UTF-16 unit. */
+export function compare(one, other) {
+  const length = Math.min(one.length, other.length);
+  for (let place = 0; place < length; place++) {
+    const [left, right] = [one.charCodeAt(place), other.charCodeAt(place)];
+    if (left !== right) return rank(left) - rank(right);
+  }
+  return one.length - other.length;
+}
+
+export const same = (one, other) =>
+  one === other || (one !== undefined && other !== undefined && encode(one) === encode(other));
+
+const isMarked = (names) => names.length === 1 && names[0].startsWith("$");
+
+// Surrogates, which stand for the highest code points, come last.
+const rank = (unit) => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);
+
+function checkText(text, what) {
+  if (!text.isWellFormed()) throw invalid(`${what} holds a lone surrogate`);
+  return text;
+}
+
+function checkNumber(value, what) {
+  if (!Number.isFinite(value)) throw invalid(`${what} holds a number that JSON cannot say`, { value });
+  return value === 0 ? 0 : value;
+}
+
+// A whole number beyond the safe ones is a float to everybody else, and is written so that they see it.
+function encodeNumber(value) {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : String(value);
+}
+
+function decodeBytes(name, text) {
+  if (name !== BYTES || typeof text !== "string") throw invalid("bytes are not written as bytes", { name });
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+function toBase64(bytes) {
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { NEVER, OPEN, REFUSED, judge } from "../../src/stratalog/web/client/judge.js";
+import { pauseMs } from "../../src/stratalog/web/client/patience.js";
+
+const waiting = (id, sent = NEVER) => ({ id, sequence: id, sent });
+const outcome = (id, status, more = {}) => ({ client: "me", id, status, ...more });
+
+function judged(batch, ...outcomes) {
+  return judge("me", batch, batch.map(({ sent }) => sent), { outcomes, queued: false }, batch[0]);
+}
+
+test("what is committed is told with its outcome", () => {
+  const batch = [waiting(1), waiting(2), waiting(3)];
+  const { committed, reset } = judged(batch, outcome(1, "applied"), outcome(2, "rejected", { reason: "no" }), outcome(3, "seen"));
+  assert.deepEqual(committed.map(([one, { status }]) => [one.id, status]), [[1, "applied"], [2, "rejected"], [3, "seen"]]);
+  assert.equal(reset, undefined);
+});
+
+test("a gap says from where to send again", () => {
+  const { resendFrom } = judged([waiting(4), waiting(5), waiting(6)], outcome(4, "seen"), outcome(5, "seen"), outcome(6, "gap", { expected: 4 }));
+  assert.equal(resendFrom, 4);
+});
+
+test("a gap before all that waits means that the server lost what it had confirmed", () => {
+  const batch = [waiting(4, OPEN), waiting(5, OPEN)];
+  const { reset, uncommitted } = judged(batch, outcome(4, "gap", { expected: 2 }), outcome(5, "gap", { expected: 2 }));
+  assert.equal(reset, true);
+  assert.ok(batch.every(uncommitted));
+});
+
+test("a refused client goes on as another, and sends again only what was certainly not committed", () => {
+  const batch = [waiting(1, OPEN), waiting(2, REFUSED), waiting(3, NEVER)];
+  const { reset, uncommitted } = judged(batch, ...batch.map(({ id }) => outcome(id, "unknown-client")));
+  assert.equal(reset, true);
+  assert.deepEqual(batch.map(uncommitted), [false, true, true]);
+});
+
+test("a number that holds another payload was never this mutation's", () => {
+  const batch = [waiting(1, OPEN)];
+  assert.equal(judged(batch, outcome(1, "mismatch")).uncommitted(batch[0]), true);
+});
+
+test("an answer about other mutations is believed in nothing", () => {
+  assert.throws(() => judged([waiting(1)], outcome(2, "applied")), { code: "corrupt" });
+  assert.throws(() => judged([waiting(2)], outcome(2, "gap", { expected: 2 })), { code: "corrupt" });
+});
+
+test("pauses double up to a cap, by chance, and last as long as the server asked", () => {
+  const bounds = { firstMs: 100, mostMs: 30_000 };
+  const pauses = [1, 2, 3, 20].map((failures) => pauseMs(failures, { ...bounds, random: () => 0.5 }));
+  assert.deepEqual(pauses, [50, 100, 200, 15_000]);
+  assert.equal(pauseMs(1, { ...bounds, random: () => 0, retryAfter: 7 }), 7000);
+});

@@ -1,0 +1,27 @@
+// One table of cases holds the stock mutators of both languages: here the browser's.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { Draft, State } from "../../src/stratalog/web/client/draft.js";
+import { STOCK, run } from "../../src/stratalog/web/client/mutators.js";
+import { canonical, decode, encode } from "../../src/stratalog/web/client/values.js";
+
+const cases = JSON.parse(readFileSync(new URL("mutators.json", import.meta.url), "utf8"));
+const texts = (pairs) => Object.fromEntries(pairs.map(([key, value]) => [key, encode(value)]));
+const values = (plain) => Object.entries(plain).map(([key, value]) => [key, canonical(decode(value))]);
+
+for (const { name, state, run: mutator, args, left, rejected } of cases) {
+  test(name, () => {
+    const draft = new Draft(new State(new Map(values(state))));
+    const attempt = () => run(draft, STOCK, mutator, canonical(decode(args)));
+    if (left) {
+      attempt();
+      assert.deepEqual(texts(draft.scan()), texts(values(left)));
+    } else {
+      assert.throws(attempt, (error) => rejected === null || error.reason === rejected);
+      assert.deepEqual(texts(draft.scan()), texts(values(state)));
+    }
+  });
+}
