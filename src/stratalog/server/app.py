@@ -27,6 +27,7 @@ from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
+from stratalog.server.pages import PAGES
 from stratalog.server.push import push
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
@@ -45,6 +46,7 @@ ROUTES: list[ControllerRouterHandler] = [
     RECORDS,
     BLOBS,
     *LIVE,
+    *PAGES,
 ]
 
 

@@ -17,6 +17,7 @@ from stratalog.server.application import Application, Tuning
 from stratalog.server.bodies import encode_body
 from stratalog.server.errors import Refused, problem_of, retry_headers, status_of
 from stratalog.server.metrics import Metrics
+from stratalog.server.pages import WEB
 from stratalog.server.security import ANONYMOUS, Principal, bearer_token, identify
 from stratalog.server.unpacking import prompt, unpacked
 
@@ -81,7 +82,7 @@ class Edge:
         return await unpacked(prompt(receive), encoding, self._application.tuning)
 
     async def _principal(self, scope: Scope, headers: Headers) -> Principal:
-        if scope["path"] in OPEN_PATHS:
+        if scope["path"] in OPEN_PATHS or scope["path"].startswith(WEB):
             return ANONYMOUS
         return await identify(self._application.authenticate, lambda: bearer_token(headers.get("authorization", "")))
 
