@@ -91,6 +91,37 @@ def test_a_client_is_bound_to_group_and_owner_at_first_sight() -> None:
     assert document.state().binding("ada") == ("tab-group", "ada@example.org")
 
 
+def test_nobody_joins_a_group_of_another_owner() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc(id=1)], group="g", owner="ada")
+    assert statuses(document.apply([inc(client="tab", id=1)], group="g", owner="eve")) == ["wrong-group"]
+    assert statuses(world.open().apply([inc(client="tab", id=1)], group="g", owner="ada")) == ["applied"]
+    assert [*document.state().members("g")] == ["ada", "tab"]
+
+
+def test_a_group_is_told_from_one_whose_name_begins_alike() -> None:
+    document = World(snapshot_entries_interval=1).create()
+    document.apply([inc(id=1)], group="g/1", owner="ada")
+    document.apply([inc(client="1/x", id=1)], group="g", owner="eve")
+    assert [*document.state().members("g")] == ["1/x"]
+    assert [*document.state().members("g/1")] == ["ada"]
+
+
+def test_who_has_no_group_shares_none() -> None:
+    document = World().create()
+    document.apply([inc(id=1)], owner="ada")
+    assert statuses(document.apply([inc(client="eve", id=1)], owner="eve")) == ["applied"]
+    assert [*document.state().members("")] == []
+
+
+def test_a_collected_client_is_no_member_of_its_group_any_more() -> None:
+    document = World(snapshot_entries_interval=1).create()
+    document.apply([inc(id=1), inc(client="tab", id=1)], group="g")
+    document.collect_clients(["tab"])
+    assert [*document.state().members("g")] == ["ada"]
+
+
 def test_late_mutations_of_a_collected_group_have_no_effect() -> None:
     world = World(snapshot_entries_interval=2)
     document = world.create()

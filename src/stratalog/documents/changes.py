@@ -9,11 +9,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from stratalog.codec import decode
 from stratalog.documents.commits import Commit, Recorded, read_commit
 from stratalog.documents.snapshots import load_state
-from stratalog.documents.state import BINDING, Layer, State
-from stratalog.errors import NotFound, Unavailable
+from stratalog.documents.state import Layer, State
 from stratalog.log import Log
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.diff import diff
@@ -66,13 +64,8 @@ def member_of(state: State, client: str) -> Member | None:
 
 
 def members(state: State, group: str) -> list[Member]:
-    """The clients of a group, whoever owns them. Walks over all clients of the document."""
-    try:
-        bound = [(key, decode(slot.value)) for key, slot in state.clients.scan(state.chunks, BINDING)]
-    except NotFound as exc:
-        state.stale = True
-        raise Unavailable("a chunk of the snapshot in use was collected; read the document again") from exc
-    found = (member_of(state, key.removeprefix(BINDING)) for key, binding in bound if binding[0] == group)
+    """The clients of a group, whoever owns them."""
+    found = (member_of(state, client) for client in state.members(group))
     return [member for member in found if member is not None]
 
 

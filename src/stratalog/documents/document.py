@@ -113,8 +113,9 @@ class Document:
 
         A client without a group leaves none: its first mutation, sent again, is applied again. Raises Invalid.
         """
-        forgotten = sorted(check_identity(client, "client") for client in clients)
         buried = sorted(check_identity(group, "group") for group in groups)
+        bindings = {check_identity(client, "client"): self.state().binding(client) for client in clients}
+        forgotten = [[client, bound[0] if bound else ""] for client, bound in sorted(bindings.items())]
         return self._append_event(Event(COLLECT, [forgotten, buried]))
 
     def delete(self) -> None:

@@ -106,13 +106,19 @@ class _Running:
         if self._group and self._state.group_collected(self._group):
             return "collected"
         if last is None:
-            return None if number == 1 else "unknown-client"
+            return self._newcomer(number)
         bound = self._state.binding(client)
         if bound is not None and bound != (self._group, self._owner):
             return "wrong-group"
         if number <= last.id:
             return "mismatch" if number == last.id and payload != last.payload else "seen"
         return None if number == last.id + 1 else "gap"
+
+    def _newcomer(self, number: int) -> Status | None:
+        """A client that nobody has seen begins with 1, and in a group of its owner's."""
+        if self._group and self._state.group_owner(self._group) not in (None, self._owner):
+            return "wrong-group"
+        return None if number == 1 else "unknown-client"
 
     def _run(self, mutation: Mutation, args: bytes, payload: bytes) -> Outcome:
         child = self.draft.child()

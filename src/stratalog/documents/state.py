@@ -25,6 +25,7 @@ __all__ = ["EMPTY_ROOTS", "Client", "Layer", "Roots", "State"]
 
 BINDING = "\0b/"
 GROUP = "\0g/"
+MEMBER = "\0m/"
 COLLECTION = "\0c/"
 GONE = b""
 NOTHING = encode(None)
@@ -180,6 +181,21 @@ class State:
         slot = self._reading(self.clients, BINDING + client)
         return _decode_binding(slot.value) if slot else None
 
+    def members(self, group: str) -> Iterator[str]:
+        """The clients of a group, in order. Those without a group are nobody's members."""
+        prefix = members_prefix(group)
+        try:
+            for key, _ in self.clients.scan(self.chunks, prefix):
+                yield key.removeprefix(prefix)
+        except NotFound as exc:
+            raise self._gone() from exc
+
+    def group_owner(self, group: str) -> str | None:
+        """Who owns a group: the owner of its clients, since nobody else may join. None for one without clients."""
+        first = next(self.members(group), None)
+        binding = None if first is None else self.binding(first)
+        return binding[1] if binding else None
+
     def group_collected(self, group: str) -> bool:
         """Whether the clients of a group were collected."""
         return self._reading(self.clients, GROUP + group) is not None
@@ -267,15 +283,19 @@ class _Fold:
             self.graves[COLLECTION + collection_of(key)] = Slot(NOTHING, version)
         for client, group, owner in bindings:
             self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
+            if group:
+                self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
         if fields_bytes is not None:
             self.fields_bytes = fields_bytes
 
     def _collect(self, data: list[Any], version: int) -> None:
         """Clients collected: theirs go, and a tombstone for each group stays."""
         clients, groups = data
-        for client in clients:
+        for client, group in clients:
             self._newest.pop(client, None)
             self._bookkeeping[client] = self._bookkeeping[BINDING + client] = Slot(GONE, version)
+            if group:
+                self._bookkeeping[members_prefix(group) + client] = Slot(GONE, version)
         for group in groups:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
@@ -291,6 +311,11 @@ _FOLDS: Mapping[str, Callable[[_Fold, Any, int], None]] = {
 }
 _decode_client = msgspec.msgpack.Decoder(Client).decode
 _decode_binding = msgspec.msgpack.Decoder(tuple[str, str]).decode
+
+
+def members_prefix(group: str) -> str:
+    """What the keys of a group's members begin with; its length first, since a group may hold any character."""
+    return f"{MEMBER}{len(group)}/{group}/"
 
 
 def _payload(recorded: list[Any]) -> bytes:

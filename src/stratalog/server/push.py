@@ -8,14 +8,13 @@ from typing import Any
 import msgspec
 
 from stratalog.documents import Document, Rules
-from stratalog.documents.changes import members
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import Draft, Rejected
 from stratalog.protocol.messages import Mutation, Outcome, Status, check_identity
 from stratalog.protocol.sync import Push, Pushed
 
-__all__ = ["UNSTORABLE", "push", "reject"]
+__all__ = ["UNSTORABLE", "check_push", "push", "refusal", "reject"]
 
 UNSTORABLE = "(not storable)"
 """The name under which a mutation is committed as a rejection that no entry could hold as it came."""
@@ -31,17 +30,28 @@ def push(document: Document, request: Push, owner: str = "", author: str = "") -
     Raises Invalid or LimitExceeded for a group, client or number that cannot be: nothing is applied. Raises what
     `Document.apply` does with any number of mutations from the first on applied: push all of it again.
     """
-    check_identity(request.group, "group")
-    mutations = [_checked(mutation) for mutation in request.mutations]
-    if request.incarnation not in ("", document.log.record.incarnation):
-        return _none(mutations, "unknown-client")
-    if _is_foreign(document, request.group, mutations, owner):
-        return _none(mutations, "wrong-group")
+    request = check_push(request)
+    refused = refusal(document, request)
+    if refused is not None:
+        return refused
     outcomes: list[Outcome] = []
-    for start in range(0, len(mutations), MUTATIONS_PER_BATCH_MAX):
-        batch = mutations[start : start + MUTATIONS_PER_BATCH_MAX]
+    for start in range(0, len(request.mutations), MUTATIONS_PER_BATCH_MAX):
+        batch = request.mutations[start : start + MUTATIONS_PER_BATCH_MAX]
         outcomes += _apply(document, batch, request.group, owner, author)
     return Pushed(outcomes)
+
+
+def check_push(request: Push) -> Push:
+    """The push as a client may send it. Raises Invalid or LimitExceeded for names and numbers that cannot be."""
+    check_identity(request.group, "group")
+    return msgspec.structs.replace(request, mutations=[_checked(mutation) for mutation in request.mutations])
+
+
+def refusal(document: Document, request: Push) -> Pushed | None:
+    """The answer to a push that may not reach the document whatever is in it; None for one that may."""
+    if request.incarnation not in ("", document.log.record.incarnation):
+        return _none(request.mutations, "unknown-client")
+    return None
 
 
 def _checked(mutation: Mutation) -> Mutation:
@@ -55,13 +65,6 @@ def _checked(mutation: Mutation) -> Mutation:
 def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
     """The answer where none of the mutations may be applied."""
     return Pushed([Outcome(client=one.client, id=one.id, status=status) for one in mutations])
-
-
-def _is_foreign(document: Document, group: str, mutations: Sequence[Mutation], owner: str) -> bool:
-    """Whether another owns the group. Asked where a client may be new; those known are bound to their owner anyway."""
-    if all(mutation.id > 1 for mutation in mutations):
-        return False
-    return any(member.owner != owner for member in members(document.state(), group))
 
 
 def reject(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +11,6 @@ import msgspec
 from stratalog.documents import Document
 from stratalog.documents.changes import Changes, Member
 from stratalog.documents.state import State
-from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Pushed
 from stratalog.testing import world_sync
 from stratalog.testing.mutants import Mutant, replaced
@@ -67,8 +66,8 @@ def _any_owner(found: Iterable[Member], owner: str) -> dict[str, int]:
     return {member.client: member.id for member in found}
 
 
-def _never_foreign(document: Document, group: str, mutations: Sequence[Mutation], owner: str) -> bool:
-    return False
+def _never_owned(self: State, group: str) -> str | None:
+    return None
 
 
 def _any_incarnation(document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
@@ -104,7 +103,7 @@ MUTANTS = (
     ),
     Mutant("sync: order goes back", SyncWorld, replaced(pull, "_fresh_cookie", _order_of_version), ("order",)),
     Mutant("sync: pull ignores the owner", SyncWorld, replaced(pull, "_last_ids", _any_owner), ("owner",)),
-    Mutant("sync: group open to all", SyncWorld, replaced(push, "_is_foreign", _never_foreign), ("owner",)),
+    Mutant("sync: group open to all", SyncWorld, replaced(State, "group_owner", _never_owned), ("owner",)),
     Mutant("sync: push to any incarnation", SyncWorld, replaced(world_sync, "push", _any_incarnation), ("heirs",)),
     Mutant(
         "sync: cookie of any incarnation", SyncWorld, replaced(pull, "_usable", _usable_by_number), ("order", "state")
