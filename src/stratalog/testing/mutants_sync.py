@@ -104,10 +104,12 @@ MUTANTS = (
     Mutant("sync: order goes back", SyncWorld, replaced(pull, "_fresh_cookie", _order_of_version), ("order",)),
     Mutant("sync: pull ignores the owner", SyncWorld, replaced(pull, "_last_ids", _any_owner), ("owner",)),
     Mutant("sync: group open to all", SyncWorld, replaced(State, "group_owner", _never_owned), ("owner",)),
-    Mutant("sync: push to any incarnation", SyncWorld, replaced(world_sync, "push", _any_incarnation), ("heirs",)),
+    Mutant(
+        "sync: push to any incarnation", SyncWorld, replaced(world_sync, "push", _any_incarnation), ("heirs", "last")
+    ),
     Mutant(
         "sync: cookie of any incarnation", SyncWorld, replaced(pull, "_usable", _usable_by_number), ("order", "state")
     ),
-    Mutant("sync: deletions left out", SyncWorld, replaced(pull, "_news", _puts_alone), ("state",)),
+    Mutant("sync: deletions left out", SyncWorld, replaced(pull, "_news", _puts_alone), ("state", "converged")),
     Mutant("sync: news of every group", SyncWorld, replaced(pull, "_of_group", _every_group), ("owner",)),
 )
