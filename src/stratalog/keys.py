@@ -16,6 +16,7 @@ __all__ = [
     "HOME_SORT",
     "NAME_SORT",
     "ORGANISATIONS_PARTITION",
+    "QUEUE_NOTES_PARTITION",
     "checkpoints_partition",
     "dead_letters_partition",
     "deleted_partition",
@@ -29,6 +30,7 @@ __all__ = [
     "name_partition",
     "number",
     "parse_number",
+    "queued_owner",
     "record_owner",
     "record_partition",
     "segments_partition",
@@ -139,6 +141,12 @@ def deleted_partition(organisation: str) -> str:
     return f"{escape(organisation, 'organisation')}/!deleted"
 
 
+def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> str:
+    """The owner of the blobs of one queued push that no message holds. No collector of documents looks there."""
+    return f"{escape(organisation, 'organisation')}/queue/{escape(log)}@{incarnation}/{token}"
+
+
 NAME_SORT = "name"
 HOME_SORT = "home"
 ORGANISATIONS_PARTITION = "!organisations"
+QUEUE_NOTES_PARTITION = "!queue"

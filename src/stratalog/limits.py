@@ -60,6 +60,12 @@ MUTATIONS_PER_BATCH_MAX = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000
 PENDING_MUTATIONS_MAX = 10_000
 
+# The queue path. A message is given out at most so often before the queue moves it aside.
+QUEUE_RECEIVES_MAX = 10
+QUEUED_PUSHES_MAX = 1000
+QUEUED_BYTES_MAX = 64 * 1024 * 1024
+WORKER_MESSAGES_MAX = 100
+
 # What a writer saw may be relied on for this long, from sending the request that learnt it to the answer of the commit
 # that relies on it. Nothing is freed sooner than this plus the grace after it was marked for freeing.
 OBSERVATION_SECONDS_MAX = 300

@@ -1,0 +1,166 @@
+"""Queued pushes: what a message of the queue says, in bytes that a later version still reads.
+
+A push that no message could hold goes to blobs first, and the message says where they lie (a *claim*). They have an
+owner of their own, the message, so that nothing is shared and all of it can go once the message is settled.
+`formats/queue.md` describes the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import new_id
+from stratalog.codec import compress, decompress, encode
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
+from stratalog.keys import name_partition, queued_owner
+from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_BYTES_MAX
+from stratalog.log import Place
+from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.log.names import NameRecord
+from stratalog.ports.blobs import Blobs
+from stratalog.protocol.messages import Mutation, check_mutation
+from stratalog.protocol.sync import Push
+
+__all__ = [
+    "Carried",
+    "Envelope",
+    "QueuedPush",
+    "claim_stands",
+    "group_of",
+    "open_push",
+    "read_message",
+    "remove_claim",
+    "write_message",
+]
+
+FORMAT = 1
+TOKEN_CHARACTERS = 16
+
+
+class Carried(msgspec.Struct, frozen=True, array_like=True):
+    """One mutation. ``refused`` is why no entry could hold it as it came; its arguments are then left out."""
+
+    client: str
+    id: int
+    name: str
+    args: Any = None
+    refused: str = ""
+
+
+class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
+    """A push and on whose behalf it is. ``incarnation`` is the one its client meant, if it said."""
+
+    group: str
+    incarnation: str
+    owner: str
+    author: str
+    mutations: list[Carried]
+
+    def push(self, mutations: Sequence[Carried] | None = None) -> Push:
+        """The push as it came, or those of its mutations."""
+        chosen = self.mutations if mutations is None else mutations
+        return Push(self.group, [_mutation(one) for one in chosen], self.incarnation)
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True):
+    """What a message says without a look at the push: for which incarnation of which document it is."""
+
+    organisation: str
+    document: str
+    incarnation: str
+    token: str
+    sent_ms: int
+    inline: bytes
+    claim: BodyRef | None = None
+    """Where the push lies, if it is not ``inline``."""
+
+    @property
+    def claim_owner(self) -> str:
+        """The owner of the blobs of the claim."""
+        return queued_owner(self.organisation, self.document, self.incarnation, self.token)
+
+
+def group_of(record: NameRecord) -> str:
+    """The group of the queue in which a document's pushes stand."""
+    return name_partition(record.organisation, record.name)
+
+
+def write_message(place: Place, record: NameRecord, push: Push, owner: str, author: str) -> bytes:
+    """The message for a push that was checked. Where it is too large its body is put into blobs, durably.
+
+    Raises LimitExceeded, Unavailable, OutcomeUnknown.
+    """
+    mutations = [_carried(mutation) for mutation in push.mutations]
+    body = encode(QueuedPush(push.group, push.incarnation, owner, author, mutations))
+    if len(body) > QUEUED_BYTES_MAX:
+        raise LimitExceeded("a push is too large to be queued", value=len(body), limit=QUEUED_BYTES_MAX)
+    token = new_id(place.clock, TOKEN_CHARACTERS)
+    names = (record.organisation, record.name, record.incarnation, token, place.clock.wall_ms())
+    message = _message(Envelope(*names, inline=compress(body)))
+    if len(message) <= MESSAGE_BYTES_MAX:
+        return message
+    claimed = Envelope(*names, inline=b"")
+    return _message(msgspec.structs.replace(claimed, claim=write_body(place.blobs, claimed.claim_owner, body)))
+
+
+def read_message(message: bytes) -> Envelope:
+    """What a message says. Raises Corrupt; Unsupported for one of a newer format."""
+    if message[:1] > bytes([FORMAT]):
+        raise Unsupported("a message is of a newer format", value=message[0], limit=FORMAT)
+    try:
+        return _decode_envelope(message[1:])
+    except msgspec.DecodeError as exc:
+        raise Corrupt("a message is no queued push", reason=str(exc)) from exc
+
+
+def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
+    """The push that a message carries or claims. Raises Corrupt, Unavailable."""
+    if envelope.claim is None:
+        body = decompress(envelope.inline, QUEUED_BYTES_MAX)
+    else:
+        body = read_body(blobs, envelope.claim_owner, envelope.claim)
+    try:
+        return _decode_push(body)
+    except msgspec.DecodeError as exc:
+        raise Corrupt("a queued push does not decode", reason=str(exc)) from exc
+
+
+def claim_stands(blobs: Blobs, envelope: Envelope) -> bool:
+    """Whether the push can still be read: its claim is removed once it is settled, before the message is."""
+    return envelope.claim is None or blobs.stat(_claim_key(envelope, envelope.claim)) is not None
+
+
+def remove_claim(blobs: Blobs, envelope: Envelope) -> None:
+    """Remove the blobs of a push that is settled, the one that says it stands first. Can be called again."""
+    if envelope.claim is None:
+        return
+    first = _claim_key(envelope, envelope.claim)
+    for stat in sorted(blobs.list(f"{envelope.claim_owner}/"), key=lambda stat: stat.key != first):
+        blobs.delete(stat.key, stat.stamp)
+
+
+def _claim_key(envelope: Envelope, claim: BodyRef) -> str:
+    return f"{envelope.claim_owner}/{claim.address.hex()}"
+
+
+def _carried(mutation: Mutation) -> Carried:
+    try:
+        checked = check_mutation(mutation)
+        return Carried(checked.client, checked.id, checked.name, checked.args)
+    except (Invalid, LimitExceeded) as exc:
+        return Carried(mutation.client, mutation.id, "", refused=str(exc))
+
+
+def _mutation(carried: Carried) -> Mutation:
+    return Mutation(client=carried.client, id=carried.id, name=carried.name, args=carried.args)
+
+
+def _message(envelope: Envelope) -> bytes:
+    return bytes([FORMAT]) + encode(envelope)
+
+
+_decode_envelope = msgspec.msgpack.Decoder(Envelope).decode
+_decode_push = msgspec.msgpack.Decoder(QueuedPush).decode

@@ -1,0 +1,266 @@
+"""Worker: a long-lived process that takes pushes from the queue and applies them to documents it keeps warm.
+
+What it does with a message, by what came of it:
+
+    =========================================  ========================================================
+    applied, rejected, seen                    acknowledged
+    behind a gap, of a client unknown          acknowledged and dropped: the client's next push brings it
+    of another incarnation, of no document     acknowledged and dropped: it was not meant for the heir
+    an error of a port                         kept in hand, its hold extended, tried again: never counted
+    any other error, a damaged document        let go for a while; given out again up to the queue's limit
+    the end of the process                     given out again when its hold runs out
+    =========================================  ========================================================
+
+A message that was given out often is run one mutation at a time (`applying.py`). The queue is no fence: two workers may
+have the same message, and the log stays right.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from stratalog.assembly import Store
+from stratalog.clock import Clock, Observation, backoff_seconds
+from stratalog.documents import Document
+from stratalog.errors import Closed, Corrupt, Invalid, NotFound, StratalogError
+from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
+from stratalog.ports.queue import Message
+from stratalog.protocol.messages import Outcome
+from stratalog.server.applying import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
+from stratalog.server.notes import drop_note, read_note, write_note
+from stratalog.server.queued import Envelope, claim_stands, open_push, read_message, remove_claim
+
+__all__ = ["Worker", "Working", "beating"]
+
+REASON_CHARACTERS_MAX = 300
+Tell = Callable[[Message, str], None]
+
+
+class Working(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of a worker."""
+
+    visibility_seconds: float = 30
+    """How long a message is held from others; extended while the worker lives."""
+
+    receives_max: int = QUEUE_RECEIVES_MAX
+    """How often the queue gives a message out: its own limit, not more."""
+
+    messages_max: int = WORKER_MESSAGES_MAX
+    """How many messages are in hand at most, of documents that cannot be reached just now."""
+
+    retry_seconds_first: float = 0.1
+    retry_seconds_max: float = 30
+    failure_seconds_max: float = 300
+    idle_seconds_first: float = 0.005
+    idle_seconds_max: float = 0.25
+
+
+class Worker:
+    """Applies queued pushes, one at a time. Several processes may work on one store; each runs one worker.
+
+    ``stop`` and ``beat`` may be called from other threads. ``tell`` is called with a message that failed and why.
+    """
+
+    def __init__(self, store: Store, working: Working | None = None, tell: Tell = lambda message, reason: None) -> None:
+        self.counts: Counter[str] = Counter()
+        """What became of mutations by status, and of messages."""
+
+        self._store = store
+        self._working = working or Working()
+        self._tell = tell
+        self._clock: Clock = store.place.clock
+        self._hands: dict[str, _Hand] = {}
+        self._lock = threading.Lock()
+        self._stopping = False
+        # A new process takes one message, so that one which ends it takes no others along; each that goes well doubles.
+        self._size = 1
+
+    def run(self, *, drain: bool = False) -> None:
+        """Work until `stop` is called; with ``drain`` until the queue has nothing more to give. Raises Closed."""
+        idle = 0
+        while not self._stopping:
+            if self.step():
+                idle = 0
+            elif drain and not self._hands:
+                break
+            else:
+                idle += 1
+                first, most = self._working.idle_seconds_first, self._working.idle_seconds_max
+                self._clock.sleep(min(most, first * 2 ** min(idle, 30)))
+        self._let_go()
+
+    def stop(self) -> None:
+        """Have `run` end after the message under way; the others in hand are given back."""
+        self._stopping = True
+
+    def step(self) -> bool:
+        """Settle one message, or receive some. False where there is nothing to do just now."""
+        self.beat()
+        now = self._clock.boot_ms()
+        hand = next((hand for hand in self._hands.values() if hand.due_ms <= now), None)
+        if hand is None:
+            return self._receive()
+        self._work(hand)
+        return True
+
+    def beat(self) -> None:
+        """Extend the hold of what is in hand, where a third of it has passed. Called by another thread meanwhile."""
+        for hand in list(self._hands.values()):
+            if hand.seen.age_seconds() > self._working.visibility_seconds / 3:
+                with suppress(*TRANSIENT), self._lock:
+                    self._extend(hand)
+
+    def _extend(self, hand: _Hand) -> None:
+        seen = Observation(self._clock)
+        held = [self._hold(message) for message in list(hand.messages)]
+        if held and all(held):
+            hand.seen = seen
+
+    def _hold(self, message: Message) -> bool:
+        return self._store.queue.release(message, after_seconds=self._working.visibility_seconds)
+
+    def _receive(self) -> bool:
+        room = self._working.messages_max - sum(len(hand.messages) for hand in self._hands.values())
+        if room < 1:
+            return False
+        seen = Observation(self._clock)
+        try:
+            limit = min(self._size, room)
+            given = self._store.queue.receive(limit, visibility_seconds=self._working.visibility_seconds)
+        except TRANSIENT:
+            self.counts["port errors"] += 1
+            return False
+        hands = {group: _Hand(seen) for group in dict.fromkeys(message.group for message in given)}
+        for message in given:
+            hands[message.group].messages.append(message)
+        with self._lock:
+            self._hands.update(hands)
+        return bool(given)
+
+    def _work(self, hand: _Hand) -> None:
+        """Settle the first message of a hand, unless others may have been given it meanwhile."""
+        message = hand.messages[0]
+        if hand.seen.age_seconds() >= self._working.visibility_seconds:
+            self.counts["held too long"] += 1
+            self._drop(message.group)
+            return
+        try:
+            self._settle(message)
+        except TRANSIENT:
+            self.counts["port errors"] += 1
+            hand.attempts += 1
+            working = self._working
+            seconds = backoff_seconds(
+                self._clock, hand.attempts, working.retry_seconds_first, working.retry_seconds_max
+            )
+            hand.due_ms = self._clock.boot_ms() + round(seconds * 1000)
+        except Closed:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one message that cannot be settled must not stop the others
+            self._fail(message, exc)
+        else:
+            self._next(hand)
+
+    def _next(self, hand: _Hand) -> None:
+        with self._lock:
+            message = hand.messages.pop(0)
+            hand.attempts = 0
+            if not hand.messages:
+                self._hands.pop(message.group, None)
+        self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
+
+    def _settle(self, message: Message) -> None:
+        """Apply a message and acknowledge it. Whatever it raises, it can be called again."""
+        envelope = read_message(message.body)
+        document = self._document(envelope)
+        if document is None:
+            self.counts["of another incarnation"] += 1
+        elif claim_stands(self._store.place.blobs, envelope):
+            for outcome in self._apply(document, message, envelope):
+                self.counts[outcome.status] += 1
+        remove_claim(self._store.place.blobs, envelope)
+        self._store.queue.acknowledge(message)
+        if message.receives > 1:
+            drop_note(self._store.place.index, message.id)
+        self.counts["messages"] += 1
+
+    def _document(self, envelope: Envelope) -> Document | None:
+        """The document that a message is for, if it lives."""
+        try:
+            document = self._store.document(envelope.organisation, envelope.document)
+        except (NotFound, Invalid):
+            return None
+        return document if document.log.record.incarnation == envelope.incarnation else None
+
+    def _apply(self, document: Document, message: Message, envelope: Envelope) -> Sequence[Outcome]:
+        queued = open_push(self._store.place.blobs, envelope)
+        try:
+            if message.receives < SUSPECT_RECEIVES:
+                return apply(document, queued)
+            return apply_one_by_one(document, message, queued, self._working.receives_max)
+        except NotFound:
+            if self._document(envelope) is not None:
+                raise
+            self.counts["of another incarnation"] += 1
+            return []
+
+    def _fail(self, message: Message, error: Exception) -> None:
+        """Note why, and let the message go for a while, with all of its group that come after it."""
+        reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+        self._tell(message, reason)
+        self.counts["failures"] += 1
+        index = self._store.place.index
+        with suppress(*TRANSIENT, Corrupt):
+            note = read_note(index, message.id)
+            write_note(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=self._clock.wall_ms()))
+        seconds = min(self._working.failure_seconds_max, 2.0 ** (message.receives - 1))
+        self._size = 1
+        self._give_back(message.group, seconds)
+
+    def _let_go(self) -> None:
+        for group in list(self._hands):
+            self._give_back(group, 0)
+
+    def _give_back(self, group: str, after_seconds: float) -> None:
+        """Give back what is in hand of a group, the last first, so that none overtakes the first."""
+        for message in reversed(self._drop(group)):
+            with suppress(*TRANSIENT):
+                self._store.queue.release(message, after_seconds=after_seconds)
+
+    def _drop(self, group: str) -> list[Message]:
+        with self._lock:
+            return self._hands.pop(group).messages
+
+
+class _Hand:
+    """The messages of one group that this worker holds, in order, and when to try the first again."""
+
+    def __init__(self, seen: Observation) -> None:
+        self.messages: list[Message] = []
+        self.seen = seen
+        self.attempts = 0
+        self.due_ms = 0
+
+
+@contextmanager
+def beating(worker: Worker, seconds: float) -> Iterator[None]:
+    """Meanwhile a thread beats for the worker every so many seconds, so that a long mutation keeps its message."""
+    ending = threading.Event()
+
+    def beat() -> None:
+        while not ending.wait(seconds):
+            with suppress(StratalogError):
+                worker.beat()
+
+    thread = threading.Thread(target=beat, name="stratalog-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()

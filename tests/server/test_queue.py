@@ -1,0 +1,381 @@
+"""The queue path: what is answered at once, what is queued, and what a worker does with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stratalog.documents.history import Applied
+from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
+from stratalog.protocol import Draft, Mutation
+from stratalog.protocol.sync import Push
+from stratalog.server.backlog import Backlog
+from stratalog.server.dead_letters import list_letters
+from stratalog.server.errors import Refused
+from stratalog.server.push import push
+from stratalog.server.queued import read_message
+from stratalog.server.worker import Worker
+from tests.server.helpers import Follower
+from tests.server.queue_path import QueuePath, kill, named, put
+
+
+def statuses(outcomes: Any) -> list[str]:
+    return [outcome.status for outcome in outcomes]
+
+
+def committed(path: QueuePath) -> list[Applied]:
+    return [one for version in path.document.versions() for one in version.mutations]
+
+
+def test_a_push_is_queued_and_applied_later() -> None:
+    path = QueuePath()
+    answer = path.push(put("ada", 1), put("ada", 2, "other"))
+    assert (answer.queued, answer.outcomes) == (True, [])
+    assert path.document.version == 0
+    path.work()
+    assert path.document.get("k") == 1
+    assert path.document.last_mutation("ada") == 2
+    assert path.waiting() == []
+
+
+def test_pushes_of_a_document_are_applied_in_order() -> None:
+    path = QueuePath()
+    for id in range(1, 30):
+        path.push(put("ada", id, "k", id))
+    path.work()
+    assert path.document.get("k") == 29
+    assert path.worker.counts["applied"] == 29
+
+
+def test_both_paths_leave_the_same_document() -> None:
+    queued, direct = QueuePath(), QueuePath()
+    mutations = [put("ada", 1), named("ada", 2, "unknown"), put("ada", 3, "k", {"a": [1.5]}), put("bob", 2)]
+    queued.push(*mutations)
+    queued.work()
+    push(direct.document, Push("g", mutations))
+    found, expected = (
+        [
+            (one.client, one.id, one.name, one.args, one.reason)
+            for version in path.document.versions()
+            for one in version.mutations
+        ]
+        for path in (queued, direct)
+    )
+    assert found == expected
+    assert queued.document.at().content_digest() == direct.document.at().content_digest()
+
+
+def test_what_no_entry_can_hold_is_rejected_alike_on_both_paths() -> None:
+    queued, direct = QueuePath(), QueuePath()
+    mutations = [put("ada", 1, "k", "\ud800"), put("ada", 2), put("ada", 3, "k", 10**30)]
+    assert queued.push(*mutations).queued
+    queued.work()
+    push(direct.document, Push("g", mutations))
+    for path in (queued, direct):
+        reasons = [one.reason is not None for one in committed(path)]
+        assert reasons == [True, False, True]
+    assert statuses(push(queued.document, Push("g", mutations)).outcomes) == ["seen", "seen", "seen"]
+
+
+def test_a_rejection_is_told_by_the_next_pull() -> None:
+    path, follower = QueuePath(), Follower()
+    path.push(put("ada", 1))
+    path.work()
+    follower.pull(path.document)
+    path.push(named("ada", 2, "nonsense"))
+    path.work()
+    assert [one.reason for one in follower.pull(path.document).rejected] == ["no such mutator: nonsense"]
+
+
+def test_what_was_applied_before_is_answered_without_the_queue() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.work()
+    assert statuses(path.push(put("ada", 1)).outcomes) == ["seen"]
+    assert path.waiting() == []
+
+
+def test_who_is_refused_is_told_so_at_once() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1), owner="u-ada")
+    path.work()
+    assert statuses(path.push(put("ada", 2), owner="u-mallory").outcomes) == ["wrong-group"]
+    assert statuses(path.push(put("guest", 1), owner="u-mallory").outcomes) == ["wrong-group"]
+    heir = path.backlog.push(path.document, Push("g", [put("bob", 1)], "another"))
+    assert statuses(heir.outcomes) == ["unknown-client"]
+    path.document.collect_clients(["ada"], ["g"])
+    assert statuses(path.push(put("ada", 2), owner="u-ada").outcomes) == ["collected"]
+    assert path.waiting() == []
+
+
+def test_a_push_that_cannot_be_is_refused_and_not_queued() -> None:
+    path = QueuePath()
+    with pytest.raises(Invalid):
+        path.push(put("ada", 0))
+    assert path.waiting() == []
+
+
+def test_a_push_that_another_queued_in_the_name_of_a_group_has_no_effect() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1), owner="u-ada")
+    path.push(put("mallory", 1, "k", "mine"), owner="u-mallory")
+    path.work()
+    assert path.document.get("k") == 1
+    assert path.document.last_mutation("mallory") == 0
+
+
+def test_a_message_behind_a_gap_is_dropped_and_the_next_push_brings_all() -> None:
+    path = QueuePath()
+    path.push(put("ada", 2, "b"), put("bob", 1, "c"))
+    path.work()
+    assert path.worker.counts["unknown-client"] == 1
+    assert path.document.get("c") == 1
+    assert path.waiting() == []
+    path.push(put("ada", 1, "a"), put("ada", 2, "b"))
+    path.work()
+    assert path.document.last_mutation("ada") == 2
+
+
+def test_a_message_for_a_deleted_document_does_not_touch_its_heir() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.document.delete()
+    path.work_through(1)
+    heir = path.store.create("acme", "plan")
+    assert (heir.version, path.worker.counts["of another incarnation"]) == (0, 1)
+
+
+def test_a_message_for_an_older_incarnation_is_dropped() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.document.delete()
+    heir = path.store.create("acme", "plan")
+    path.work()
+    assert (heir.version, path.waiting()) == (0, [])
+
+
+def test_a_push_too_large_for_a_message_goes_by_way_of_blobs_that_are_removed() -> None:
+    path = QueuePath()
+    path.push(*[put("ada", id, f"k{id}", path.clock.random_bytes(3 * 2**20)) for id in range(1, 5)])
+    assert len(list(path.store.place.blobs.list("acme/queue/plan@"))) == 3
+    path.work()
+    assert path.document.last_mutation("ada") == 4
+    assert list(path.store.place.blobs.list("acme/queue/")) == []
+
+
+def test_a_message_whose_claim_was_removed_is_settled() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
+    acknowledge = path.store.queue.acknowledge
+    path.store.queue.acknowledge = lambda message: raises(Unavailable("simulated"))  # type: ignore[method-assign]
+    path.worker.step()
+    path.worker.step()
+    path.store.queue.acknowledge = acknowledge  # type: ignore[method-assign]
+    path.new_worker()
+    path.work_through(60)
+    assert (path.document.version, path.waiting()) == (1, [])
+
+
+def test_too_many_pushes_of_one_document_are_refused_until_some_are_applied() -> None:
+    path = QueuePath()
+    path.backlog = Backlog(path.store, pushes_max=3)
+    other = path.store.create("acme", "other")
+    for id in (1, 2, 3):
+        path.push(put("ada", id))
+    with pytest.raises(Refused) as refused:
+        path.push(put("ada", 4))
+    assert (refused.value.status, refused.value.details["limit"]) == (429, 3)
+    assert path.push(put("ada", 1), document=other).queued
+    path.work()
+    assert path.push(put("ada", 4)).queued
+
+
+def test_pushes_that_were_dropped_do_not_fill_the_queue_for_ever() -> None:
+    path = QueuePath()
+    path.backlog = Backlog(path.store, pushes_max=2)
+    path.push(put("bob", 7))
+    path.push(put("ada", 1))
+    path.work()
+    assert path.push(put("ada", 2)).queued
+    path.work()
+    path.push(put("bob", 7))
+    path.push(put("carl", 7))
+    path.work()
+    with pytest.raises(Refused):
+        path.push(put("bob", 7))
+    path.clock.sleep(1000)
+    assert path.push(put("bob", 7)).queued
+
+
+def raises(error: Exception) -> Any:
+    raise error
+
+
+def test_a_lost_answer_to_a_commit_is_tried_again_without_counting() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    (message,) = path.waiting()
+    path.store.queue.release(message)
+    commit = path.store.place.index.commit
+    left = [150]
+
+    def failing(writes: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OutcomeUnknown("simulated")
+        commit(writes)
+
+    path.store.place.index.commit = failing  # type: ignore[method-assign]
+    path.work_through(300)
+    assert path.document.get("k") == 1
+    assert path.worker.counts["port errors"] > 0
+    assert list(path.store.queue.dead_letters()) == []
+
+
+def test_a_store_that_cannot_be_reached_for_an_hour_costs_no_message() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    commit = path.store.place.index.commit
+    path.store.place.index.commit = lambda writes: raises(Unavailable("simulated"))  # type: ignore[method-assign]
+    path.work_through(3600)
+    path.store.place.index.commit = commit  # type: ignore[method-assign]
+    path.work_through(60)
+    assert path.document.get("k") == 1
+    assert list(path.store.queue.dead_letters()) == []
+
+
+def test_a_document_out_of_reach_does_not_stop_another() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    other = path.store.create("acme", "other")
+    path.push(put("ada", 1), document=other)
+    path.document.apply = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
+    path.work_through(10)
+    assert (path.document.version, other.version) == (0, 1)
+
+
+def test_a_broken_document_does_not_stop_another_and_its_messages_are_kept_with_the_reason() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    other = path.store.create("acme", "other")
+    path.push(put("ada", 1), document=other)
+    path.damage()
+    path.work_through(1)
+    assert other.version == 1
+    path.work_through(2000)
+    (letter,) = list_letters(path.store)
+    assert (letter.document, letter.receives) == ("plan", 10)
+    assert letter.reason.startswith("Corrupt: ")
+
+
+def test_messages_behind_one_that_failed_wait_for_it() -> None:
+    path = QueuePath()
+    for id in range(1, 6):
+        path.push(put("ada", id))
+    apply = path.document.apply
+    path.worker.step()
+    path.worker.step()
+    path.document.apply = lambda *arguments, **options: raises(RuntimeError("a fault"))  # type: ignore[method-assign]
+    path.work_through(5)
+    path.document.apply = apply  # type: ignore[method-assign]
+    path.work_through(60)
+    assert path.document.last_mutation("ada") == 5
+    assert path.worker.counts["gap"] == 0
+
+
+def test_a_mutation_that_ends_the_process_is_rejected_and_its_client_goes_on() -> None:
+    path = QueuePath(kill=kill)
+    path.push(put("ada", 1, "a"), named("ada", 2, "kill"), put("ada", 3, "b"))
+    path.push(put("ada", 4, "c"))
+    assert path.work_through(1000) >= 3
+    assert path.document.last_mutation("ada") == 4
+    assert dict(path.document.scan()) == {"a": 1, "b": 1, "c": 1}
+    reasons = {one.id: one.reason for one in committed(path)}
+    assert [id for id, reason in reasons.items() if reason] == [2]
+    assert "given up by the worker" in (reasons[2] or "")
+    assert list(path.store.queue.dead_letters()) == []
+
+
+def test_several_that_end_the_process_in_one_message_are_all_rejected() -> None:
+    path = QueuePath(kill=kill)
+    path.push(*[named("ada", id, "kill") for id in range(1, 4)])
+    path.work_through(2000)
+    assert path.document.last_mutation("ada") == 3
+    assert list(path.store.queue.dead_letters()) == []
+
+
+def test_a_mutation_that_ends_the_process_takes_no_other_document_along() -> None:
+    path = QueuePath(kill=kill)
+    path.push(named("ada", 1, "kill"))
+    others = [path.store.create("acme", f"other-{number}") for number in range(5)]
+    for other in others:
+        path.push(put("ada", 1), document=other)
+    path.work_through(5)
+    assert [other.version for other in others] == [1] * 5
+    path.work_through(1000)
+    assert path.document.last_mutation("ada") == 1
+
+
+def test_a_mutation_that_meets_a_fault_of_ours_each_time_is_rejected_with_it() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1, "fine"), put("ada", 2, "cursed"), put("ada", 3, "after"))
+    apply = path.document.apply
+
+    def cursed(mutations: list[Mutation], **options: Any) -> Any:
+        if any(one.args["key"] == "cursed" for one in mutations):
+            raise RuntimeError("a fault")
+        return apply(mutations, **options)
+
+    path.document.apply = cursed  # type: ignore[method-assign]
+    path.work_through(2000)
+    assert path.document.last_mutation("ada") == 3
+    reasons = [one.reason for one in committed(path)]
+    assert "RuntimeError: a fault" in (reasons[1] or "")
+    assert (reasons[0], reasons[2]) == (None, None)
+
+
+def test_two_workers_that_have_the_same_message_apply_it_once() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1), Mutation(client="ada", id=2, name="inc", args={"key": "n"}))
+    first, second = path.worker, Worker(path.store)
+    assert first.step()
+    path.clock.sleep(31)
+    assert second.step()
+    assert second.step()
+    assert first.step()
+    assert path.document.get("n") == 1
+
+
+def test_a_worker_that_lives_keeps_its_message() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.worker.step()
+    for _ in range(20):
+        path.clock.sleep(11)
+        path.worker.beat()
+    assert path.waiting() == []
+    path.worker.step()
+    assert path.document.version == 1
+
+
+def test_a_worker_that_stops_gives_back_what_it_did_not_finish() -> None:
+    path = QueuePath()
+    for id in range(1, 6):
+        path.push(put("ada", id))
+    for _ in range(3):
+        path.worker.step()
+    path.worker.stop()
+    path.worker.run()
+    assert [read_message(message.body).document for message in path.waiting()] == ["plan"] * 4
+
+
+def test_a_mutator_sees_what_the_one_before_it_wrote() -> None:
+    def copy(draft: Draft, args: Any) -> None:
+        draft.put("copy", draft.get("k"))
+
+    path = QueuePath(copy=copy)
+    path.push(put("ada", 1))
+    path.push(named("ada", 2, "copy"))
+    path.work()
+    assert path.document.get("copy") == 1
