@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from websockets.sync.client import connect
 
 from stratalog.cli import main
+from stratalog.cli.serve import listening_at
 from tests.server.api import BUDGET, mutation
 
 SECONDS_MAX = 60
@@ -107,6 +108,13 @@ def test_a_port_that_is_taken_is_said_in_one_line() -> None:
         port = str(taken.getsockname()[1])
         said = run("--port", port, code=2)
     assert said == f"error: cannot listen at 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free one\n"
+
+
+def test_an_answer_in_two_writes_waits_for_no_acknowledgement() -> None:
+    with listening_at("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 def test_others_are_not_served_without_authentication() -> None:

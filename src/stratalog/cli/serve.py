@@ -21,7 +21,7 @@ from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
 if TYPE_CHECKING:
     from stratalog.server.application import Application
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "listening_at"]
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
@@ -47,7 +47,7 @@ def serve(session: Session, application: str | None, host: str, port: int) -> No
         raise click.UsageError(
             f"without authentication only this machine is served: --host {host} needs an application"
         )
-    with _listening(host, port) as listening:
+    with listening_at(host, port) as listening:
         app = server.create_app(session.open(create=True), loaded)
         _announce(session, host, listening.getsockname()[1])
         _run(server.uvicorn, app, listening)
@@ -92,8 +92,8 @@ def _is_loopback(host: str) -> bool:
 
 
 @contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens, so that whoever is told of it can connect at once."""
+def listening_at(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens, so that whoever is told of it can connect at once. Raises click's error where it cannot."""
     try:
         listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG_CONNECTIONS
@@ -103,6 +103,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         hint = "; --port 0 takes any free one" if port else ""
         raise click.ClickException(f"cannot listen at {host} port {port}: {reason}{hint}") from exc
     with listening:
+        # Inherited by each connection. asyncio sets it only where a socket names its protocol, which this one does not,
+        # and without it an answer in two writes waits 40 ms for the caller's delayed acknowledgement.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listening
 
 
@@ -126,6 +129,7 @@ def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ws="websockets-sansio",
+        ws_per_message_deflate=False,
         ws_max_size=2 * LIVE_MESSAGE_BYTES_MAX,
     )
     # Uvicorn raises the signal once more after its own end, which would else end the process before the store closes.
