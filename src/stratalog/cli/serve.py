@@ -93,7 +93,7 @@ def _is_loopback(host: str) -> bool:
 
 @contextmanager
 def listening_at(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens, so that whoever is told of it can connect at once. Raises click's error where it cannot."""
+    """A socket that listens, so that whoever is told of it can connect at once. Raises ClickException."""
     try:
         listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG_CONNECTIONS
