@@ -159,9 +159,9 @@ def _text(value: str, what: str) -> str:
 
 
 def _name(value: object, what: str) -> str:
-    if type(value) is not str:
+    if not isinstance(value, str):
         raise Invalid(f"{what} has an object key that is no text", value=repr(value))
-    return _text(value, what)
+    return _text(str.__str__(value), what)
 
 
 def _refuse_integer(value: int, what: str) -> Value:

@@ -1,0 +1,141 @@
+"""Values: what is one, what derives from one, and that the quick look and the closer one say the same."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, defaultdict, namedtuple
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratalog.codec import canonical, encode
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
+from stratalog.log.entries import Event, encode_events
+
+# A whole float among the members makes msgspec's strict reader refuse, so that the closer look is taken.
+CLOSER = 2.0
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Kind(Enum):
+    ONE = "one"
+
+
+class Plain(msgspec.Struct):
+    a: int = 1
+
+
+Pair = namedtuple("Pair", "first second")
+
+DERIVED: list[tuple[Any, Any]] = [
+    (Text("x"), "x"),
+    (Colour.RED, "red"),
+    (Level.LOW, 1),
+    (Pair(1, "b"), [1, "b"]),
+    ((1, 2), [1, 2]),
+    (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+    (defaultdict(int, a=1), {"a": 1}),
+    ({Colour.RED: 1, Text("t"): 2}, {"red": 1, "t": 2}),
+]
+NOT_VALUES: list[Any] = [
+    math.nan,
+    math.inf,
+    {1, 2},
+    Decimal("1"),
+    UUID(int=7),
+    datetime(2026, 1, 1, tzinfo=UTC),
+    Kind.ONE,
+    Plain(),
+    bytearray(b"x"),
+    object(),
+    {1: "a"},
+    {None: 1},
+    {b"a": 1},
+    "\ud800",
+    INTEGER_MAX + 1,
+    -(2**70),
+    msgspec.Raw(b"\x01"),
+    msgspec.msgpack.Ext(5, b"a"),
+]
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-INTEGER_MAX, INTEGER_MAX),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(),
+    st.binary(),
+)
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is made of exact kinds alone."""
+    if type(value) is dict:
+        return all(type(name) is str and is_plain(item) for name, item in value.items())
+    if type(value) is list:
+        return all(map(is_plain, value))
+    return value is None or type(value) in (bool, int, float, str, bytes)
+
+
+@pytest.mark.parametrize(("value", "plain"), DERIVED, ids=lambda one: type(one).__name__)
+def test_what_derives_from_a_kind_is_stored_as_that_kind(value: Any, plain: Any) -> None:
+    for entered, expected in ((value, plain), ([value], [plain]), ([value, CLOSER], [plain, 2])):
+        found = canonical(entered)
+        assert found == expected
+        assert is_plain(found)
+        assert encode_events([Event("e", entered)]) == encode([["e", expected, 1]])
+
+
+@pytest.mark.parametrize("value", NOT_VALUES, ids=lambda one: type(one).__name__)
+def test_what_is_no_value_is_refused_wherever_it_stands(value: Any) -> None:
+    for entered in (value, [value], [value, CLOSER], {"a": {"b": [value]}}):
+        with pytest.raises(Invalid):
+            canonical(entered)
+        with pytest.raises(Invalid):
+            encode_events([Event("e", entered)])
+
+
+@pytest.mark.parametrize("rest", [[], [CLOSER]])
+def test_nesting_is_bounded_by_the_same_depth_either_way(rest: list[Any]) -> None:
+    deep: Any = rest
+    for _ in range(JSON_DEPTH_MAX - 1):
+        deep = [deep]
+    assert canonical(deep)
+    with pytest.raises(LimitExceeded, match=f"limit={JSON_DEPTH_MAX}"):
+        canonical([deep])
+
+
+def test_the_copy_shares_nothing_that_can_change() -> None:
+    value: dict[str, Any] = {"list": [1], "object": {"a": 1}}
+    copy = canonical(value)
+    value["list"].append(2)
+    value["object"]["a"] = 2
+    assert copy == {"list": [1], "object": {"a": 1}}
+
+
+@given(values)
+def test_the_quick_look_and_the_closer_one_say_the_same(value: Any) -> None:
+    quick, closer = canonical([value]), canonical([value, CLOSER])
+    assert encode(quick[0]) == encode(closer[0])
+    assert encode_events([Event("e", value)]) == encode([["e", quick[0], 1]])
+    assert encode(canonical(quick)) == encode(quick)
