@@ -18,6 +18,7 @@ from litestar.types import ControllerRouterHandler
 from stratalog.assembly import Store
 from stratalog.errors import StratalogError
 from stratalog.server.application import Application
+from stratalog.server.backlog import path_of
 from stratalog.server.blobs import BLOBS
 from stratalog.server.bodies import Answer, Question
 from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
@@ -54,12 +55,12 @@ def create_app(store: Store, application: Application | None = None, *, push: Pu
     """The server of a store, which stays the caller's to close.
 
     An ``application`` brings its mutators and its rules; its mutators become those of the store's documents. ``push``
-    takes every push: it applies it at once, unless one is given that queues it.
+    takes every push that the application does not say waits in the queue.
     """
     if application is not None:
         store.rules = application.rules
     application = application or Application()
-    service = Service(store, application, push)
+    service = Service(store, application, path_of(store, application, push))
     app = Litestar(
         ROUTES,
         debug=False,

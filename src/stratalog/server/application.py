@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from stratalog.documents import Rules
@@ -9,6 +11,7 @@ from stratalog.limits import (
     CONNECTIONS_MAX,
     LIVE_CONNECTIONS_MAX,
     PUSHES_WAITING_MAX,
+    QUEUED_PUSHES_MAX,
     RATE_REQUESTS_BURST,
     RATE_REQUESTS_PER_SECOND,
     REQUEST_BYTES_MAX,
@@ -37,6 +40,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     connections_max: int = CONNECTIONS_MAX
     live_connections_max: int = LIVE_CONNECTIONS_MAX
     pushes_waiting_max: int = PUSHES_WAITING_MAX
+    queued_pushes_max: int = QUEUED_PUSHES_MAX
     rate_requests_per_second: float = RATE_REQUESTS_PER_SECOND
     rate_requests_burst: int = RATE_REQUESTS_BURST
 
@@ -58,6 +62,9 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     hosts: tuple[str, ...] = ()
     """Names that a request's Host header may have. None given: any with authentication, else loopback names."""
+
+    queued: Callable[[str, str], bool] | None = None
+    """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
 
     tuning: Tuning = Tuning()
 

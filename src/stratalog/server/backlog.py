@@ -18,11 +18,13 @@ from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import QUEUED_PUSHES_MAX
 from stratalog.protocol.messages import Mutation, check_mutation
 from stratalog.protocol.sync import Push, Pushed
+from stratalog.server.application import Application
 from stratalog.server.errors import Refused
 from stratalog.server.push import check_push, refusal
 from stratalog.server.queued import group_of, write_message
+from stratalog.server.service import Pushing
 
-__all__ = ["Backlog"]
+__all__ = ["Backlog", "path_of"]
 
 DOCUMENTS_MAX = 10_000
 FORGOTTEN_SECONDS = 900
@@ -67,6 +69,20 @@ class Backlog:
             if len(self._sent) > DOCUMENTS_MAX:
                 self._sent.popitem(last=False)
         return sent
+
+
+def path_of(store: Store, application: Application, direct: Pushing) -> Pushing:
+    """What takes a push: the queue where the application says so of its document, else ``direct``."""
+    queued = application.queued
+    if queued is None:
+        return direct
+    backlog = Backlog(store, application.tuning.queued_pushes_max)
+
+    def take(document: Document, request: Push, owner: str, author: str) -> Pushed:
+        path = backlog.push if queued(document.organisation, document.name) else direct
+        return path(document, request, owner, author)
+
+    return take
 
 
 class _Sent:
