@@ -103,6 +103,15 @@ def test_a_server_killed_between_pushes_has_lost_none(tmp_path: Path) -> None:
         assert again[0]["status"] == "seen"
 
 
+def test_a_server_told_to_queue_applies_nothing_itself(tmp_path: Path) -> None:
+    with served(tmp_path, "--queued") as (url, _):
+        httpx.put(url + BUDGET)
+        body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
+        queued = httpx.post(f"{url}{BUDGET}/push", json=body)
+        assert (queued.status_code, queued.json()["queued"]) == (202, True)
+        assert httpx.get(url + BUDGET).json()["version"] == 0
+
+
 def test_a_port_that_is_taken_is_said_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -35,7 +35,8 @@ SHUTDOWN_SECONDS = 5
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True, help="0 takes any free one."
 )
-def serve(session: Session, application: str | None, host: str, port: int) -> None:
+@click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
+def serve(session: Session, application: str | None, host: str, port: int, queued: bool) -> None:
     """Serve the store over HTTP; make it where there is none.
 
     MODULE:NAME is an Application with mutators and rules of its own; without one the stock mutators are served, to this
@@ -48,7 +49,8 @@ def serve(session: Session, application: str | None, host: str, port: int) -> No
             f"without authentication only this machine is served: --host {host} needs an application"
         )
     with listening_at(host, port) as listening:
-        app = server.create_app(session.open(create=True), loaded)
+        store = session.open(create=True)
+        app = server.create_app(store, loaded, push=server.Backlog(store).push if queued else server.push)
         _announce(session, host, listening.getsockname()[1])
         _run(server.uvicorn, app, listening)
 
@@ -59,6 +61,8 @@ class _Modules:
     def __init__(self) -> None:
         self.uvicorn: Any = import_module("uvicorn")
         self.create_app: Any = import_module("stratalog.server.app").create_app
+        self.Backlog: Any = import_module("stratalog.server.backlog").Backlog
+        self.push: Any = import_module("stratalog.server.push").push
         self.Application: type[Application] = import_module("stratalog.server.application").Application
 
 
