@@ -28,7 +28,7 @@ from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
-from stratalog.server.pages import PAGES
+from stratalog.server.pages import pages
 from stratalog.server.push import push
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
@@ -47,7 +47,6 @@ ROUTES: list[ControllerRouterHandler] = [
     RECORDS,
     BLOBS,
     *LIVE,
-    *PAGES,
 ]
 
 
@@ -62,7 +61,7 @@ def create_app(store: Store, application: Application | None = None, *, push: Pu
     application = application or Application()
     service = Service(store, application, path_of(store, application, push))
     app = Litestar(
-        ROUTES,
+        [*ROUTES, pages(application)],
         debug=False,
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers={

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import msgspec
 
 from stratalog.documents import Rules
@@ -65,6 +68,10 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     queued: Callable[[str, str], bool] | None = None
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
+
+    pages: Mapping[str, str | Path] = {}
+    """Folders of web pages, by the name they have below `/web/`; anybody may look at them. The browser client is
+    `/web/client/stratalog.js`."""
 
     tuning: Tuning = Tuning()
 

@@ -1,7 +1,7 @@
-"""Pages: the browser client and the demo page, as they lie in the package. `import` them from `/web/client/`.
+"""Pages: the browser client, at `/web/client/`, and an application's own.
 
-They are inside the package, not beside it, so that a wheel carries them; nothing builds them. Only the files that are
-there when the server starts have a path, so that no path can lead anywhere else.
+The client lies inside the package, not beside it, so that a wheel carries it; nothing builds it. Only the files that
+are there when the server starts have a path, so that no path leads anywhere else.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from litestar import Request, Response, get
+from litestar.handlers import HTTPRouteHandler
 
 from stratalog.codec import sha256
+from stratalog.server.application import Application
 from stratalog.server.service import Served
 
-__all__ = ["PAGES", "WEB"]
+__all__ = ["CLIENT", "WEB", "pages"]
 
 WEB = "/web/"
 """Open to everybody: a page is no secret, and what it shows is asked for with a token."""
 
-FOLDER = Path(__file__).parents[1] / "web"
+CLIENT = Path(__file__).parents[1] / "web" / "client"
 INDEX = "index.html"
 KINDS = {
     ".css": "text/css; charset=utf-8",
@@ -40,25 +42,30 @@ HEADERS = {
 }
 
 
-def _files() -> dict[str, Path]:
-    """Each path and its file; a folder's path is its index."""
-    found = {WEB + path.relative_to(FOLDER).as_posix(): path for path in FOLDER.rglob("*") if path.suffix in KINDS}
+def pages(application: Application) -> HTTPRouteHandler:
+    """The handler of every file there is."""
+    files: dict[str, Path] = {}
+    for name, folder in {"client": CLIENT, **application.pages}.items():
+        files |= _files(f"{WEB}{name}/", Path(folder))
+
+    @get([*files], include_in_schema=False)
+    async def page(service: Served, request: Request[Any, Any, Any]) -> Response[bytes]:
+        path = request.scope["path"]
+        file = files.get(path) or files[path + "/"]
+        return _answer(request, await service.run(file.read_bytes), KINDS[file.suffix])
+
+    return page
+
+
+def _files(prefix: str, folder: Path) -> dict[str, Path]:
+    """Each path and its file; a folder's own path is its index."""
+    found = {prefix + path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in KINDS}
     return found | {path.removesuffix(INDEX): file for path, file in found.items() if path.endswith(f"/{INDEX}")}
 
 
-_FILES = _files()
-
-
-@get([*_FILES], include_in_schema=False)
-async def page(service: Served, request: Request[Any, Any, Any]) -> Response[bytes]:
+def _answer(request: Request[Any, Any, Any], body: bytes, kind: str) -> Response[bytes]:
     """The file, or the word that the browser has it already."""
-    path = request.scope["path"]
-    file = _FILES.get(path) or _FILES[path + "/"]
-    body = await service.run(file.read_bytes)
     headers = {**HEADERS, "ETag": f'"{sha256(body).hex()[:32]}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(b"", status_code=304, headers=headers)
-    return Response(body, media_type=KINDS[file.suffix], headers=headers)
-
-
-PAGES = [page]
+    return Response(body, media_type=kind, headers=headers)
