@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -66,12 +64,12 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     """Names that a request's Host header may have. None given: any with authentication, else loopback names."""
 
-    queued: Callable[[str, str], bool] | None = None
-    """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
-
     pages: Mapping[str, str | Path] = {}
     """Folders of web pages, by the name they have below `/web/`; anybody may look at them. The browser client is
     `/web/client/stratalog.js`."""
+
+    queued: Callable[[str, str], bool] | None = None
+    """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
 
     tuning: Tuning = Tuning()
 
