@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from stratalog.cli.output import dim, print_json
 from stratalog.cli.session import Session, command
@@ -21,7 +22,7 @@ from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
 if TYPE_CHECKING:
     from stratalog.server.application import Application
 
-__all__ = ["COMMANDS", "listening_at"]
+__all__ = ["COMMANDS", "listening_at", "load_application"]
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
@@ -43,14 +44,15 @@ def serve(session: Session, application: str | None, host: str, port: int, queue
     machine only.
     """
     server = _server_modules()
-    loaded = _load(application, server.Application) if application else server.Application()
+    loaded = load_application(application, server.Application) if application else server.Application()
+    if queued:
+        loaded = structs.replace(loaded, queued=lambda organisation, document: True)
     if loaded.authenticate is None and not _is_loopback(host):
         raise click.UsageError(
             f"without authentication only this machine is served: --host {host} needs an application"
         )
     with listening_at(host, port) as listening:
-        store = session.open(create=True)
-        app = server.create_app(store, loaded, push=server.Backlog(store).push if queued else server.push)
+        app = server.create_app(session.open(create=True), loaded)
         _announce(session, host, listening.getsockname()[1])
         _run(server.uvicorn, app, listening)
 
@@ -61,8 +63,6 @@ class _Modules:
     def __init__(self) -> None:
         self.uvicorn: Any = import_module("uvicorn")
         self.create_app: Any = import_module("stratalog.server.app").create_app
-        self.Backlog: Any = import_module("stratalog.server.backlog").Backlog
-        self.push: Any = import_module("stratalog.server.push").push
         self.Application: type[Application] = import_module("stratalog.server.application").Application
 
 
@@ -73,7 +73,7 @@ def _server_modules() -> _Modules:
         raise click.ClickException(f'serving needs more: pip install "stratalog[server]" ({exc})') from exc
 
 
-def _load(text: str, kind: type[Application]) -> Application:
+def load_application(text: str, kind: type[Application]) -> Application:
     """The application that MODULE:NAME says, looked for in the present folder too."""
     module, colon, name = text.partition(":")
     if not (colon and module and name):

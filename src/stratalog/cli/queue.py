@@ -1,0 +1,163 @@
+"""Commands on the queue: the worker that applies what is queued, and the messages that were moved aside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from types import FrameType
+from typing import Any
+
+import click
+
+from stratalog.assembly import Store
+from stratalog.cli.output import dim, local_time, note, print_json
+from stratalog.cli.program import FAILED, Failed
+from stratalog.cli.serve import load_application
+from stratalog.cli.session import Session, command, of_every_command
+from stratalog.errors import NotFound, StratalogError
+from stratalog.limits import VISIBILITY_SECONDS_MAX
+from stratalog.ports.queue import DeadLetter
+
+__all__ = ["COMMANDS"]
+
+VISIBILITY_SECONDS = 30
+BEATS = 4
+
+
+@command("work", example="stratalog work myapp:app --store ./data")
+@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.option("--drain", is_flag=True, help="End once the queue has nothing more to give.")
+@click.option(
+    "--visibility",
+    type=click.FloatRange(0.1, VISIBILITY_SECONDS_MAX),
+    default=VISIBILITY_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long others wait for what a worker that died had in hand.",
+)
+def work(session: Session, application: str | None, drain: bool, visibility: float) -> None:
+    """Apply what `stratalog serve --queued` has queued, until a signal; the message under way is finished.
+
+    MODULE:NAME is the Application that is served. Several may work on one store, each in a process of its own.
+    """
+    server = _module("worker")
+    store = _opened(session, application)
+    worker = server.Worker(store, server.Working(visibility_seconds=visibility), _tell)
+    _announce(session)
+    with _stopped_by_signals(worker), server.beating(worker, visibility / BEATS):
+        worker.run(drain=drain)
+    done = dict(sorted(worker.counts.items()))
+    session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "nothing was queued")
+
+
+@click.group("dead-letters", epilog="Example: stratalog dead-letters list")
+@of_every_command
+def dead_letters() -> None:
+    """Queued pushes that failed too often: list, redrive."""
+
+
+@command("list", example="stratalog dead-letters list")
+@click.option("--after", metavar="LETTER", default="", help="Only letters after it.")
+def list_(session: Session, after: str) -> None:
+    """List the pushes that the queue moved aside, oldest first, and why."""
+    listed = _module("dead_letters").list_letters(session.open(), after=after)
+    found = ((one, _row(one)) for one in listed)
+    head = ["letter", "document", "since", "redriven", "reason"]
+    session.answer_list(found, "there are no dead letters", head=[head])
+
+
+@command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
+@click.argument("letters", metavar="[LETTER]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All of them, oldest first.")
+@click.option("--application", metavar="MODULE:NAME", help="The Application with the mutators.")
+def redrive(session: Session, letters: tuple[str, ...], every: bool, application: str | None) -> None:
+    """Run the mutations of dead letters once more. What was applied meanwhile is not applied again."""
+    if bool(letters) == every:
+        raise click.UsageError("name the letters to redrive, or --all")
+    server = _module("dead_letters")
+    store = _opened(session, application)
+    failed = False
+    for letter in _chosen(store, letters):
+        try:
+            outcomes = server.redrive(store, letter, author="redrive")
+        except StratalogError as exc:
+            failed = True
+            _say(session, {"letter": letter.id, "error": str(exc)}, f"{letter.id}  {click.style(str(exc), fg='red')}")
+        else:
+            for one in outcomes:
+                line = f"{letter.id}  {one.client}  {one.id}  {one.status}  {one.reason or ''}".rstrip()
+                _say(session, {"letter": letter.id, "outcome": one}, line)
+    if failed:
+        raise Failed(FAILED)
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(f"stratalog.server.{name}")
+    except ModuleNotFoundError as exc:
+        raise click.ClickException(f'the queue path needs more: pip install "stratalog[server]" ({exc})') from exc
+
+
+def _opened(session: Session, application: str | None) -> Store:
+    """The store, with the mutators of the application."""
+    store = session.open(create=True)
+    if application:
+        store.rules = load_application(application, _module("application").Application).rules
+    return store
+
+
+def _announce(session: Session) -> None:
+    if session.json:
+        print_json({"store": session.url, "pid": os.getpid()})
+    else:
+        click.echo(f"working on {session.url}  {dim('Ctrl+C stops')}")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _stopped_by_signals(worker: Any) -> Iterator[None]:
+    """A signal has the worker end after the message under way."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        worker.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(message: Any, reason: str) -> None:
+    note(f"{message.group}: message {message.id}, given out {message.receives} times: {reason}")
+
+
+def _row(one: Any) -> Sequence[str]:
+    name = f"{one.organisation}/{one.document}" if one.document else "?"
+    redriven = local_time(one.redriven_ms) if one.redriven_ms else "no"
+    return [one.id, name, local_time(one.dead_ms), redriven, one.reason]
+
+
+def _chosen(store: Store, letters: Sequence[str]) -> list[DeadLetter]:
+    """The letters of those ids, or all. Raises NotFound."""
+    found = {letter.id: letter for letter in store.queue.dead_letters()}
+    if missing := [id for id in letters if id not in found]:
+        raise NotFound("no such dead letter", letter=missing[0])
+    return [found[id] for id in letters] if letters else list(found.values())
+
+
+def _say(session: Session, plain: object, line: str) -> None:
+    if session.json:
+        print_json(plain)
+    else:
+        click.echo(line)
+
+
+dead_letters.add_command(list_)
+dead_letters.add_command(redrive)
+COMMANDS = [work, dead_letters]

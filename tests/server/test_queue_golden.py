@@ -1,0 +1,92 @@
+"""The messages of the queue are fixed: what a server of this format queued, a worker of any later one still applies."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.assembly import Store, open_store
+from stratalog.codec import decompress
+from stratalog.documents import Document
+from stratalog.errors import Corrupt, Unsupported
+from stratalog.limits import QUEUED_BYTES_MAX
+from stratalog.ports.index import Item, Put
+from stratalog.protocol import Mutation
+from stratalog.protocol.readable import from_plain
+from stratalog.protocol.sync import Push
+from stratalog.server import queued
+from stratalog.server.notes import Note, read_note, write_note
+from stratalog.testing.clock import ManualClock
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/queue-v1.json").read_text())
+MESSAGES = [b64decode(text) for text in GOLDEN["messages"]]
+PUSH = msgspec.convert(from_plain(list(GOLDEN["push"].values())), queued.QueuedPush)
+SENT = Push(
+    "g",
+    [
+        Mutation(client="c1", id=1, name="put", args={"key": "title", "value": b"\x00\xff"}),
+        Mutation(client="c1", id=2, name="put", args={"key": "k", "value": "\ud800"}),
+        Mutation(client="c2", id=7, name="inc", args={"key": "n", "by": 0.5}),
+    ],
+    GOLDEN["incarnation"],
+)
+
+
+def golden_place() -> tuple[Store, Document]:
+    """The place in which the golden messages were written, as it was just before."""
+    store = open_store("memory:", clock=ManualClock())
+    return store, store.create("acme & co", "plan/é")
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_golden_message_still_says_what_it_said(message: bytes) -> None:
+    store, document = golden_place()
+    for key, body in GOLDEN["blobs"].items():
+        store.place.blobs.put(key, b64decode(body))
+    envelope = queued.read_message(message)
+    assert (envelope.organisation, envelope.document) == (document.organisation, document.name)
+    assert envelope.incarnation == document.log.record.incarnation == GOLDEN["incarnation"]
+    assert queued.open_push(store.place.blobs, envelope) == PUSH
+
+
+def test_the_same_push_still_makes_the_same_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, document = golden_place()
+    assert queued.group_of(document.log.record) == GOLDEN["group"]
+    inline = queued.write_message(store.place, document.log.record, SENT, "u-ada", "Ada")
+    monkeypatch.setattr(queued, "MESSAGE_BYTES_MAX", 1)
+    claimed = queued.write_message(store.place, document.log.record, SENT, "u-ada", "Ada")
+    assert list(map(opened, (inline, claimed))) == list(map(opened, MESSAGES))
+    blobs = store.place.blobs
+    assert {stat.key: blobs.get(stat.key) for stat in blobs.list("")} == {
+        key: b64decode(body) for key, body in GOLDEN["blobs"].items()
+    }
+
+
+def opened(message: bytes) -> tuple[queued.Envelope, bytes]:
+    """A message apart from how well it was compressed."""
+    envelope = queued.read_message(message)
+    push = decompress(envelope.inline, QUEUED_BYTES_MAX) if envelope.inline else b""
+    return msgspec.structs.replace(envelope, inline=b""), push
+
+
+def test_a_golden_note_still_reads_and_is_written_alike() -> None:
+    store, _ = golden_place()
+    kept = Item(**GOLDEN["note"])
+    store.place.index.commit([Put(kept)])
+    note = read_note(store.place.index, kept.sort)
+    assert note == Note("RuntimeError: a fault", 1_700_000_000_000, "c1", 2, 1, 5, 0)
+    write_note(store.place.index, kept.sort, note)
+    assert store.place.index.get(kept.partition, kept.sort) == kept
+
+
+def test_a_newer_format_is_unsupported_and_no_message_is_corrupt() -> None:
+    with pytest.raises(Unsupported):
+        queued.read_message(b"\x02" + MESSAGES[0][1:])
+    for broken in (b"", b"\x01", b"\x01\x90", MESSAGES[0][:-1]):
+        with pytest.raises(Corrupt):
+            queued.read_message(broken)
