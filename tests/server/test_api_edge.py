@@ -189,6 +189,12 @@ def test_what_fails_below_says_so_without_a_traceback(
     assert caplog.records
 
 
+def test_an_answer_is_kept_nowhere_and_taken_for_nothing_else(client: Client) -> None:
+    for answer in (client.get("/health"), client.get(BUDGET), client.get("/nothing", headers={"Host": "evil.example"})):
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 def test_metrics_count_without_naming_anybody(client: Client) -> None:
     client.put(BUDGET)
     push(client, mutation("ada", 1, key="k", value=1))

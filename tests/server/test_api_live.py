@@ -13,7 +13,8 @@ import pytest
 from litestar.exceptions import WebSocketDisconnect
 
 from stratalog.assembly import Store, open_store
-from stratalog.errors import LimitExceeded
+from stratalog.errors import LimitExceeded, Unavailable
+from stratalog.log.head import Head
 from stratalog.protocol.live import SUBPROTOCOL, Beat, FromClient, FromServer, Gone, Here, Poke, Ready
 from stratalog.server.application import Application, Tuning
 from stratalog.server.errors import Refused
@@ -183,6 +184,38 @@ def test_listeners_of_a_deleted_document_are_told_and_those_of_its_successor_are
         hub.leave(listener)
         hub.poke("acme", "budget", 1)
         assert await newer.next() == [Ready(newer.id, 0), Poke(1)]
+
+    on_a_hub(story)
+
+
+def test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_one() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        await listener.next()
+        store.document("acme", "budget").delete()
+        store.create("acme", "budget")
+        await hub.join("acme", "budget")
+        assert await listener.next() == [Gone()]
+
+    on_a_hub(story, Tuning(live_poll_seconds=60))
+
+
+def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        await listener.next()
+        log = hub._rooms["acme", "budget"].log
+        head, failures = log.head, [ValueError("a fault of ours"), Unavailable("away")]
+
+        def failing() -> Head:
+            if failures:
+                raise failures.pop()
+            return head()
+
+        monkeypatch.setattr(log, "head", failing)
+        store.document("acme", "budget").mutate("put", {"key": "k", "value": 1})
+        assert await listener.next() == [Poke(1)]
+        assert failures == []
 
     on_a_hub(story)
 

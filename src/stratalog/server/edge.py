@@ -29,6 +29,8 @@ _CORS_METHODS = "GET, PUT, POST, DELETE"
 _CORS_HEADERS = "authorization, content-type, content-encoding, x-replicache-requestid, range, if-none-match"
 _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version"
 _CORS_SECONDS = "600"
+# Unless an answer says otherwise: it is of this moment, and no browser may guess that it is something else.
+_ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 Headers = dict[str, str]
 
 
@@ -153,11 +155,13 @@ class _Passing:
         return scheme in ("http", "https") and host == self.headers.get("host")
 
     async def send(self, message: Message) -> None:
-        """Pass a message on; an answer's start gets the CORS headers."""
+        """Pass a message on; an answer's start gets the headers that every answer has."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            if self._cors:
-                message["headers"] = [*message.get("headers", ()), *self._cors_headers()]
+            headers = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in headers}
+            headers += [(name, value) for name, value in _ALWAYS if name not in names]
+            message["headers"] = [*headers, *self._cors_headers()] if self._cors else headers
         elif message["type"] == "websocket.accept":
             self.status = 101
         await self._send(message)

@@ -6,6 +6,7 @@ listeners, which is one small read each. What waits for a listener is bounded: a
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import anyio
@@ -25,6 +26,7 @@ from stratalog.server.metrics import Metrics
 __all__ = ["Hub", "Listener"]
 
 Name = tuple[str, str]
+_log = logging.getLogger("stratalog.server")
 WATCH_SHARE_MAX = 0.25
 """How much of the time may go into looking at heads; with very many documents the pauses grow."""
 
@@ -89,6 +91,8 @@ class Hub:
             raise
         room = self._rooms.get((organisation, name))
         if room is None or room.log.record.incarnation != log.record.incarnation:
+            if room is not None:
+                room.give(Gone())
             room = self._rooms[organisation, name] = _Room(log, version)
         listener = Listener(room, new_id(self._clock), self._tuning.live_beat_seconds)
         room.listeners.add(listener)
@@ -130,13 +134,19 @@ class Hub:
         """Look at the heads of documents with listeners, for ever."""
         while True:
             began_ms = self._clock.boot_ms()
-            rooms = dict(self._rooms)
-            if rooms:
-                heads = await sync_to_thread(_heads, {name: room.log for name, room in rooms.items()})
-                for name, version in heads.items():
-                    self._note(name, rooms[name], version)
+            try:
+                await self._look()
+            except Exception:  # noqa: BLE001 - it is logged, and a fault must not end the watch for everybody
+                _log.exception("the heads of documents with listeners could not be read")
             spent = (self._clock.boot_ms() - began_ms) / 1000
             await anyio.sleep(max(self._tuning.live_poll_seconds, spent / WATCH_SHARE_MAX))
+
+    async def _look(self) -> None:
+        rooms = dict(self._rooms)
+        if rooms:
+            heads = await sync_to_thread(_heads, {name: room.log for name, room in rooms.items()})
+            for name, version in heads.items():
+                self._note(name, rooms[name], version)
 
     def _note(self, name: Name, room: _Room, version: int | None) -> None:
         if version is not None:
