@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ ROOT = Path(__file__).parents[2]
 SERVE = "from stratalog.cli import main; main()"
 ORGANISATION = "acme"
 ALIVE_SECONDS = (0.5, 2.0)
+LAUNCHES_MAX = 20
+LAUNCH_SECONDS = 0.2
 
 
 def environment() -> dict[str, str]:
@@ -48,11 +51,17 @@ class Server:
         self._process = self._launch()
 
     def await_ready(self) -> None:
-        """Wait until it serves."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert "http://" in line, line + self._process.stdout.read()
-        self.port = int(line.split("http://")[1].split()[0].rsplit(":", 1)[1])
+        """Wait until it serves; somebody's connection may have borrowed the port meanwhile, for a moment."""
+        for _ in range(LAUNCHES_MAX):
+            assert self._process.stdout is not None
+            line = self._process.stdout.readline()
+            if "http://" in line:
+                self.port = int(line.split("http://")[1].split()[0].rsplit(":", 1)[1])
+                return
+            said = line + self._process.communicate()[0]
+            time.sleep(LAUNCH_SECONDS)
+            self._process = self._launch()
+        raise AssertionError(said)
 
     def _launch(self) -> subprocess.Popen[str]:
         arguments = ["--store", str(self._store), "serve", "--port", str(self.port)]

@@ -94,6 +94,7 @@ class Exchange:
                     self._give_up(batch[0], str(exc))
                 size = max(1, len(batch) // 2)
                 continue
+            size = min(2 * size, MUTATIONS_PER_BATCH_MAX)
             self._follow(batch, judgement)
             setbacks += judgement.reset or judgement.resend_from is not None
 
