@@ -14,7 +14,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.response import Stream
 
 from stratalog.errors import Invalid, StratalogError
-from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
+from stratalog.limits import LIVE_MESSAGE_BYTES_MAX, PRESENCE_SECONDS_MIN
 from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Hello, Presence
 from stratalog.server.bodies import check_depth
 from stratalog.server.errors import PROBLEMS, Refused, status_of
@@ -132,6 +132,8 @@ async def _hear(socket: Socket, listener: Listener) -> None:
         message = _message(await socket.receive_data(mode="text"))
         if isinstance(message, Presence):
             listener.show(message.state)
+        # Everybody in the document is told of each: who says more than they can hear is left to wait.
+        await anyio.sleep(PRESENCE_SECONDS_MIN)
 
 
 def _message(text: str | bytes) -> FromClient:
