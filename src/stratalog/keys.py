@@ -13,6 +13,7 @@ from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import ID_ESCAPED_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
 
 __all__ = [
+    "GIVEN_UP_PARTITION",
     "HOME_SORT",
     "NAME_SORT",
     "ORGANISATIONS_PARTITION",
@@ -150,3 +151,4 @@ NAME_SORT = "name"
 HOME_SORT = "home"
 ORGANISATIONS_PARTITION = "!organisations"
 QUEUE_NOTES_PARTITION = "!queue"
+GIVEN_UP_PARTITION = "!given-up"

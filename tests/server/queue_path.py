@@ -70,8 +70,8 @@ class QueuePath:
             self.clock.sleep(1)
         return killed
 
-    def damage(self) -> None:
-        """Put something else in the place of the document's first entry, and let the next worker read it."""
+    def damage(self) -> Callable[[], None]:
+        """Put something else in the place of the document's first entry; what mends it. The next worker reads it."""
         self.document.mutate("put", {"key": "k", "value": 0})
         prefix = self.document.log.record.prefix
         index = self.store.place.index
@@ -79,6 +79,7 @@ class QueuePath:
         index.commit([Put(Item(entry.partition, number(1), {**entry.attributes, "b": b"damaged"}))])
         self.store = Store(self.store.place, self.store.queue, self.store.rules)
         self.new_worker()
+        return lambda: index.commit([Put(entry)])
 
     def waiting(self) -> list[Message]:
         """What the queue would give now."""

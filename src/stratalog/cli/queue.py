@@ -1,4 +1,4 @@
-"""Commands on the queue: the worker that applies what is queued, and the messages that were moved aside."""
+"""Commands on the queue: the worker that applies what is queued, and what failed for good."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from stratalog.cli.output import dim, local_time, note, print_json
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command, of_every_command
-from stratalog.errors import NotFound, StratalogError
+from stratalog.errors import StratalogError
 from stratalog.limits import VISIBILITY_SECONDS_MAX
-from stratalog.ports.queue import DeadLetter
 
 __all__ = ["COMMANDS"]
 
@@ -57,16 +56,16 @@ def work(session: Session, application: str | None, drain: bool, visibility: flo
 @click.group("dead-letters", epilog="Example: stratalog dead-letters list")
 @of_every_command
 def dead_letters() -> None:
-    """Queued pushes that failed too often: list, redrive."""
+    """What was queued and failed for good: list, redrive."""
 
 
 @command("list", example="stratalog dead-letters list")
 @click.option("--after", metavar="LETTER", default="", help="Only letters after it.")
 def list_(session: Session, after: str) -> None:
-    """List the pushes that the queue moved aside, oldest first, and why."""
+    """List what was queued and failed for good, oldest first, and why."""
     listed = _module("dead_letters").list_letters(session.open(), after=after)
     found = ((one, _row(one)) for one in listed)
-    head = ["letter", "document", "since", "redriven", "reason"]
+    head = ["letter", "document", "mutation", "since", "redriven", "reason"]
     session.answer_list(found, "there are no dead letters", head=[head])
 
 
@@ -81,16 +80,16 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, application
     server = _module("dead_letters")
     store = _opened(session, application)
     failed = False
-    for letter in _chosen(store, letters):
+    for letter in letters or [one.id for one in server.list_letters(store)]:
         try:
-            outcomes = server.redrive(store, letter, author="redrive")
+            outcomes = server.redrive(store, letter)
         except StratalogError as exc:
             failed = True
-            _say(session, {"letter": letter.id, "error": str(exc)}, f"{letter.id}  {click.style(str(exc), fg='red')}")
+            _say(session, {"letter": letter, "error": str(exc)}, f"{letter}  {click.style(str(exc), fg='red')}")
         else:
             for one in outcomes:
-                line = f"{letter.id}  {one.client}  {one.id}  {one.status}  {one.reason or ''}".rstrip()
-                _say(session, {"letter": letter.id, "outcome": one}, line)
+                line = f"{letter}  {one.client}  {one.id}  {one.status}  {one.reason or ''}".rstrip()
+                _say(session, {"letter": letter, "outcome": one}, line)
     if failed:
         raise Failed(FAILED)
 
@@ -139,16 +138,9 @@ def _tell(message: Any, reason: str) -> None:
 
 def _row(one: Any) -> Sequence[str]:
     name = f"{one.organisation}/{one.document}" if one.document else "?"
+    mutation = f"{one.client} {one.mutation}" if one.mutation else "all"
     redriven = local_time(one.redriven_ms) if one.redriven_ms else "no"
-    return [one.id, name, local_time(one.dead_ms), redriven, one.reason]
-
-
-def _chosen(store: Store, letters: Sequence[str]) -> list[DeadLetter]:
-    """The letters of those ids, or all. Raises NotFound."""
-    found = {letter.id: letter for letter in store.queue.dead_letters()}
-    if missing := [id for id in letters if id not in found]:
-        raise NotFound("no such dead letter", letter=missing[0])
-    return [found[id] for id in letters] if letters else list(found.values())
+    return [one.id, name, mutation, local_time(one.dead_ms), redriven, one.reason]
 
 
 def _say(session: Session, plain: object, line: str) -> None:

@@ -19,7 +19,7 @@ from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Mutation, Outcome
-from stratalog.server.notes import read_note, write_note
+from stratalog.server.notes import GivenUp, read_note, write_given_up, write_note
 from stratalog.server.push import UNSTORABLE, push, refusal, reject
 from stratalog.server.queued import Carried, QueuedPush
 
@@ -73,7 +73,7 @@ def apply_one_by_one(
     process. Raises what `push` does.
     """
     trial = _Trial(document, message, queued, receives_max)
-    return [outcome for one in queued.mutations for outcome in trial.take(one)]
+    return [outcome for place, one in enumerate(queued.mutations, 1) for outcome in trial.take(place, one)]
 
 
 class _Trial:
@@ -87,13 +87,13 @@ class _Trial:
         self._index = document.log.place.index
         self._note = read_note(self._index, message.id)
 
-    def take(self, one: Carried) -> list[Outcome]:
+    def take(self, place: int, one: Carried) -> list[Outcome]:
         """What becomes of the next mutation."""
         if one.refused or self._is_committed(one):
             return apply(self._document, self._queued, [one])
         tries = self._tries(one)
         if tries >= TRIES_MAX or (tries and self._is_last):
-            return self._give_up(one, tries)
+            return self._give_up(place, one, tries)
         if self._is_last:
             raise NotRun(f"given out {self._message.receives} times, and not run: client={one.client} id={one.id}")
         return self._try(one, tries)
@@ -116,12 +116,18 @@ class _Trial:
                 self._mark(one, tries, 0)
             raise
 
-    def _give_up(self, one: Carried, tries: int) -> list[Outcome]:
+    def _give_up(self, place: int, one: Carried, tries: int) -> list[Outcome]:
+        """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
         refused = refusal(self._document, self._queued.push([one]))
         if refused is not None:
             return refused.outcomes
         why = self._note.reason or "the process ended while it ran"
-        return [_reject(self._document, self._queued, one, one.name, f"{GIVEN_UP} after {tries} failures: {why}")]
+        reason = f"{GIVEN_UP} after {tries} failures: {why}"
+        record, now_ms = self._document.log.record, self._document.log.place.clock.wall_ms()
+        names = (record.organisation, record.name, record.incarnation, one.client, one.id)
+        letter = f"{self._message.id}/{place}"
+        write_given_up(self._index, letter, GivenUp(*names, reason, self._message.receives, now_ms))
+        return [_reject(self._document, self._queued, one, one.name, reason)]
 
     def _mark(self, one: Carried, tries: int, receives: int) -> None:
         self._note = msgspec.structs.replace(self._note, client=one.client, id=one.id, tries=tries, receives=receives)

@@ -1,13 +1,15 @@
-"""Dead letters: pushes that the queue moved aside, why they failed, and how they are tried once more.
+"""Dead letters: what failed for good on the queue path, why, and how it is tried once more.
 
-A letter's mutations are first pushed again under their own numbers: what their client sent again meanwhile was applied
-then and is not applied twice. What a worker gave up is committed as a rejection under its number, so that its client
-went on; that alone is run under an operator's client, which names the origin. Both may be repeated without effect.
+A message that the queue moved aside is pushed again under the numbers that it came with: what its client sent again
+meanwhile was applied then, and is not applied twice. A mutation that a worker gave up is committed as a rejection under
+its number; it is run under an operator's client, which names the origin. Both may be repeated without effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
+from typing import Any
 
 import msgspec
 
@@ -17,83 +19,103 @@ from stratalog.errors import NotFound, StratalogError
 from stratalog.ports.queue import DeadLetter
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.server.applying import GIVEN_UP, apply
-from stratalog.server.notes import read_note, write_note
-from stratalog.server.queued import Carried, open_push, read_message
+from stratalog.server.notes import GivenUp, list_given_up, read_note, write_given_up, write_note
+from stratalog.server.queued import open_push, read_message
 
-__all__ = ["Listed", "list_letters", "redrive"]
+__all__ = ["Letter", "list_letters", "redrive"]
 
 OPERATOR = "redrive"
 UNKNOWN = "its worker ended without a word"
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """A dead letter as people are shown it. ``document`` is empty where the message cannot be read."""
+class Letter(msgspec.Struct, frozen=True):
+    """A dead letter as people are shown it. ``document`` is empty where a message cannot be read.
+
+    ``client`` and ``mutation`` are empty and 0 for a message, which may hold many.
+    """
 
     id: str
     organisation: str
     document: str
+    client: str
+    mutation: int
     dead_ms: int
     receives: int
     reason: str
     redriven_ms: int
 
 
-def list_letters(store: Store, *, after: str = "") -> Iterator[Listed]:
-    """The dead letters, oldest first, those after the id ``after``."""
-    for letter in store.queue.dead_letters(after=after):
-        note = read_note(store.place.index, letter.id)
-        organisation, document = _names(letter)
-        yield Listed(
-            letter.id, organisation, document, letter.dead_ms, letter.receives, note.reason or UNKNOWN, note.redriven_ms
-        )
+def list_letters(store: Store, *, after: str = "") -> Iterator[Letter]:
+    """All dead letters in order of their ids, those after the id ``after``."""
+    messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
+    given_up = (_of_given_up(id, found) for id, found in list_given_up(store.place.index, after=after))
+    return merge(messages, given_up, key=lambda letter: letter.id)
 
 
-def redrive(store: Store, letter: DeadLetter, author: str = "") -> list[Outcome]:
-    """Run a dead letter's mutations once more; what became of each. May be repeated, and gone on with after a crash.
+def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
+    """Run the mutations of a dead letter once more; what became of each. Can be gone on with after a crash.
 
-    Raises NotFound where the document of the letter is gone, Corrupt, and what `Document.apply` raises.
+    Raises NotFound where there is no such letter, or its document is gone, Corrupt, and what `Document.apply` raises.
     """
+    if "/" in letter:
+        return [_redrive_given_up(store, letter, author)]
+    found = next((one for one in store.queue.dead_letters() if one.id == letter), None)
+    if found is None:
+        raise NotFound("no such dead letter", letter=letter)
+    return _redrive_message(store, found)
+
+
+def _redrive_message(store: Store, letter: DeadLetter) -> list[Outcome]:
     envelope = read_message(letter.body)
-    document = store.document(envelope.organisation, envelope.document)
-    if document.log.record.incarnation != envelope.incarnation:
-        raise NotFound("the letter's document is gone; another has its name", document=envelope.document)
-    queued = open_push(store.place.blobs, envelope)
-    outcomes = apply(document, queued)
-    pairs = enumerate(zip(queued.mutations, outcomes, strict=True), 1)
-    told = [_again(document, letter, place, one, outcome, author) for place, (one, outcome) in pairs]
-    note = msgspec.structs.replace(read_note(store.place.index, letter.id), redriven_ms=store.place.clock.wall_ms())
-    write_note(store.place.index, letter.id, note)
-    return told
+    document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
+    outcomes = apply(document, open_push(store.place.blobs, envelope))
+    note = read_note(store.place.index, letter.id)
+    write_note(store.place.index, letter.id, msgspec.structs.replace(note, redriven_ms=store.place.clock.wall_ms()))
+    return outcomes
 
 
-def _again(document: Document, letter: DeadLetter, place: int, one: Carried, outcome: Outcome, author: str) -> Outcome:
-    """What became of a mutation, after one more run under the operator's client where a worker had given it up."""
-    if outcome.status != "seen" or not _was_given_up(document, one):
-        return outcome
-    operators = Mutation(
-        client=f"{OPERATOR}/{letter.id}/{place}", id=1, name=one.name, args=one.args, origin=(one.client, one.id)
-    )
-    return document.apply([operators], author=author)[0]
+def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
+    given_up = dict(list_given_up(store.place.index)).get(letter)
+    if given_up is None:
+        raise NotFound("no such dead letter", letter=letter)
+    document = _document(store, given_up.organisation, given_up.document, given_up.incarnation)
+    name, args = _as_it_came(document, given_up)
+    origin = (given_up.client, given_up.id)
+    again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
+    outcome = document.apply([again], author=author)[0]
+    redriven = msgspec.structs.replace(given_up, redriven_ms=store.place.clock.wall_ms())
+    write_given_up(store.place.index, letter, redriven)
+    return outcome
 
 
-def _was_given_up(document: Document, one: Carried) -> bool:
-    """Whether the mutation stands as a rejection that a worker decided on. Not, where its version is forgotten."""
-    try:
-        version = document.applied_in(one.client, one.id)
-    except NotFound:
-        return False
-    if version is None:
-        return False
-    for found in document.versions(version - 1, version):
-        for mutation in found.mutations:
-            if (mutation.client, mutation.id) == (one.client, one.id):
-                return (mutation.reason or "").startswith(GIVEN_UP)
-    return False
+def _as_it_came(document: Document, given_up: GivenUp) -> tuple[str, Any]:
+    """Name and arguments of a mutation that was given up, from the log. Raises NotFound where it was not."""
+    version = document.applied_in(given_up.client, given_up.id) or 0
+    for found in document.versions(version - 1, version) if version else ():
+        for one in found.mutations:
+            if (one.client, one.id) == (given_up.client, given_up.id) and (one.reason or "").startswith(GIVEN_UP):
+                return one.name, one.args
+    raise NotFound("the mutation was not given up after all", client=given_up.client, id=given_up.id)
 
 
-def _names(letter: DeadLetter) -> tuple[str, str]:
+def _document(store: Store, organisation: str, name: str, incarnation: str) -> Document:
+    document = store.document(organisation, name)
+    if document.log.record.incarnation != incarnation:
+        raise NotFound("the letter's document is gone; another has its name", document=name)
+    return document
+
+
+def _of_message(store: Store, letter: DeadLetter) -> Letter:
+    note = read_note(store.place.index, letter.id)
     try:
         envelope = read_message(letter.body)
+        names = (envelope.organisation, envelope.document)
     except StratalogError:
-        return "", ""
-    return envelope.organisation, envelope.document
+        names = ("", "")
+    reason = note.reason or UNKNOWN
+    return Letter(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, note.redriven_ms)
+
+
+def _of_given_up(id: str, found: GivenUp) -> Letter:
+    names = (found.organisation, found.document, found.client, found.id)
+    return Letter(id, *names, found.given_up_ms, found.receives, found.reason, found.redriven_ms)

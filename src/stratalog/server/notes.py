@@ -1,14 +1,22 @@
-"""Notes: what is known of a queued message that failed, kept in the index until the message is settled."""
+"""Notes: what is known of a queued message that failed, kept in the index until the message is settled.
+
+A mutation that a worker gave up leaves a note of its own, for good: it is a dead letter, though its message is settled.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
 
 import msgspec
 
 from stratalog.errors import Corrupt
-from stratalog.keys import QUEUE_NOTES_PARTITION
+from stratalog.keys import GIVEN_UP_PARTITION, QUEUE_NOTES_PARTITION
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 
-__all__ = ["Note", "drop_note", "read_note", "write_note"]
+__all__ = ["GivenUp", "Note", "drop_note", "list_given_up", "read_note", "write_given_up", "write_note"]
+
+Kept = TypeVar("Kept", bound=msgspec.Struct)
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -26,23 +34,54 @@ class Note(msgspec.Struct, frozen=True):
     redriven_ms: int = 0
 
 
+class GivenUp(msgspec.Struct, frozen=True):
+    """A mutation that a worker committed as a rejection, since it kept failing. ``redriven_ms`` is 0 until it was."""
+
+    organisation: str
+    document: str
+    incarnation: str
+    client: str
+    id: int
+    reason: str
+    receives: int
+    given_up_ms: int
+    redriven_ms: int = 0
+
+
 def read_note(index: Index, message_id: str) -> Note:
     """The note of a message; an empty one where there is none. Raises Corrupt, Unavailable."""
     item = index.get(QUEUE_NOTES_PARTITION, message_id)
-    if item is None:
-        return Note()
-    try:
-        return msgspec.convert(dict(item.attributes), Note)
-    except msgspec.ValidationError as exc:
-        raise Corrupt("an item is no note of a message", sort=message_id, reason=str(exc)) from exc
+    return Note() if item is None else _read(item, Note)
 
 
 def write_note(index: Index, message_id: str, note: Note) -> None:
     """Keep the note in place of the one before. Raises what ``commit`` raises."""
-    attributes: dict[str, Attribute] = msgspec.to_builtins(note)
-    index.commit([Put(Item(QUEUE_NOTES_PARTITION, message_id, attributes))])
+    index.commit([_put(QUEUE_NOTES_PARTITION, message_id, note)])
 
 
 def drop_note(index: Index, message_id: str) -> None:
     """Forget the note of a message that is settled. Raises what ``commit`` raises."""
     index.commit([Delete(QUEUE_NOTES_PARTITION, message_id)])
+
+
+def list_given_up(index: Index, *, after: str = "") -> Iterator[tuple[str, GivenUp]]:
+    """What workers gave up, by letter: the id of the message, a stroke, and the mutation's place in it."""
+    for item in index.query(GIVEN_UP_PARTITION, after=after or None):
+        yield item.sort, _read(item, GivenUp)
+
+
+def write_given_up(index: Index, letter: str, given_up: GivenUp) -> None:
+    """Keep what was given up, in place of what stands there. Raises what ``commit`` raises."""
+    index.commit([_put(GIVEN_UP_PARTITION, letter, given_up)])
+
+
+def _put(partition: str, sort: str, kept: msgspec.Struct) -> Put:
+    attributes: dict[str, Attribute] = msgspec.to_builtins(kept)
+    return Put(Item(partition, sort, attributes))
+
+
+def _read(item: Item, kind: type[Kept]) -> Kept:
+    try:
+        return msgspec.convert(dict(item.attributes), kind)
+    except msgspec.ValidationError as exc:
+        raise Corrupt("an item is no note of the queue", sort=item.sort, reason=str(exc)) from exc

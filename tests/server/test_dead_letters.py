@@ -1,0 +1,143 @@
+"""Dead letters: what failed for good is kept with its reason, and tried again without being applied twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.documents import Rules
+from stratalog.errors import NotFound
+from stratalog.protocol import STOCK, Draft, Mutation
+from stratalog.protocol.sync import Push
+from stratalog.server.dead_letters import Letter, list_letters, redrive
+from stratalog.server.push import push
+from tests.server.queue_path import QueuePath, kill, named, put
+
+
+def inc(client: str, id: int) -> Mutation:
+    return Mutation(client=client, id=id, name="inc", args={"key": "n"})
+
+
+def given_up(poisons: int = 1) -> QueuePath:
+    """A path on which that many mutations of one message ended the worker each time."""
+    path = QueuePath(kill=kill)
+    path.push(inc("ada", 1), *[named("ada", id, "kill") for id in range(2, poisons + 2)], put("ada", poisons + 2))
+    path.work_through(3000)
+    return path
+
+
+def mended(path: QueuePath) -> QueuePath:
+    """The same with a mutator that does no harm any more."""
+
+    def harmless(draft: Draft, args: object) -> None:
+        draft.put("mended", draft.get("mended", 0) + 1)
+
+    path.store = Store(path.store.place, path.store.queue, Rules({**STOCK, "kill": harmless}))
+    path.document = path.store.document("acme", "plan")
+    path.new_worker()
+    return path
+
+
+def broken() -> QueuePath:
+    """A path whose document was damaged until its message was moved aside, and is whole again."""
+    path = QueuePath()
+    path.push(inc("ada", 1), inc("ada", 2))
+    repair = path.damage()
+    path.work_through(2000)
+    repair()
+    path.store = Store(path.store.place, path.store.queue, path.store.rules)
+    path.document = path.store.document("acme", "plan")
+    path.new_worker()
+    return path
+
+
+def letters(path: QueuePath) -> list[Letter]:
+    return list(list_letters(path.store))
+
+
+def test_a_mutation_that_was_given_up_is_a_letter_with_its_reason() -> None:
+    (letter,) = letters(given_up())
+    assert (letter.organisation, letter.document, letter.client, letter.mutation) == ("acme", "plan", "ada", 2)
+    assert (letter.reason, letter.redriven_ms) == (
+        "given up by the worker after 2 failures: the process ended while it ran",
+        0,
+    )
+
+
+def test_it_runs_again_under_an_operators_client_that_names_its_origin() -> None:
+    path = mended(given_up())
+    (letter,) = letters(path)
+    (outcome,) = redrive(path.store, letter.id)
+    assert (outcome.client, outcome.id, outcome.status) == (f"redrive/{letter.id}", 1, "applied")
+    assert path.document.get("mended") == 1
+    (version,) = path.document.versions(path.document.version - 1)
+    assert version.mutations[0].origin == ("ada", 2)
+
+
+def test_redriving_it_again_changes_nothing() -> None:
+    path = mended(given_up())
+    (letter,) = letters(path)
+    assert [redrive(path.store, letter.id)[0].status for _ in range(3)] == ["applied", "seen", "seen"]
+    assert path.document.get("mended") == 1
+    assert letters(path)[0].redriven_ms > 0
+
+
+def test_what_is_left_when_too_many_end_the_process_is_moved_aside_whole() -> None:
+    path = given_up(poisons=5)
+    moved, *gave_up = letters(path)
+    assert [letter.mutation for letter in gave_up] == [2, 3, 4]
+    assert moved.mutation == 0
+    assert moved.reason.startswith("NotRun: given out 10 times, and not run: client=ada id=5")
+    assert path.document.last_mutation("ada") == 4
+
+
+def test_its_client_sends_the_rest_again_and_goes_on() -> None:
+    path = given_up(poisons=5)
+    path.push(*[named("ada", id, "kill") for id in (5, 6)], put("ada", 7))
+    path.work_through(3000)
+    assert path.document.last_mutation("ada") == 7
+    assert path.document.get("k") == 1
+
+
+def test_a_message_moved_aside_is_pushed_again_under_its_own_numbers() -> None:
+    path = broken()
+    (letter,) = letters(path)
+    assert [(one.client, one.status) for one in redrive(path.store, letter.id)] == [("ada", "applied")] * 2
+    assert [one.status for one in redrive(path.store, letter.id)] == ["seen", "seen"]
+    assert path.document.get("n") == 2
+
+
+@pytest.mark.parametrize("first", ["client", "operator"])
+def test_a_client_that_sends_it_again_and_an_operator_who_redrives_it_apply_it_once(first: str) -> None:
+    path = broken()
+    (letter,) = letters(path)
+    for who in sorted(("client", "operator"), key=lambda who: who != first):
+        if who == "client":
+            push(path.document, Push("g", [inc("ada", 1), inc("ada", 2)]))
+        else:
+            redrive(path.store, letter.id)
+    assert path.document.get("n") == 2
+
+
+def test_a_letter_of_a_document_that_is_gone_does_not_touch_its_heir() -> None:
+    for path in (broken(), mended(given_up())):
+        (letter,) = letters(path)
+        path.document.delete()
+        heir = path.store.create("acme", "plan")
+        with pytest.raises(NotFound):
+            redrive(path.store, letter.id)
+        assert heir.version == 0
+
+
+def test_letters_are_listed_in_order_after_an_id() -> None:
+    path = given_up(poisons=5)
+    ids = [letter.id for letter in letters(path)]
+    assert ids == sorted(ids)
+    assert [letter.id for letter in list_letters(path.store, after=ids[1])] == ids[2:]
+
+
+def test_there_is_no_letter_of_another_id() -> None:
+    path = QueuePath()
+    for id in ("0000000000000001", "0000000000000001/1"):
+        with pytest.raises(NotFound):
+            redrive(path.store, id)

@@ -1,0 +1,176 @@
+"""`stratalog work` and `stratalog dead-letters`, as people run them: real processes, killed and asked to end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import stratalog
+from stratalog.assembly import Store
+from stratalog.cli import main
+from stratalog.protocol.sync import Push
+from stratalog.server.backlog import Backlog
+from tests.client.servers import environment
+from tests.server.queue_path import named, put
+
+SECONDS_MAX = 60
+VISIBILITY = "0.3"
+APPLICATION = """
+import os
+import time
+from pathlib import Path
+
+from stratalog.protocol import STOCK
+from stratalog.server.application import Application
+
+def slow(draft, args):
+    Path("started").touch()
+    while Path("hold").exists():
+        time.sleep(0.01)
+    draft.put("slow", draft.get("slow", 0) + 1)
+
+def poison(draft, args):
+    if Path("poisonous").exists():
+        os._exit(9)
+    draft.put("poison", "harmless")
+
+app = Application(mutators={**STOCK, "slow": slow, "poison": poison})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "queueapp.py").write_text(APPLICATION)
+    with stratalog.open(tmp_path / "data") as store:
+        store.create("acme", "plan")
+    return tmp_path
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Store]:
+    with stratalog.open(folder / "data") as store:
+        yield store
+
+
+def queue(folder: Path, *mutations: Any) -> None:
+    with opened(folder) as store:
+        assert Backlog(store).push(store.document("acme", "plan"), Push("g", list(mutations))).queued
+
+
+def content(folder: Path) -> dict[str, Any]:
+    with opened(folder) as store:
+        return dict(store.document("acme", "plan").scan())
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A worker in a process of its own, once it works."""
+    command = [sys.executable, "-c", "from stratalog.cli import main; main()", "--json", "work", "queueapp:app"]
+    process = subprocess.Popen(
+        [*command, "--visibility", VISIBILITY, *arguments],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "pid" in json.loads(process.stdout.readline())
+    return process
+
+
+def await_file(path: Path) -> None:
+    for _ in range(SECONDS_MAX * 100):
+        if path.exists():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{path} does not come")
+
+
+def ended(process: subprocess.Popen[str]) -> dict[str, int]:
+    """What a worker said at its end."""
+    said, _ = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0
+    done: dict[str, int] = json.loads(said)
+    return done
+
+
+def run(folder: Path, *arguments: str, code: int = 0) -> list[Any]:
+    result = CliRunner().invoke(main, ["--json", "--store", str(folder / "data"), *arguments])
+    assert result.exit_code == code, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_a_worker_applies_what_is_queued_and_says_so(folder: Path) -> None:
+    queue(folder, put("ada", 1), named("ada", 2, "nonsense"))
+    said = run(folder, "work", "--drain")
+    assert said[-1] == {"applied": 1, "messages": 1, "rejected": 1}
+    assert content(folder) == {"k": 1}
+
+
+def test_a_signal_lets_the_message_under_way_be_finished(folder: Path) -> None:
+    (folder / "hold").touch()
+    queue(folder, named("ada", 1, "slow"))
+    queue(folder, put("ada", 2))
+    process = start(folder)
+    await_file(folder / "started")
+    time.sleep(2 * float(VISIBILITY))
+    process.send_signal(signal.SIGTERM)
+    (folder / "hold").unlink()
+    assert ended(process) == {"applied": 1, "messages": 1}
+    assert content(folder) == {"slow": 1}
+    run(folder, "work", "--drain")
+    assert content(folder) == {"slow": 1, "k": 1}
+
+
+def test_a_worker_killed_amid_a_message_leaves_it_to_another(folder: Path) -> None:
+    (folder / "hold").touch()
+    queue(folder, put("ada", 1), named("ada", 2, "slow"))
+    queue(folder, put("ada", 3, "after"))
+    process = start(folder)
+    await_file(folder / "started")
+    process.kill()
+    process.communicate()
+    (folder / "hold").unlink()
+    time.sleep(float(VISIBILITY))
+    assert ended(start(folder, "--drain"))["applied"] == 3
+    assert content(folder) == {"k": 1, "slow": 1, "after": 1}
+
+
+def test_a_mutation_that_kills_every_worker_is_given_up_and_redriven_once_it_is_mended(folder: Path) -> None:
+    (folder / "poisonous").touch()
+    queue(folder, put("ada", 1), named("ada", 2, "poison"), put("ada", 3, "after"))
+    kills = 0
+    while content(folder).get("after") is None:
+        process = start(folder, "--drain")
+        process.communicate(timeout=SECONDS_MAX)
+        kills += process.returncode == 9
+        assert kills < 10
+        time.sleep(float(VISIBILITY))
+    assert kills == 6
+    assert content(folder) == {"k": 1, "after": 1}
+    (letter,) = run(folder, "dead-letters", "list")
+    assert (letter["document"], letter["client"], letter["mutation"]) == ("plan", "ada", 2)
+    (folder / "poisonous").unlink()
+    redrive = ["dead-letters", "redrive", "--all", "--application", "queueapp:app"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert [one["outcome"]["status"] for one in run(folder, *redrive)] == ["applied"]
+        assert [one["outcome"]["status"] for one in run(folder, *redrive)] == ["seen"]
+    assert content(folder)["poison"] == "harmless"
+
+
+def test_what_cannot_be_redriven_is_said(folder: Path) -> None:
+    assert run(folder, "dead-letters", "list") == []
+    (said,) = run(folder, "dead-letters", "redrive", "0000000000000007", code=1)
+    assert said["letter"] == "0000000000000007"
+    assert "no such dead letter" in said["error"]
+    run(folder, "dead-letters", "redrive", code=2)
