@@ -1,6 +1,6 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-core test check soak bench docs clean ready-demo ready-dev
+.PHONY: help demo demo-core demo-sync test check soak bench docs clean ready-demo ready-dev
 
 python := .venv/bin/python
 BENCH_JSON ?= bench.json
@@ -14,7 +14,10 @@ WORKERS ?= auto
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: demo-core ## show the newest whole: now the same as demo-core
+demo: demo-sync ## show the newest whole: now the same as demo-sync
+
+demo-sync: ready-demo ## two browser windows that agree, on a server of your own
+	$(python) examples/demo_sync.py
 
 demo-core: ready-demo ## documents, records, history and forks on one machine
 	$(python) examples/demo_core.py

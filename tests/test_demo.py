@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urljoin
+from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
@@ -15,13 +21,35 @@ from click.testing import CliRunner
 from stratalog.cli import main
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo_core.py"
+SYNC_DEMO = DEMO.with_name("demo_sync.py")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def run_demo(folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.run(
-        [sys.executable, str(DEMO), str(folder)], capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, str(DEMO), str(folder)], capture_output=True, text=True, env=environment(), timeout=120
     )
+
+
+@contextmanager
+def sync_demo(folder: Path) -> Iterator[str]:
+    """The URL that the sync demo prints, while it serves; it ends well when it is interrupted."""
+    command = [sys.executable, str(SYNC_DEMO), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stdout is not None
+        told = ""
+        while "Ctrl+C stops" not in told:
+            line = process.stdout.readline()
+            assert line, f"it ended after: {told}"
+            told += line
+        try:
+            yield re.findall(r"Open (http://\S+) in two windows", told)[0]
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +88,24 @@ def test_it_touches_no_folder_it_did_not_make(tmp_path: Path) -> None:
     done = run_demo(tmp_path)
     assert done.returncode == 1
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_the_sync_demo_serves_the_page_and_the_movies(tmp_path: Path) -> None:
+    with sync_demo(tmp_path / "store") as url:
+        with urlopen(url) as page:
+            scripts = re.findall(r'src="([^"]+)"', page.read().decode())
+        for script in scripts:
+            urlopen(urljoin(url, script)).close()
+        with urlopen(urljoin(url, "/v1/organisations/demo/documents/movies/item?key=movies/0214")) as item:
+            assert json.load(item)["value"]["Title"] == "Casablanca"
+
+
+def test_the_sync_demo_goes_on_with_what_is_there(tmp_path: Path) -> None:
+    versions = []
+    for _ in range(2):
+        with (
+            sync_demo(tmp_path / "store") as url,
+            urlopen(urljoin(url, "/v1/organisations/demo/documents/movies")) as document,
+        ):
+            versions.append(json.load(document)["version"])
+    assert versions == [7, 7]

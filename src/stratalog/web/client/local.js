@@ -142,6 +142,11 @@ export class Local {
     return this.#confirm(pulled, asked !== null && tellsRejections(asked, pulled), patch);
   }
 
+  async dropFailure(sequence) {
+    this.failures = this.failures.filter((failure) => failure.sequence !== sequence);
+    await this.#keep([], (stores) => stores.failures.delete([this.#facts.slot, sequence]));
+  }
+
   /** End another client of this browser, for which nothing waits: its failures are told here from now on. */
   async inherit(other) {
     const { slot } = this.#facts;

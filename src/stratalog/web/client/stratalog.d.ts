@@ -80,6 +80,8 @@ export interface Options {
 export function connect(url: string | URL, options?: Options): Promise<Client>;
 
 export interface Client {
+  /** The present client id, as the history names it. It changes where the server refuses it. */
+  readonly id: string;
   /** The version that the canonical state stands at; 0 before the first pull. */
   readonly version: number;
   /** Whether it keeps itself in step. */
@@ -102,6 +104,9 @@ export interface Client {
   undo(mutation: Pending): Promise<Pending[]>;
   /** The mutations that the server has not confirmed, in order; those from before a reload as well. */
   pending(): Pending[];
+
+  /** Forget a failure, once somebody has seen it. */
+  dismiss(failure: Failure): Promise<void>;
 
   /** Called with the keys that changed, whoever changed them. Returns what ends it. */
   subscribe(callback: (keys: string[]) => void, prefix?: string): () => void;

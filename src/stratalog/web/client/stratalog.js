@@ -73,9 +73,21 @@ export class Client extends Replica {
     return this.#running;
   }
 
+  /** The present client id, as the history names it. It changes where the server refuses it. */
+  get id() {
+    return this.local.client;
+  }
+
   /** What was rejected, and what nobody can say of: the newest thousand, oldest first. */
   get failures() {
     return [...this.local.failures];
+  }
+
+  /** Forget a failure, once somebody has seen it. */
+  async dismiss(failure) {
+    const done = this.local.dropFailure(failure.sequence);
+    this.note();
+    await done;
   }
 
   /** What the other connections show of themselves, by id. */

@@ -1,0 +1,110 @@
+"""Sync, shown: the movies of vega-datasets in two browser windows, which agree, also after one was offline.
+
+`make demo`, or `python examples/demo_sync.py [FOLDER] [PORT]`. The store stays in its folder, and so do the changes.
+The page is in `movies/` beside this file; `movies/mutators.js` says there what `MUTATORS` says here.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+from demo_core import BATCH, RULES, grouped, movies
+
+import stratalog
+from stratalog.assembly import open_store
+from stratalog.cli import main as stratalog_program
+from stratalog.protocol.draft import Draft
+from stratalog.protocol.mutators import STOCK, Rejected
+from stratalog.server.application import Application
+
+ORGANISATION, NAME = "demo", "movies"
+PORT = 8420
+RATING_MAX = 10
+
+
+def retitle(draft: Draft, args: Any) -> None:
+    """``{key, was, title}``: refused where somebody else gave the movie another title meanwhile."""
+    movie = _movie(draft, args["key"])
+    if movie.get("Title") != args["was"]:
+        raise Rejected(f"it is called “{movie.get('Title')}” by now")
+    draft.put(args["key"], {**movie, "Title": args["title"]})
+
+
+def rate(draft: Draft, args: Any) -> None:
+    """``{key, rating}``: a number from 0 to 10, or None; the last one counts."""
+    movie, rating = _movie(draft, args["key"]), args["rating"]
+    if rating is not None and not 0 <= rating <= RATING_MAX:
+        raise Rejected("a rating lies between 0 and 10")
+    draft.put(args["key"], {**movie, "IMDB Rating": rating})
+
+
+def _movie(draft: Draft, key: str) -> dict[str, Any]:
+    movie: dict[str, Any] | None = draft.get(key)
+    if movie is None:
+        raise Rejected("the movie is gone")
+    return movie
+
+
+MUTATORS = {**STOCK, "retitle": retitle, "rate": rate}
+app = Application(
+    mutators=MUTATORS,
+    metadata_fields=RULES.metadata_fields,
+    pages={"movies": Path(__file__).with_name("movies")},
+)
+
+
+def main(folder: Path, port: int) -> None:
+    with closing(open_store(str(folder))) as store:
+        fill(store)
+    port = port or free_port()
+    say_what_to_do(folder, f"http://127.0.0.1:{port}/web/movies/")
+    sys.path.insert(0, str(Path(__file__).parent))
+    stratalog_program(["serve", "demo_sync:app", "--store", str(folder), "--port", str(port)])
+
+
+def fill(store: stratalog.Store) -> None:
+    """Put the movies there, unless an earlier demo did."""
+    if any(listing.id == NAME for listing in store.list(ORGANISATION)):
+        click.echo("the movies are there already, as they were left")
+        return
+    document = store.create(ORGANISATION, NAME)
+    for batch in grouped(movies(), BATCH):
+        document.apply(list(puts(batch)), author="import")
+    click.echo(f"{sum(1 for _ in document.at().list('movies/')):,} movies taken in")
+
+
+def puts(batch: list[tuple[str, Any]]) -> Iterator[stratalog.Mutation]:
+    for key, movie in batch:
+        yield stratalog.Mutation(client="import", name="put", args={"key": key, "value": movie})
+
+
+def free_port() -> int:
+    """The usual one, or any where somebody else has it."""
+    for port in (PORT, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    sys.exit("no free port on this machine")
+
+
+def say_what_to_do(folder: Path, url: str) -> None:
+    click.echo()
+    click.echo(f"  Open {click.style(url, fg='cyan', bold=True)} in two windows.")
+    click.echo("  Change a title in one and see it in the other. Take one offline, change both, come back.")
+    click.echo(f"  Changes are kept in {folder}; remove it to begin again.")
+    click.echo()
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    main(Path(arguments[0] if arguments else "data/demo-sync"), int(arguments[1]) if len(arguments) > 1 else 0)

@@ -1,0 +1,19 @@
+/** An element with properties and children; a name that starts with “data-” or “aria-” is an attribute. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (/^(data|aria)-|^role$/.test(name)) element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+/** Change the text only where it is another, so that a selection in it stays. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export const titleOf = (movie) => (movie.Title === null || movie.Title === undefined ? "Untitled" : String(movie.Title));
+export const yearOf = (movie) => /\d{4}/.exec(movie["Release Date"] ?? "")?.[0] ?? "";
+export const ratingOf = (movie) => (typeof movie["IMDB Rating"] === "number" ? movie["IMDB Rating"].toFixed(1) : "");

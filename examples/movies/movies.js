@@ -1,0 +1,195 @@
+// The page: movies that several people edit at once. All of them are in the client; the server is asked for the past only.
+
+import { connect } from "/web/client/stratalog.js";
+import { make, say, titleOf, yearOf } from "./dom.js";
+import { List } from "./list.js";
+import { MUTATORS } from "./mutators.js";
+import { Panel } from "./panel.js";
+
+const DOCUMENT = "/v1/organisations/demo/documents/movies";
+const NAMES = ["Ada", "Béla", "Chen", "Dana", "Emil", "Faye", "Gita", "Hugo", "Iris", "Jonas", "Kira", "Liam", "Mina", "Noor"];
+const ORDERS = {
+  title: ([, one], [, other]) => titleOf(one).localeCompare(titleOf(other)),
+  year: ([, one], [, other]) => yearOf(other).localeCompare(yearOf(one)),
+  rating: ([, one], [, other]) => (other["IMDB Rating"] ?? -1) - (one["IMDB Rating"] ?? -1),
+};
+const FLASHES_MAX = 100;
+const number = new Intl.NumberFormat("en");
+const at = (id) => document.getElementById(id);
+
+const me = JSON.parse(sessionStorage.getItem("me")) ?? {
+  name: NAMES[Math.floor(Math.random() * NAMES.length)], hue: Math.floor(Math.random() * 360),
+};
+sessionStorage.setItem("me", JSON.stringify(me));
+
+const client = await connect(DOCUMENT, { mutators: MUTATORS });
+const acts = [];
+let order = null;
+let mine = false;
+
+const list = new List(at("list"), { marksOf, onOpen, onEdit });
+const panel = new Panel(at("panel"), { client, history, acts, onUndo: undo, onRetry, onRestore });
+
+function movies() {
+  const words = at("search").value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+  const found = client.scan("movies/").filter(([, movie]) => {
+    const text = `${titleOf(movie)} ${movie.Director ?? ""}`.toLocaleLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+  return order ? found.sort(ORDERS[order]) : found;
+}
+
+/** Do something, and remember it for the panel and for undo. */
+async function act(key, name, args, text) {
+  mine = true;
+  const done = client.mutate(name, args);
+  mine = false;
+  try {
+    const entry = { key, handle: await done, text };
+    acts.push(entry);
+    entry.handle.settled.then(drawAll);
+  } catch (error) {
+    acts.push({ key, handle: { status: "rejected" }, text, note: error.reason ?? error.message, undone: true });
+  }
+  drawAll();
+}
+
+function onEdit(key, field, text) {
+  const movie = client.get(key);
+  if (!movie) return;
+  if (field === "title") act(key, "retitle", { key, was: movie.Title, title: text }, `Title “${text}”`);
+  else rateIt(key, text);
+}
+
+function rateIt(key, text) {
+  const rating = text === "" ? null : Number(text.replace(",", "."));
+  if (Number.isNaN(rating)) return;
+  act(key, "rate", { key, rating }, rating === null ? "No rating" : `Rating ${rating}`);
+}
+
+async function onRetry(failure) {
+  const { name, args } = failure;
+  const movie = client.get(args.key);
+  await client.dismiss(failure);
+  if (name === "retitle" && movie) {
+    await act(args.key, name, { ...args, was: movie.Title }, `Title “${args.title}”`);
+  } else {
+    await act(args.key, name, args, "Again");
+  }
+}
+
+async function onRestore(key, value) {
+  await act(key, "put", { key, value }, "Brought back");
+  panel.step(Infinity);
+}
+
+async function undo(entry) {
+  entry.undone = true;
+  try {
+    for (const handle of await client.undo(entry.handle)) handle.settled.then(drawAll);
+    entry.note = "undone";
+  } catch (error) {
+    entry.note = error.reason ?? error.message;
+  }
+  drawAll();
+}
+
+async function history(key) {
+  try {
+    const answer = await fetch(`${DOCUMENT}/history?key=${encodeURIComponent(key)}&limit=100`);
+    return answer.ok ? (await answer.json()).changes : null;
+  } catch {
+    return null;
+  }
+}
+
+function onOpen(key) {
+  client.show({ ...me, key });
+  location.replace(`#${key}`);
+  panel.open(key);
+}
+
+function marksOf(key) {
+  return { outcome: outcomes.get(key) ?? "", people: people.filter((person) => person.key === key) };
+}
+
+let outcomes = new Map();
+let people = [];
+
+function drawAll() {
+  outcomes = new Map(client.pending().flatMap((handle) => handle.keys.map((key) => [key, handle.status])));
+  for (const { args } of client.failures) outcomes.set(args?.key, "rejected");
+  people = Object.values(client.others);
+  list.draw();
+  panel.draw();
+  drawHeader();
+}
+
+function drawHeader() {
+  const waiting = client.pending().length;
+  const changes = `${number.format(waiting)} ${waiting === 1 ? "change waits" : "changes wait"}`;
+  const trouble = client.running && client.trouble ? "the server is out of reach" : "";
+  const parts = [`version ${number.format(client.version)}`, `${number.format(client.keys("movies/").length)} movies`];
+  say(at("state"), [...parts, trouble, waiting ? changes : ""].filter(Boolean).join(" · "));
+  document.body.dataset.way = !client.running ? "offline" : client.trouble ? "trouble" : waiting ? "waiting" : "even";
+  at("online").setAttribute("aria-checked", client.running);
+  say(at("online").firstChild, client.running ? "Online" : "Offline");
+  const badge = ({ name, hue }, isMe) => {
+    const element = make("i", { title: isMe ? `${name}: you` : name, className: isMe ? "me" : "" }, name[0]);
+    element.style.setProperty("--hue", hue);
+    return element;
+  };
+  at("people").replaceChildren(...people.map((person) => badge(person, false)), badge(me, true));
+}
+
+function toggle() {
+  if (client.running) client.stop();
+  else client.start();
+  drawAll();
+}
+
+at("online").addEventListener("click", toggle);
+at("search").addEventListener("input", () => {
+  list.element.scrollTop = 0;
+  list.show(movies());
+});
+at("search").addEventListener("keydown", (event) => {
+  if (!["ArrowDown", "Enter", "Escape"].includes(event.key)) return;
+  if (event.key === "Escape") event.target.value = "";
+  list.show(movies());
+  list.element.focus();
+  if (event.key !== "Escape") list.move(0);
+  event.preventDefault();
+});
+at("columns").addEventListener("click", ({ target }) => {
+  if (!target.dataset.order) return;
+  order = order === target.dataset.order ? null : target.dataset.order;
+  for (const button of at("columns").children) button.setAttribute("aria-pressed", button.dataset.order === order);
+  list.show(movies());
+});
+document.addEventListener("keydown", (event) => {
+  if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  const last = acts.findLast((entry) => !entry.undone);
+  const does = {
+    "/": () => at("search").focus(), o: toggle, "[": () => panel.step(-1), "]": () => panel.step(1),
+    u: () => last && undo(last),
+  }[event.key];
+  if (!does) return;
+  does();
+  event.preventDefault();
+});
+
+client.subscribe((keys) => {
+  list.show(movies());
+  if (!mine && keys.length < FLASHES_MAX) keys.forEach((key) => list.flash(key));
+}, "movies/");
+client.watch(drawAll);
+client.show({ ...me, key: null });
+
+list.show(movies());
+const opened = location.hash.slice(1);
+if (client.has(opened)) list.select(opened);
+list.element.focus();
+drawAll();
+// For those who look behind the page, its tests among them.
+window.client = client;

@@ -1,0 +1,25 @@
+// What examples/demo_sync.py does on the server, done here at once: the same names, the same meaning.
+
+import { Rejected, STOCK } from "/web/client/stratalog.js";
+
+const RATING_MAX = 10;
+
+function retitle(draft, { key, was, title }) {
+  const movie = movieOf(draft, key);
+  if (movie.Title !== was) throw new Rejected(`it is called “${movie.Title}” by now`);
+  draft.put(key, { ...movie, Title: title });
+}
+
+function rate(draft, { key, rating }) {
+  const movie = movieOf(draft, key);
+  if (rating !== null && !(rating >= 0 && rating <= RATING_MAX)) throw new Rejected("a rating lies between 0 and 10");
+  draft.put(key, { ...movie, "IMDB Rating": rating });
+}
+
+function movieOf(draft, key) {
+  const movie = draft.get(key);
+  if (movie === null) throw new Rejected("the movie is gone");
+  return movie;
+}
+
+export const MUTATORS = { ...STOCK, retitle, rate };
