@@ -1,0 +1,85 @@
+"""Real clients over the queue path agree, whatever the network does and however workers end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from stratalog.assembly import open_store
+from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+from stratalog.server.backlog import Backlog
+from stratalog.server.pull import pull
+from stratalog.server.worker import Worker
+from stratalog.testing.clock import ManualClock
+from tests.client import convergence
+from tests.client.helpers import InProcess, through_bytes
+from tests.client.session import Session
+
+ROUND_SECONDS_MAX = 20
+STEPS_MAX = 4
+END_RATE = 0.2
+
+
+class Workshop:
+    """A store with a queue, two servers that queue, and two workers that end without a word now and then."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.clock = ManualClock(seed=seed)
+        self.store = open_store("memory:", clock=self.clock)
+        self.document = self.store.create("acme", "plan")
+        self.backlogs = [Backlog(self.store) for _ in range(2)]
+        self.workers = [Worker(self.store) for _ in range(2)]
+        self.applied = self.ended = 0
+
+    def pass_time(self, clocks: Sequence[ManualClock]) -> None:
+        """Let some time pass, in which workers do some of what there is."""
+        seconds = ROUND_SECONDS_MAX * self.chance.random()
+        for clock in (self.clock, *clocks):
+            clock.sleep(seconds)
+        place = self.chance.randrange(len(self.workers))
+        for _ in range(self.chance.randrange(STEPS_MAX + 1)):
+            self.workers[place].step()
+        if self.chance.random() < END_RATE:
+            self.end(place)
+
+    def end(self, place: int) -> None:
+        """Another worker in the place of one whose process is gone, with what it had in hand."""
+        self.applied += self.workers[place].counts["applied"]
+        self.ended += 1
+        self.workers[place] = Worker(self.store)
+
+
+class OverQueue(InProcess):
+    """Sends to servers that queue; while it waits for a pull, workers work."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        super().__init__(workshop.document)
+        self.workshop = workshop
+        self.clocks: list[ManualClock] = []
+
+    def serve_push(self, request: Push) -> Pushed:
+        backlog = self.workshop.chance.choice(self.workshop.backlogs)
+        return through_bytes(backlog.push(self.workshop.document, through_bytes(request), self.owner))
+
+    def serve_pull(self, request: Pull) -> Pulled:
+        self.workshop.pass_time(self.clocks)
+        return through_bytes(pull(self.workshop.document, through_bytes(request), self.owner))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_session_over_the_queue_ends_in_agreement(seed: int, tmp_path: Path) -> None:
+    workshop, chance = Workshop(seed), random.Random(seed)
+    transports = [OverQueue(workshop) for _ in range(chance.randint(3, 6))]
+    session = Session(tmp_path, transports, lambda: workshop.document, seed)
+    for member, transport in zip(session.members, transports, strict=True):
+        transport.clocks.append(member.clock)
+    met = convergence._run(session, chance)
+    assert met["rejections"] >= 1
+    for place in range(len(workshop.workers)):
+        workshop.end(place)
+    assert workshop.applied > 0
+    assert list(workshop.store.queue.dead_letters()) == []
