@@ -69,17 +69,27 @@ def test_what_a_killed_process_was_told_is_kept_is_there(tmp_path: Path) -> None
     assert document.get("list") == kept
 
 
-def test_a_forked_child_cannot_use_its_parents_client(tmp_path: Path) -> None:
-    client = Client(InProcess(new_document()), str(tmp_path / "plan.sqlite"))
+def test_a_forked_child_neither_uses_nor_locks_its_parents_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    client = Client(InProcess(new_document()), path)
+    until, done = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(done)
+        os.read(until, 1)
         try:
             client.get("k")
         except Closed:
+            client.close()
             os._exit(0)
         os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with pytest.raises(Unavailable):
+        Client(InProcess(new_document()), path)
     client.close()
+    Client(InProcess(new_document()), path).close()
+    os.close(done)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(until)
 
 
 def test_a_file_serves_one_document(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import apsw
@@ -48,7 +50,6 @@ class ClientFile:
     """
 
     def __init__(self, path: str) -> None:
-        self._process = os.getpid()
         self._closed = False
         self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
         try:
@@ -57,6 +58,7 @@ class ClientFile:
         except BaseException:
             self._unlock()
             raise
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
@@ -89,14 +91,20 @@ class ClientFile:
 
     def check_usable(self) -> None:
         """Raise Closed after `close`, and in a forked child."""
-        if self._closed or self._process != os.getpid():
+        if self._closed:
             raise Closed("the client is closed, or was opened before a fork")
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine."""
-        if not self._closed and self._process == os.getpid():
+        if not self._closed:
             self._closed = True
             self._connection.close()
+            self._unlock()
+
+    def leave_to_parent(self) -> None:
+        """For a forked child: let go of the lock without unlocking it, or it would stay locked as long as the child."""
+        if not self._closed:
+            self._closed = True
             self._unlock()
 
     def _roll_back(self) -> None:
@@ -121,6 +129,12 @@ def _lock(path: str) -> int:
         os.close(lock_file)
         raise Unavailable("another client has the file open; give each its own file", path=path) from exc
     return lock_file
+
+
+def _leave_to_parent(reference: weakref.ref[ClientFile]) -> None:
+    file = reference()
+    if file is not None:
+        file.leave_to_parent()
 
 
 def _open(path: str) -> apsw.Connection:
