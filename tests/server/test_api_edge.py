@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import zstandard
@@ -157,6 +159,33 @@ def test_too_many_connections_are_turned_away() -> None:
     with serving(Application(tuning=Tuning(connections_max=0))) as client:
         answer = client.get("/health")
     assert problem(answer) == (503, "unavailable")
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+@pytest.mark.parametrize("path", ["documents/budget/push", "records/report"])
+def test_a_caller_who_goes_away_in_the_middle_is_no_fault_of_the_server(
+    encoding: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store("memory:")
+    store.create("acme", "budget")
+    messages: list[Any] = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    statuses: list[int] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    headers = {"host": "localhost", "content-type": "application/json", "content-length": "1000"}
+    headers |= {"content-encoding": encoding} if encoding else {}
+    raw = f"/v1/organisations/acme/{path}"
+    scope: Any = {"type": "http", "method": "PUT" if "records" in path else "POST", "path": raw, "query_string": b""}
+    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope |= {"raw_path": raw.encode(), "client": None, "server": None, "scheme": "http", "http_version": "1.1"}
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(create_app(store)(scope, receive, send))
+    assert (statuses, caplog.records) == ([400], [])
 
 
 def test_an_unknown_path_and_method_have_the_shape_of_an_error(client: Client) -> None:

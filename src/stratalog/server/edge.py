@@ -81,7 +81,9 @@ class Edge:
             raise
         self._rates.take(principal.id or _address_key(scope))
         encoding = passing.headers.get("content-encoding", "identity").lower()
-        return await unpacked(prompt(receive), encoding, self._application.tuning)
+        if "transfer-encoding" in passing.headers or passing.headers.get("content-length", "0") != "0":
+            receive = prompt(receive)
+        return await unpacked(receive, encoding, self._application.tuning)
 
     async def _principal(self, scope: Scope, headers: Headers) -> Principal:
         if scope["path"] in OPEN_PATHS or scope["path"].startswith(WEB):

@@ -86,6 +86,7 @@ _MEANINGS = {
     403: "the principal, host or origin may not do this",
     404: "there is no such thing",
     405: "the path has no such method",
+    408: "the rest of the body did not come",
     409: "somebody else was first",
     410: "there was such a thing, but it is no longer kept",
     413: "the body is too large",

@@ -40,16 +40,21 @@ async def unpacked(receive: Receive, encoding: str, tuning: Tuning) -> Receive:
 
 
 def prompt(receive: Receive) -> Receive:
-    """The same, but a caller who stops in the middle of a body counts as gone after a while."""
+    """The same, for a request with a body: raises Refused where its caller goes away in the middle, or falls silent."""
     complete = False
 
     async def give() -> Any:
         nonlocal complete
         if complete:
             return await receive()
-        message: Any = {"type": "http.disconnect"}
-        with anyio.move_on_after(REQUEST_SILENCE_SECONDS_MAX):
-            message = await receive()
+        try:
+            with anyio.fail_after(REQUEST_SILENCE_SECONDS_MAX):
+                message: Any = await receive()
+        except TimeoutError as exc:
+            limit = REQUEST_SILENCE_SECONDS_MAX
+            raise Refused(408, "timeout", "the rest of the body did not come", limit=limit) from exc
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "invalid", "the caller went away before the body ended")
         complete = not message.get("more_body", False)
         return message
 
@@ -60,8 +65,6 @@ async def _read(receive: Receive, limit: int) -> bytes:
     packed = bytearray()
     while True:
         message: Any = await receive()
-        if message["type"] == "http.disconnect":
-            raise Invalid("the client went away")
         packed += message.get("body", b"")
         if len(packed) > limit:
             raise _too_large("the packed body is too large", limit)
