@@ -1,0 +1,277 @@
+"""The index in one DynamoDB table: text keys ``P`` and ``S``, and the port's attributes under their own names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog.backends.dynamodb_client import Answer, Attributes, Call, DynamoClient, Kind, Value
+from stratalog.clock import new_id
+from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid
+from stratalog.ports.index import (
+    Absent,
+    Attribute,
+    Check,
+    Condition,
+    Delete,
+    Equals,
+    Item,
+    Put,
+    Write,
+    check_commit,
+    holds,
+    item_bytes,
+)
+from stratalog.ports.meter import Meter, read_units, write_units
+
+__all__ = ["DynamoIndex"]
+
+INTEGER_BITS_MAX = 64
+TOKEN_CHARACTERS = 32
+
+Request = dict[str, Any]
+
+
+class _Consumed(msgspec.Struct, frozen=True):
+    CapacityUnits: float = 0
+
+
+class _Written(msgspec.Struct, frozen=True):
+    ConsumedCapacity: _Consumed | tuple[_Consumed, ...] | None = None
+
+
+class _Got(msgspec.Struct, frozen=True):
+    Item: Attributes | None = None
+
+
+class _Page(msgspec.Struct, frozen=True):
+    Items: tuple[Attributes, ...] = ()
+    LastEvaluatedKey: Attributes | None = None
+
+
+_written = msgspec.json.Decoder(_Written)
+_got = msgspec.json.Decoder(_Got)
+_page = msgspec.json.Decoder(_Page)
+
+
+class DynamoIndex:
+    """An index in the table ``table``, which `create_table` makes. Safe for threads and any number of processes.
+
+    One write is one conditional put or delete, several are a transaction with a request token. An attribute may be
+    neither called ``P`` nor ``S``, and an integer has at most 64 bits: else Invalid. The meter of the client is told
+    what is billed: of writes what DynamoDB says, or else what its rules say, and of reads what its rules say.
+    """
+
+    joint_commits = False
+
+    def __init__(self, client: DynamoClient, table: str) -> None:
+        self._client = client
+        self._table = table
+        self._closed = False
+
+    @property
+    def meter(self) -> Meter:
+        """What was asked of DynamoDB so far."""
+        return self._client.meter
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        self._check_open()
+        request = self._request(Key=_key(partition, sort), ConsistentRead=consistent)
+        found = self._client.call("GetItem", request, _got, Call.READ).value
+        item = _item(found.Item) if found and found.Item else None
+        self._count_read("GetItem", [item] if item else [], consistent)
+        return item
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        self._check_open()
+        if limit == 0 or (before is not None and (after or "") >= before):
+            return
+        request = self._request(ConsistentRead=consistent, ScanIndexForward=not reverse)
+        request |= _bounds(partition, after or None, before, reverse)
+        left = limit
+        while left is None or left > 0:
+            if left is not None:
+                request["Limit"] = left
+            items, next_key = self._page(request)
+            yield from items
+            if next_key is None:
+                return
+            request["ExclusiveStartKey"] = next_key
+            left = None if left is None else left - len(items)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self._check_open()
+        check_commit(writes)
+        if len(writes) > 1:
+            self._commit_all(writes)
+        elif isinstance(writes[0], Check):
+            self._check_alone(writes[0])
+        else:
+            self._commit_one(writes[0])
+
+    def close(self) -> None:
+        self._closed = True
+        self._client.close()
+
+    def _commit_one(self, write: Put | Delete) -> None:
+        operation = "PutItem" if isinstance(write, Put) else "DeleteItem"
+        request = self._request(ReturnConsumedCapacity="TOTAL", **_written_as(write))
+        self._settle(operation, [write], self._client.call(operation, request, _written, Call.WRITE))
+
+    def _commit_all(self, writes: Sequence[Write]) -> None:
+        operation = "TransactWriteItems"
+        parts = [{_part(write): {"TableName": self._table, **_written_as(write)}} for write in writes]
+        request = {
+            "TransactItems": parts,
+            "ClientRequestToken": new_id(self._client.clock, TOKEN_CHARACTERS),
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+        self._settle(operation, writes, self._client.call(operation, request, _written, Call.TOKEN))
+
+    def _check_alone(self, check: Check) -> None:
+        """A condition with nothing to write is a consistent read, at half the price of a transaction or less."""
+        item = self.get(check.partition, check.sort)
+        if not holds(check.condition, item):
+            raise ConditionFailed({0: item})
+
+    def _settle(self, operation: str, writes: Sequence[Write], answer: Answer[_Written]) -> None:
+        if answer.kind is Kind.DONE:
+            self._count_written(operation, writes, answer.value)
+            return
+        failed = {
+            place: _item(reason.Item) if reason.Item else None
+            for place, reason in enumerate(answer.reasons)
+            if reason.Code != "None"
+        }
+        self._count_wasted(operation, writes, failed)
+        raise ConditionFailed(failed)
+
+    def _page(self, request: Request) -> tuple[list[Item], Attributes | None]:
+        self._check_open()
+        page = self._client.call("Query", request, _page, Call.READ).value or _Page()
+        items = [_item(attributes) for attributes in page.Items]
+        self._count_read("Query", items, request["ConsistentRead"])
+        return items, page.LastEvaluatedKey
+
+    def _request(self, **more: Any) -> Request:
+        return {"TableName": self._table, **more}
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the index is closed")
+
+    def _count_read(self, operation: str, items: Sequence[Item], consistent: bool) -> None:
+        units = read_units(sum(item_bytes(item) for item in items), consistent=consistent)
+        self.meter.add(operation, "read units", units)
+
+    def _count_written(self, operation: str, writes: Sequence[Write], written: _Written | None) -> None:
+        consumed = written.ConsumedCapacity if written else None
+        parts = consumed if isinstance(consumed, tuple) else (consumed,) if consumed else ()
+        units = sum(part.CapacityUnits for part in parts) or _units(writes, {})
+        self.meter.add(operation, "write units", units)
+
+    def _count_wasted(self, operation: str, writes: Sequence[Write], failed: Mapping[int, Item | None]) -> None:
+        units = _units(writes, failed)
+        self.meter.add(operation, "write units", units)
+        self.meter.add(operation, "wasted write units", units)
+
+
+def _units(writes: Sequence[Write], standing: Mapping[int, Item | None]) -> int:
+    """By the rules: the larger of what is written and what stands there, as far as it is known."""
+    total = 0
+    for place, write in enumerate(writes):
+        items = [write.item if isinstance(write, Put) else None, standing.get(place)]
+        size = max(item_bytes(item) if item else 0 for item in items)
+        total += write_units(size, transaction=len(writes) > 1)
+    return total
+
+
+def _bounds(partition: str, after: str | None, before: str | None, reverse: bool) -> Request:
+    """A query takes one condition on the sort key, so where there are two bounds, the near one is where it starts."""
+    values = {":p": Value(S=partition)}
+    near, far = (before, after) if reverse else (after, before)
+    request: Request = {"ExpressionAttributeValues": values, "KeyConditionExpression": "P = :p"}
+    if near is not None and far is not None:
+        request["ExclusiveStartKey"] = _key(partition, near)
+    bound, sign = (far, "<>"[reverse]) if far is not None else (near, "><"[reverse])
+    if bound is not None:
+        values[":s"] = Value(S=bound)
+        request["KeyConditionExpression"] += f" AND S {sign} :s"
+    return request
+
+
+def _part(write: Write) -> str:
+    return {Put: "Put", Delete: "Delete", Check: "ConditionCheck"}[type(write)]
+
+
+def _written_as(write: Write) -> Request:
+    if isinstance(write, Put):
+        request: Request = {"Item": _attributes(write.item)}
+    else:
+        request = {"Key": _key(write.partition, write.sort)}
+    if write.condition is not None:
+        request |= _expression(write.condition)
+        request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    return request
+
+
+def _expression(condition: Condition) -> Request:
+    if isinstance(condition, Absent):
+        return {"ConditionExpression": "attribute_not_exists(P)"}
+    sign = "=" if isinstance(condition, Equals) else "<"
+    return {
+        "ConditionExpression": f"#n {sign} :v",
+        "ExpressionAttributeNames": {"#n": condition.name},
+        "ExpressionAttributeValues": {":v": _value(condition.value)},
+    }
+
+
+def _key(partition: str, sort: str) -> Attributes:
+    return {"P": Value(S=partition), "S": Value(S=sort)}
+
+
+def _attributes(item: Item) -> Attributes:
+    attributes = {name: _value(value) for name, value in item.attributes.items()}
+    key = _key(item.partition, item.sort)
+    if attributes.keys() & key.keys():
+        raise Invalid("an attribute has the name of a key", names=sorted(key))
+    return {**key, **attributes}
+
+
+def _value(value: Attribute) -> Value:
+    if type(value) is str:
+        return Value(S=value)
+    if type(value) is bytes:
+        return Value(B=value)
+    if type(value) is int and value.bit_length() <= INTEGER_BITS_MAX:
+        return Value(N=str(value))
+    raise Invalid("an attribute is no text, bytes or integer of 64 bits", kind=type(value).__name__)
+
+
+def _item(attributes: Attributes) -> Item:
+    values = {name: _plain(value) for name, value in attributes.items()}
+    partition, sort = values.pop("P", None), values.pop("S", None)
+    if not isinstance(partition, str) or not isinstance(sort, str):
+        raise Corrupt("an item of the index has no key")
+    return Item(partition, sort, values)
+
+
+def _plain(value: Value) -> Attribute:
+    if value.S is not None:
+        return value.S
+    if value.B is not None:
+        return value.B
+    if value.N is None or not value.N.lstrip("-").isdigit():
+        raise Corrupt("an attribute of the index is no text, bytes or integer")
+    return int(value.N)

@@ -1,0 +1,299 @@
+"""Calls to DynamoDB: signed, checked, and made again as often as that is safe and there is time."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from stratalog.backends.dynamodb_http import Exchange, Reply
+from stratalog.clock import Clock, backoff_seconds
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.ports.meter import Meter
+
+__all__ = [
+    "Answer",
+    "Attributes",
+    "Call",
+    "Credentials",
+    "DynamoClient",
+    "Kind",
+    "Patience",
+    "Reason",
+    "Signer",
+    "Value",
+]
+
+T = TypeVar("T")
+
+THROTTLED = {
+    "ProvisionedThroughputExceeded",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingError",
+    "ThrottlingException",
+}
+CONFLICTS = {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
+CONDITIONS = {"ConditionalCheckFailed", "ConditionalCheckFailedException"}
+
+
+class Value(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An attribute's value as DynamoDB writes it: text, bytes or a number, of which one is there."""
+
+    S: str | None = None
+    B: bytes | None = None
+    N: str | None = None
+
+
+Attributes = dict[str, Value]
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why one write of a transaction stood in its way; ``None`` as text if it did not."""
+
+    Code: str = "None"
+    Message: str | None = None
+    Item: Attributes | None = None
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long a call is made again, and how long it waits at most in between. Each hindrance has its own time."""
+
+    throttled_seconds_max: float = 10
+    conflicts_seconds_max: float = 5
+    lost_seconds_max: float = 10
+    first_wait_seconds: float = 0.02
+    wait_seconds_max: float = 2
+
+
+class Credentials(Protocol):
+    """What botocore's credentials have, frozen or not."""
+
+    access_key: str
+    secret_key: str
+    token: str | None
+
+
+class Call(enum.Enum):
+    """What may be done when the answer to a call is lost."""
+
+    READ = "it has no effect: make it again"
+    WRITE = "it may have had its effect: say so"
+    TOKEN = "the service knows it by its token for ten minutes: make it again"
+
+
+class Kind(enum.Enum):
+    """What became of one attempt."""
+
+    DONE = "done"
+    CONDITION = "condition"
+    REFUSED = "refused"
+    THROTTLED = "throttled"
+    CONFLICTS = "conflicts"
+    LOST = "lost"
+    UNSENT = "unsent"
+
+
+class Answer(msgspec.Struct, Generic[T], frozen=True):
+    """What DynamoDB said: a value if it is done, else the reasons, one for each write of a transaction."""
+
+    kind: Kind
+    value: T | None = None
+    code: str = ""
+    message: str = ""
+    reasons: tuple[Reason, ...] = ()
+
+
+class _Error(msgspec.Struct, frozen=True):
+    kind: str = msgspec.field(name="__type", default="")
+    message: str = ""
+    Message: str = ""
+    Item: Attributes | None = None
+    CancellationReasons: tuple[Reason, ...] = ()
+
+
+_error_decoder = msgspec.json.Decoder(_Error)
+
+
+class DynamoClient:
+    """DynamoDB's JSON protocol at one endpoint. Safe for threads. ``credentials`` is asked for every request."""
+
+    def __init__(
+        self,
+        endpoint: Exchange,
+        region: str,
+        credentials: Callable[[], Credentials],
+        clock: Clock,
+        *,
+        patience: Patience | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self.clock = clock
+        self.meter = meter or Meter()
+        self._endpoint = endpoint
+        self._signer = Signer(endpoint.host, region)
+        self._credentials = credentials
+        self._patience = patience or Patience()
+
+    def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: Call) -> Answer[T]:
+        """The answer to ``request``: done, or a condition that does not hold.
+
+        Raises Unavailable, Invalid, LimitExceeded — nothing was written. OutcomeUnknown — a write may have been done.
+        Corrupt — what was read is not what this package writes.
+        """
+        body = msgspec.json.encode(request)
+        waits = _Waits(self.clock, self._patience)
+        lost = False
+        while True:
+            answer = self._attempt(operation, body, decoder)
+            lost = lost or (answer.kind is Kind.LOST and kind is not Call.READ)
+            if answer.kind is Kind.DONE or (answer.kind is Kind.CONDITION and not lost):
+                return answer
+            if (lost and kind is Call.WRITE) or not waits.wait(answer.kind):
+                raise _error(operation, answer, lost)
+
+    def close(self) -> None:
+        """Let go of connections. Closing twice is fine."""
+        self._endpoint.close()
+
+    def _attempt(self, operation: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> Answer[T]:
+        request = self._signer.signed(operation, body, self._credentials(), self.clock.wall_ms() // 1000)
+        self.meter.add(operation, "requests")
+        try:
+            answer = _read(self._endpoint.exchange(request), decoder)
+        except OutcomeUnknown as exc:
+            answer = Answer(Kind.LOST, message=str(exc))
+        except Unavailable as exc:
+            answer = Answer(Kind.UNSENT, message=str(exc))
+        if answer.kind not in (Kind.DONE, Kind.CONDITION, Kind.REFUSED):
+            self.meter.add(operation, answer.kind.value)
+        return answer
+
+
+class Signer:
+    """Signature version 4 for requests of one kind: a POST of JSON to the root of one host.
+
+    The rule is AWS's, “Create a signed AWS API request”. The key of a day and the headers of a second are kept.
+    """
+
+    def __init__(self, host: str, region: str) -> None:
+        self._host = host
+        self._region = region
+        self._key: tuple[str, str, bytes] = ("", "", b"")
+
+    def signed(self, operation: str, body: bytes, credentials: Credentials, seconds: int) -> bytes:
+        """The whole request as it goes over the wire."""
+        at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
+        token = credentials.token
+        names = "content-type;host;x-amz-date;x-amz-security-token;x-amz-target"
+        headers = f"content-type:application/x-amz-json-1.0\nhost:{self._host}\nx-amz-date:{at}\n"
+        if token:
+            headers += f"x-amz-security-token:{token}\n"
+        else:
+            names = "content-type;host;x-amz-date;x-amz-target"
+        headers += f"x-amz-target:DynamoDB_20120810.{operation}\n"
+        canonical = f"POST\n/\n\n{headers}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+        scope = f"{at[:8]}/{self._region}/dynamodb/aws4_request"
+        text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+        signature = hmac.digest(self._day_key(at[:8], credentials.secret_key), text.encode(), "sha256").hex()
+        head = (
+            f"POST / HTTP/1.1\r\n{headers.replace(chr(10), chr(13) + chr(10))}"
+            f"authorization:AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, "
+            f"SignedHeaders={names}, Signature={signature}\r\ncontent-length:{len(body)}\r\n\r\n"
+        )
+        return head.encode("latin-1") + body
+
+    def _day_key(self, day: str, secret: str) -> bytes:
+        known_day, known_secret, key = self._key
+        if (known_day, known_secret) == (day, secret):
+            return key
+        key = f"AWS4{secret}".encode()
+        for part in (day, self._region, "dynamodb", "aws4_request"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        self._key = (day, secret, key)
+        return key
+
+
+class _Waits:
+    """The waits of one call: full jitter, and for each kind of hindrance a time of its own, attempts included."""
+
+    def __init__(self, clock: Clock, patience: Patience) -> None:
+        self._clock = clock
+        self._patience = patience
+        self._since_ms = clock.boot_ms()
+        self._spent_ms: dict[Kind, int] = {}
+        self._attempts: dict[Kind, int] = {}
+
+    def wait(self, kind: Kind) -> bool:
+        """Sleep before the next attempt; False where no time for this kind is left."""
+        self._spend(kind)
+        if self._spent_ms[kind] >= self._seconds_max(kind) * 1000:
+            return False
+        attempt = self._attempts[kind] = self._attempts.get(kind, 0) + 1
+        patience = self._patience
+        self._clock.sleep(backoff_seconds(self._clock, attempt, patience.first_wait_seconds, patience.wait_seconds_max))
+        self._spend(kind)
+        return True
+
+    def _spend(self, kind: Kind) -> None:
+        now = self._clock.boot_ms()
+        self._spent_ms[kind] = self._spent_ms.get(kind, 0) + now - self._since_ms
+        self._since_ms = now
+
+    def _seconds_max(self, kind: Kind) -> float:
+        if kind is Kind.THROTTLED:
+            return self._patience.throttled_seconds_max
+        if kind is Kind.CONFLICTS:
+            return self._patience.conflicts_seconds_max
+        return self._patience.lost_seconds_max if kind in (Kind.LOST, Kind.UNSENT) else 0
+
+
+def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> Answer[T]:
+    """What the reply says. One that is not whole, or of a failing server, says nothing."""
+    checksum = reply.headers.get(b"x-amz-crc32")
+    if checksum is not None and checksum != b"%d" % zlib.crc32(reply.body):
+        return Answer(Kind.LOST, message="the answer's checksum is wrong")
+    if reply.status >= 500:
+        return Answer(Kind.LOST, message=f"the service failed with status {reply.status}")
+    try:
+        return Answer(Kind.DONE, decoder.decode(reply.body)) if reply.status == 200 else _refusal(reply)
+    except msgspec.ValidationError as exc:
+        raise Corrupt("the index holds what Stratalog does not write", reason=str(exc)) from exc
+    except msgspec.DecodeError as exc:
+        return Answer(Kind.LOST, message=f"the answer is not whole: {exc}")
+
+
+def _refusal(reply: Reply) -> Answer[Any]:
+    error = _error_decoder.decode(reply.body)
+    code = error.kind.rpartition("#")[2]
+    reasons = error.CancellationReasons or (Reason(code, None, error.Item),)
+    codes = {reason.Code for reason in reasons} - {"None"}
+    return Answer(_kind(codes), None, code, error.message or error.Message, reasons)
+
+
+def _kind(codes: set[str]) -> Kind:
+    """A failed condition counts only where nothing else stood in the way: what else failed was not looked at."""
+    if codes - CONDITIONS - CONFLICTS - THROTTLED or not codes:
+        return Kind.REFUSED
+    if codes & CONFLICTS:
+        return Kind.CONFLICTS
+    return Kind.THROTTLED if codes & THROTTLED else Kind.CONDITION
+
+
+def _error(operation: str, answer: Answer[Any], lost: bool) -> StratalogError:
+    if lost:
+        return OutcomeUnknown("the answer to a write was lost", operation=operation, reason=answer.message)
+    details = {"operation": operation, "code": answer.code or answer.kind.value, "reason": answer.message}
+    if answer.kind is not Kind.REFUSED:
+        return Unavailable("the index could not be asked in time", **details)
+    codes = {answer.code, *(reason.Code for reason in answer.reasons)}
+    if codes & {"ValidationException", "ValidationError"}:
+        size = "size has exceeded" in answer.message or "size limit" in answer.message
+        return (LimitExceeded if size else Invalid)("the index refuses the request", **details)
+    return Unavailable("the index refuses the request", **details)

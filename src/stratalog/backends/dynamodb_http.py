@@ -1,0 +1,186 @@
+"""HTTP/1.1 to one endpoint: a request leaves in one piece, its answer is read whole, connections are kept for the next.
+
+Ours, since the libraries cost more processor time than the rest of a commit: see docs/decisions/0002-libraries.md.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
+
+__all__ = ["Endpoint", "Exchange", "Reply"]
+
+CONNECT_SECONDS_MAX = 3.0
+ANSWER_SECONDS_MAX = 5.0
+LINE_BYTES_MAX = 16 * 1024
+HEADERS_MAX = 100
+BODY_BYTES_MAX = 32 * 1024 * 1024
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """An answer, whole. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[bytes, bytes]
+    body: bytes
+
+
+class Exchange(Protocol):
+    """Where requests go."""
+
+    host: str
+
+    def exchange(self, request: bytes) -> Reply:
+        """The answer to ``request``, which is sent once at most.
+
+        Raises Unavailable — nothing was sent. OutcomeUnknown — some or all was sent and no whole answer came.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections. Those in use are closed once their answer is there."""
+        ...
+
+
+class Endpoint:
+    """The server behind an ``http`` or ``https`` URL. Safe for threads: each exchange has a connection to itself.
+
+    A child process that inherits it begins with connections of its own.
+    """
+
+    def __init__(
+        self, url: str, *, connect_seconds: float = CONNECT_SECONDS_MAX, answer_seconds: float = ANSWER_SECONDS_MAX
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Invalid("an endpoint needs a URL of http or https", url=url)
+        self.host = parts.netloc
+        self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._connect_seconds = connect_seconds
+        self._answer_seconds = answer_seconds
+        self._idle: deque[_Connection] = deque()
+        self._process = os.getpid()
+        self._closed = False
+
+    def exchange(self, request: bytes) -> Reply:
+        connection = self._idle_connection() or self._connect()
+        try:
+            reply = connection.exchange(request)
+        except BaseException:
+            connection.close()
+            raise
+        if self._closed or reply.headers.get(b"connection", b"").lower() == b"close":
+            connection.close()
+        else:
+            self._idle.append(connection)
+        return reply
+
+    def close(self) -> None:
+        self._closed = True
+        self._drop_idle()
+
+    def _idle_connection(self) -> _Connection | None:
+        """The one used last, so that the others grow old and go."""
+        if self._process != os.getpid():
+            self._drop_idle()
+            self._process = os.getpid()
+        with suppress(IndexError):
+            while True:
+                connection = self._idle.pop()
+                if connection.is_open():
+                    return connection
+                connection.close()
+        return None
+
+    def _connect(self) -> _Connection:
+        try:
+            plain = socket.create_connection(self._address, self._connect_seconds)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream = self._tls.wrap_socket(plain, server_hostname=self._address[0]) if self._tls else plain
+            stream.settimeout(self._answer_seconds)
+        except OSError as exc:
+            raise Unavailable("the endpoint cannot be reached", endpoint=self.host, reason=str(exc)) from exc
+        return _Connection(stream)
+
+    def _drop_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+
+class _Connection:
+    """One connection, used by one thread at a time."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        self._answers = stream.makefile("rb")
+        self._poll = select.poll()
+        self._poll.register(stream, select.POLLIN)
+
+    def is_open(self) -> bool:
+        """Whether an idle connection may be used: a server that says something unasked has closed it."""
+        return not self._poll.poll(0)
+
+    def exchange(self, request: bytes) -> Reply:
+        try:
+            self._stream.sendall(request)
+            return self._read()
+        except (OSError, ValueError) as exc:
+            raise OutcomeUnknown("the answer of the service was lost", reason=str(exc) or type(exc).__name__) from exc
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._answers.close()
+        self._stream.close()
+
+    def _read(self) -> Reply:
+        version, status, *_ = self._line().split(b" ", 2)
+        if not version.startswith(b"HTTP/1."):
+            raise ValueError("the answer is not HTTP")
+        headers: dict[bytes, bytes] = {}
+        while line := self._line():
+            name, _, value = line.partition(b":")
+            headers[name.lower()] = value.strip()
+            if len(headers) > HEADERS_MAX:
+                raise ValueError("the answer has too many headers")
+        return Reply(int(status), headers, self._body(headers))
+
+    def _line(self) -> bytes:
+        line = self._answers.readline(LINE_BYTES_MAX)
+        if not line.endswith(b"\r\n"):
+            raise ValueError("the answer was cut short")
+        return line[:-2]
+
+    def _body(self, headers: Mapping[bytes, bytes]) -> bytes:
+        if b"content-length" in headers:
+            return self._exactly(int(headers[b"content-length"]))
+        if headers.get(b"transfer-encoding", b"").lower() != b"chunked":
+            raise ValueError("the answer does not say how long it is")
+        body = b""
+        while size := int(self._line().partition(b";")[0], 16):
+            body += self._exactly(size + 2)[:-2]
+            if len(body) > BODY_BYTES_MAX:
+                raise ValueError("the answer is too long")
+        while self._line():
+            pass
+        return body
+
+    def _exactly(self, size: int) -> bytes:
+        if not 0 <= size <= BODY_BYTES_MAX:
+            raise ValueError("the answer is too long")
+        body = self._answers.read(size)
+        if len(body) < size:
+            raise ValueError("the answer was cut short")
+        return body

@@ -1,0 +1,103 @@
+"""What happens once: finding the region, the endpoint and the credentials of DynamoDB, and making the table."""
+
+from __future__ import annotations
+
+import msgspec
+from botocore.session import Session  # type: ignore[import-untyped]
+
+from stratalog.backends.dynamodb_client import Call, DynamoClient, Patience
+from stratalog.backends.dynamodb_http import Endpoint
+from stratalog.clock import Clock
+from stratalog.errors import Invalid, Unavailable
+from stratalog.ports.meter import Meter
+
+__all__ = ["create_table", "open_client"]
+
+TABLE_SECONDS_MAX = 120
+TABLE_WAIT_SECONDS = 1.0
+KEYS = [("P", "HASH"), ("S", "RANGE")]
+
+
+class _Key(msgspec.Struct, frozen=True):
+    AttributeName: str
+    KeyType: str
+
+
+class _Table(msgspec.Struct, frozen=True):
+    TableStatus: str
+    KeySchema: tuple[_Key, ...] = ()
+
+
+class _Described(msgspec.Struct, frozen=True):
+    Table: _Table
+
+
+_anything = msgspec.json.Decoder(msgspec.Raw)
+_described = msgspec.json.Decoder(_Described)
+
+
+def open_client(
+    clock: Clock,
+    *,
+    region: str | None = None,
+    endpoint: str | None = None,
+    patience: Patience | None = None,
+    meter: Meter | None = None,
+) -> DynamoClient:
+    """A client with the credentials, and unless they are given the region and endpoint, that AWS's own tools would use.
+
+    Raises Invalid where there are none.
+    """
+    session = Session()
+    region = region or session.get_config_variable("region")
+    credentials = session.get_credentials()
+    if not region:
+        raise Invalid("no AWS region is set; set AWS_REGION or name one")
+    if credentials is None:
+        raise Invalid("no AWS credentials are found in the environment, the configuration or the machine's role")
+    host = Endpoint(endpoint or _endpoint_of(session, region))
+    return DynamoClient(host, region, credentials.get_frozen_credentials, clock, patience=patience, meter=meter)
+
+
+def create_table(client: DynamoClient, table: str) -> bool:
+    """Make the index's table, paid by request, and wait until it can be used. False: it was there already.
+
+    Raises Invalid where a table of that name has other keys; Unavailable.
+    """
+    made = _ask_for(client, table)
+    for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
+        found = client.call("DescribeTable", {"TableName": table}, _described, Call.READ).value
+        if found is not None and found.Table.TableStatus == "ACTIVE":
+            _check_keys(table, found.Table)
+            return made
+        client.clock.sleep(TABLE_WAIT_SECONDS)
+    raise Unavailable("the table is not ready yet", table=table, seconds=TABLE_SECONDS_MAX)
+
+
+def _ask_for(client: DynamoClient, table: str) -> bool:
+    request = {
+        "TableName": table,
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name, _ in KEYS],
+        "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in KEYS],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+    try:
+        client.call("CreateTable", request, _anything, Call.READ)
+    except Unavailable as exc:
+        if exc.details.get("code") != "ResourceInUseException":
+            raise
+        return False
+    return True
+
+
+def _check_keys(table: str, found: _Table) -> None:
+    keys = [(key.AttributeName, key.KeyType) for key in found.KeySchema]
+    if keys != KEYS:
+        raise Invalid("the table is not one of ours: it has other keys", table=table, keys=keys)
+
+
+def _endpoint_of(session: Session, region: str) -> str:
+    found = session.get_component("endpoint_resolver").construct_endpoint("dynamodb", region)
+    if not found:
+        raise Invalid("no DynamoDB is known in the region", region=region)
+    return f"https://{found['hostname']}"

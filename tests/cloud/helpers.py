@@ -1,0 +1,37 @@
+"""What the tests of cloud backends share: stores on the emulators."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.dynamodb_client import DynamoClient
+from stratalog.backends.dynamodb_http import Endpoint
+from stratalog.backends.dynamodb_setup import create_table
+from stratalog.clock import SystemClock
+from tests.cloud.emulators import Emulator
+
+numbers = itertools.count()
+
+
+class GivenCredentials(msgspec.Struct, frozen=True):
+    """Credentials an emulator takes."""
+
+    access_key: str = "test"
+    secret_key: str = "testsecret"
+    token: str | None = None
+
+
+def dynamo_client(emulator: Emulator) -> DynamoClient:
+    """A client of the emulator."""
+    return DynamoClient(Endpoint(emulator.url), "us-east-1", GivenCredentials, SystemClock())
+
+
+def dynamo_index(emulator: Emulator) -> DynamoIndex:
+    """An index in a table of its own."""
+    client = dynamo_client(emulator)
+    table = f"index-{next(numbers)}"
+    create_table(client, table)
+    return DynamoIndex(client, table)
