@@ -18,6 +18,9 @@ from stratalog.backends.memory import MemoryIndex
 from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, Tuning
+from stratalog.server.edge import Rates
+from stratalog.server.errors import Refused
+from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, HOST, Client, mutation, problem, push, serving
 
 JSON = {"Content-Type": "application/json"}
@@ -153,6 +156,28 @@ def test_who_asks_too_fast_waits() -> None:
     assert [answer.status_code for answer in answers[:2]] == [200, 200]
     assert problem(answers[2]) == (429, "too-many-requests")
     assert int(answers[2].headers["retry-after"]) >= 1
+
+
+def test_who_goes_on_asking_too_fast_is_served_at_the_rate() -> None:
+    clock = ManualClock()
+    rates = Rates(clock, Tuning(rate_requests_per_second=10, rate_requests_burst=5))
+    served = 0
+    for _ in range(1000):
+        clock.sleep(0.01)
+        try:
+            rates.take("ada")
+            served += 1
+        except Refused as refused:
+            assert refused.details["seconds"] == 1
+    assert 100 <= served <= 106
+
+
+def test_one_who_asks_too_fast_slows_down_nobody_else() -> None:
+    rates = Rates(ManualClock(), Tuning(rate_requests_per_second=10, rate_requests_burst=1))
+    rates.take("ada")
+    with pytest.raises(Refused):
+        rates.take("ada")
+    rates.take("bob")
 
 
 def test_too_many_connections_are_turned_away() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections import OrderedDict
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -104,12 +105,13 @@ class Rates:
         now, most = self._clock.boot_ms(), float(self._tuning.rate_requests_burst)
         left, then = self._buckets.pop(key, (most, now))
         left = min(most, left + (now - then) / 1000 * self._tuning.rate_requests_per_second)
-        self._buckets[key] = (max(0.0, left - 1), now)
+        self._buckets[key] = (left if left < 1 else left - 1, now)
         if len(self._buckets) > RATE_PRINCIPALS_MAX:
             self._buckets.popitem(last=False)
         if left < 1:
             limit = self._tuning.rate_requests_per_second
-            raise Refused(429, "too-many-requests", "requests come too fast", limit=limit)
+            seconds = math.ceil((1 - left) / limit)
+            raise Refused(429, "too-many-requests", "requests come too fast", limit=limit, seconds=seconds)
 
 
 class _Passing:
