@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -164,19 +165,18 @@ def test_who_goes_on_asking_too_fast_is_served_at_the_rate() -> None:
     served = 0
     for _ in range(1000):
         clock.sleep(0.01)
-        try:
+        with suppress(Refused):
             rates.take("ada")
             served += 1
-        except Refused as refused:
-            assert refused.details["seconds"] == 1
     assert 100 <= served <= 106
 
 
 def test_one_who_asks_too_fast_slows_down_nobody_else() -> None:
     rates = Rates(ManualClock(), Tuning(rate_requests_per_second=10, rate_requests_burst=1))
     rates.take("ada")
-    with pytest.raises(Refused):
+    with pytest.raises(Refused) as refused:
         rates.take("ada")
+    assert refused.value.details["seconds"] == 1
     rates.take("bob")
 
 
