@@ -1,0 +1,85 @@
+"""What the backends on boto3 share: clients that try once, and one reading of what went wrong.
+
+boto3's own retries are off, since they hide whether an earlier try may have been taken; `persist` does them instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import boto3  # type: ignore[import-untyped]
+from botocore import exceptions  # type: ignore[import-untyped]
+from botocore.config import Config  # type: ignore[import-untyped]
+from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
+
+from stratalog.backends.attempts import Again, Budget
+from stratalog.errors import OutcomeUnknown, Unavailable
+
+__all__ = ["Refused", "aws_client", "once"]
+
+T = TypeVar("T")
+
+CONNECTIONS_MAX = 64
+# Refusals that say nothing was done and that it may be done later, whatever status they come with.
+THROTTLES = frozenset(
+    {
+        "ConditionalRequestConflict",
+        "KmsThrottled",
+        "OperationAborted",
+        "OverLimit",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestTimeout",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+NOT_SENT = (exceptions.ConnectTimeoutError, exceptions.EndpointConnectionError, exceptions.ProxyConnectionError)
+LOST = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponseParserError)
+
+
+class Refused(Unavailable):
+    """The service refused for good; ``reason`` is its own code, without the service's name."""
+
+    def __init__(self, message: str, reason: str, said: str) -> None:
+        super().__init__(message, reason=reason, said=said)
+        self.reason = reason
+
+
+def aws_client(service: str, session: Any, endpoint: str, budget: Budget) -> Any:
+    """A boto3 client, safe for threads. ``endpoint`` is the URL of a service like Amazon's, or empty."""
+    session = session or boto3.Session()
+    config = Config(
+        retries={"total_max_attempts": 1},
+        connect_timeout=budget.connect_seconds_max,
+        read_timeout=budget.request_seconds_max,
+        max_pool_connections=CONNECTIONS_MAX,
+        tcp_keepalive=True,
+        s3={"addressing_style": "path" if endpoint else "auto"},
+    )
+    region = session.region_name or "us-east-1"
+    return session.client(service, region_name=region, endpoint_url=endpoint or None, config=config)
+
+
+def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
+    """What one request answers. Raises Again where another may fare better, Refused where it would not."""
+    unknown = OutcomeUnknown if writes else Unavailable
+    try:
+        return call()
+    except exceptions.ClientError as exc:
+        code = str(exc.response["Error"].get("Code", "")).rpartition(".")[2]
+        said = str(exc.response["Error"].get("Message", ""))
+        if code in THROTTLES:
+            raise Again(Unavailable(f"{service} is too busy", reason=code)) from exc
+        if exc.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+            raise Again(unknown(f"{service} failed", reason=code, said=said)) from exc
+        raise Refused(f"{service} refused", code, said) from exc
+    except NOT_SENT as exc:
+        raise Again(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
+    except LOST as exc:
+        raise Again(unknown(f"the answer of {service} was lost", reason=str(exc))) from exc
+    except exceptions.BotoCoreError as exc:
+        raise Refused(f"{service} cannot be asked", type(exc).__name__, str(exc)) from exc

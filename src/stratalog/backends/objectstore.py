@@ -1,0 +1,224 @@
+"""Blobs as objects of a bucket: Amazon S3 and what speaks its language, and by URL Google's and Azure's stores.
+
+Bytes go through obstore; what it cannot do, listing and removing single generations, through `versions.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import boto3  # type: ignore[import-untyped]
+import obstore
+from obstore import exceptions
+from obstore.auth.boto3 import Boto3CredentialProvider
+from obstore.store import ObjectStore, S3Store, from_url
+
+from stratalog.backends.attempts import Again, Budget, persist
+from stratalog.backends.boto import aws_client
+from stratalog.backends.s3_versions import S3Versions
+from stratalog.clock import Clock
+from stratalog.codec import compress, decompress
+from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ClientConfig, RetryConfig
+
+__all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
+
+T = TypeVar("T")
+
+LIST_KEYS = 1000
+STATUS = re.compile(r"status code: (\d{3})")
+
+
+class Versions(Protocol):
+    """Generations of objects by name, where a bucket keeps them."""
+
+    def enabled(self) -> bool:
+        """Whether the bucket gives every put a version of its own. Raises Unavailable."""
+        ...
+
+    def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
+        """The next blobs of a list, and the key to go on after; an empty one at the end. Raises Unavailable."""
+        ...
+
+    def delete(self, key: str, stamp: str) -> bool:
+        """As the port's. Raises OutcomeUnknown as well: asking again is safe."""
+        ...
+
+
+class ObjectBlobs:
+    """Blobs in ``store``, which several processes may share; it must not try again by itself.
+
+    Age is told by the store's clock, in whole seconds. Every put writes the object anew, which starts its age and mends
+    what was damaged; on a versioned bucket it makes a version, whose id is the stamp. Elsewhere the stamp is ETag and
+    age, which cannot tell two puts of one second apart: nothing can be deleted there (Unavailable).
+    """
+
+    def __init__(
+        self, store: ObjectStore, clock: Clock, versions: Versions | None = None, budget: Budget | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._versions = versions
+        self._budget = budget or Budget()
+        self._closed = False
+
+    def put(self, key: str, body: bytes) -> None:
+        self._check_open()
+        check_put(key, body)
+        data = compress(body)
+        # In one request: parts would leave rests where an upload is broken off, and date the object by its beginning.
+        self._ask(key, lambda: obstore.put(self._store, key, data, use_multipart=False), writes=True)
+
+    def get(self, key: str) -> bytes:
+        self._check_open()
+        key_hash(key)
+        data = self._ask(key, lambda: bytes(obstore.get(self._store, key).bytes()))
+        return verified(key, decompress(data, BLOB_BYTES_MAX))
+
+    def stat(self, key: str) -> BlobStat | None:
+        self._check_open()
+        key_hash(key)
+        try:
+            return _stat(self._ask(key, lambda: obstore.head(self._store, key)))
+        except NotFound:
+            return None
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        self._check_open()
+        page = self._versions.page if self._versions and self._versions.enabled() else self._page
+        while True:
+            stats, after = page(prefix, after)
+            yield from stats
+            if not after:
+                return
+            self._check_open()
+
+    def delete(self, key: str, stamp: str) -> bool:
+        self._check_open()
+        if self._versions and self._versions.enabled():
+            return self._versions.delete(key, stamp)
+        stat = self.stat(key)
+        if stat is None or stat.stamp != stamp:
+            return stat is None
+        raise Unavailable("the bucket keeps no versions, so that a delete could hit a later put", key=key)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _page(self, prefix: str, after: str) -> tuple[Sequence[BlobStat], str]:
+        """One page by obstore, which takes a prefix by whole components and begins behind a key."""
+        folder, offset = prefix.rpartition("/")[0] or None, max(after, prefix[:-1]) or None
+        pages = partial(obstore.list, self._store, folder, offset=offset, chunk_size=LIST_KEYS)
+        metas = self._ask(prefix, lambda: next(iter(pages()), []))
+        stats = [_stat(meta) for meta in metas if meta["path"].startswith(prefix) and meta["path"] > after]
+        last = metas[-1]["path"] if metas else ""
+        return stats, last if last < prefix or last.startswith(prefix) else ""
+
+    def _ask(self, key: str, call: Callable[[], T], *, writes: bool = False) -> T:
+        return persist(self._clock, self._budget, lambda: _once(key, call, writes))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the blobs are closed")
+
+
+def open_object_blobs(
+    url: str, clock: Clock, *, endpoint: str = "", session: Any = None, budget: Budget | None = None
+) -> ObjectBlobs:
+    """The blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``; no request is made.
+
+    ``endpoint`` is the URL of a store that speaks S3, ``session`` a boto3 session with credentials and region; other
+    stores find their credentials in the environment. Raises Invalid, Unavailable where there are no credentials.
+    """
+    budget = budget or Budget()
+    options: ClientConfig = {
+        "allow_http": endpoint.startswith("http:"),
+        "connect_timeout": timedelta(seconds=budget.connect_seconds_max),
+        "timeout": timedelta(seconds=budget.request_seconds_max),
+    }
+    retries: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(seconds=budget.request_seconds_max)}
+    parts = urlsplit(url)
+    if parts.scheme != "s3":
+        try:
+            return ObjectBlobs(from_url(url, client_options=options, retry_config=retries), clock, budget=budget)
+        except exceptions.BaseError as exc:
+            raise Invalid("no object store is known for the URL", url=url, reason=_line(exc)) from exc
+    prefix = parts.path.strip("/")
+    session = session or boto3.Session()
+    store = S3Store(
+        parts.netloc,
+        prefix=prefix or None,
+        region=session.region_name or "us-east-1",
+        credential_provider=_credentials(session),
+        client_options=options,
+        retry_config=retries,
+        checksum_algorithm="SHA256",
+        virtual_hosted_style_request=not endpoint,
+        **({"endpoint": endpoint} if endpoint else {}),  # type: ignore[arg-type]
+    )
+    client = aws_client("s3", session, endpoint, budget)
+    versions = S3Versions(client, parts.netloc, f"{prefix}/" if prefix else "", clock, budget)
+    return ObjectBlobs(store, clock, versions, budget)
+
+
+def _credentials(session: Any) -> Boto3CredentialProvider:
+    """One chain of credentials for both clients: environment, profile, container, function."""
+    try:
+        return Boto3CredentialProvider(session)
+    except ValueError as exc:
+        raise Unavailable("no credentials for the object store were found") from exc
+
+
+def _stat(meta: ObjectMeta) -> BlobStat:
+    modified_ms = int(meta["last_modified"].timestamp()) * 1000
+    version = meta["version"]
+    stamp = version if version and version != "null" else f"{meta['e_tag']}-{modified_ms}"
+    return BlobStat(meta["path"], meta["size"], modified_ms, stamp)
+
+
+def _once(key: str, call: Callable[[], T], writes: bool) -> T:
+    try:
+        return call()
+    except FileNotFoundError as exc:
+        if writes or "NoSuchBucket" in str(exc):
+            raise Unavailable("there is no such bucket", reason=_line(exc)) from exc
+        raise NotFound("no such blob", key=key) from exc
+    except exceptions.InvalidPathError as exc:
+        raise Invalid("a blob key has a component that no object store takes", value=key) from exc
+    except exceptions.BaseError as exc:
+        _raise_ours(exc, writes)
+
+
+def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
+    """What it is to us. Obstore tells status and failed connections only in its text; what is not known from there is unknown."""
+    text = str(exc)
+    found = STATUS.search(text)
+    status = int(found[1]) if found else 0
+    unreached = status == 0 and "kind: Connect," in text
+    if status in (408, 409, 429, 503) or "RequestTimeout<" in text or unreached:
+        raise Again(Unavailable("the object store cannot take the request", reason=_line(exc))) from exc
+    if 400 <= status < 500 or isinstance(exc, REFUSALS):
+        raise Unavailable("the object store refused", reason=_line(exc)) from exc
+    unknown: type[StratalogError] = OutcomeUnknown if writes else Unavailable
+    raise Again(unknown("the answer of the object store was lost", reason=_line(exc))) from exc
+
+
+def _line(exc: Exception) -> str:
+    return str(exc).partition("\n")[0]
+
+
+REFUSALS = (
+    exceptions.NotSupportedError,
+    exceptions.PermissionDeniedError,
+    exceptions.UnauthenticatedError,
+)

@@ -1,0 +1,139 @@
+"""Versions of objects in an S3 bucket: what obstore cannot list or remove, through boto3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from stratalog.backends.attempts import Again, Budget, persist
+from stratalog.backends.boto import Refused, once
+from stratalog.clock import Clock
+from stratalog.errors import Unavailable
+from stratalog.ports.blobs import BlobStat, key_hash
+
+__all__ = ["S3Versions", "create_bucket"]
+
+T = TypeVar("T")
+
+SKEW_SECONDS_MAX = 60
+# Stores that keep no versions refuse even the question.
+NO_VERSIONS = frozenset({"MethodNotAllowed", "NotImplemented"})
+NULL = "null"
+
+
+class S3Versions:
+    """The versions of the objects in ``bucket`` whose key starts with ``base``. ``client`` must try each request once.
+
+    Removing a version brings the one before it to light, so a delete removes the oldest first and the current one last;
+    one that ends midway has changed nothing that a reader sees.
+    """
+
+    def __init__(self, client: Any, bucket: str, base: str, clock: Clock, budget: Budget | None = None) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._base = base
+        self._clock = clock
+        self._budget = budget or Budget()
+        self._enabled: bool | None = None
+
+    def enabled(self) -> bool:
+        """Asked once: a bucket whose versioning is suspended meanwhile gives puts the version `NULL`."""
+        if self._enabled is None:
+            try:
+                answer = self._ask(lambda: self._client.get_bucket_versioning(Bucket=self._bucket))
+                self._enabled = answer.get("Status") == "Enabled"
+            except Refused as exc:
+                if exc.reason not in NO_VERSIONS:
+                    raise
+                self._enabled = False
+        return self._enabled
+
+    def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
+        """The current versions in one answer; in the first with any, where others are all older or markers."""
+        marker = {"KeyMarker": self._base + after} if after else {}
+        for answer in self._answers(prefix, marker):
+            stats = [self._stat(version) for version in answer.get("Versions", []) if version["IsLatest"]]
+            if stats:
+                return stats, stats[-1].key if answer["IsTruncated"] else ""
+        return [], ""
+
+    def delete(self, key: str, stamp: str) -> bool:
+        """As the port's. Raises OutcomeUnknown as well: asking again is safe."""
+        key_hash(key)
+        found = []
+        for answer in self._answers(key, {}):
+            self._check_clock(answer)
+            found += [version for version in answer.get("Versions", []) if version["Key"] == self._base + key]
+        current = next((version for version in found if version["IsLatest"]), None)
+        if current is None or current["VersionId"] != stamp:
+            return current is None
+        if any(version["VersionId"] == NULL for version in found):
+            raise Unavailable("a version from before the bucket kept versions cannot be told from a put", key=key)
+        for version in reversed(found):
+            self._remove(version["Key"], version["VersionId"])
+        return True
+
+    def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:
+        """Answers of at most 1000 versions and markers, in order of key and then from new to old."""
+        request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
+        while True:
+            answer = self._ask(partial(self._client.list_object_versions, **request, **marker))
+            yield answer
+            if not answer["IsTruncated"]:
+                return
+            marker = {"KeyMarker": answer["NextKeyMarker"], "VersionIdMarker": answer["NextVersionIdMarker"]}
+
+    def _remove(self, key: str, version: str) -> None:
+        request = {"Bucket": self._bucket, "Key": key, "VersionId": version}
+        self._ask(partial(self._client.delete_object, **request), writes=True)
+
+    def _check_clock(self, answer: Any) -> None:
+        """The store dates a blob, and who deletes judges its age by a clock of his own: both must agree."""
+        theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
+        skew = self._clock.wall_ms() / 1000 - theirs
+        if abs(skew) > SKEW_SECONDS_MAX:
+            raise Unavailable("this machine's clock is not the object store's", seconds=round(skew))
+
+    def _stat(self, version: Any) -> BlobStat:
+        modified_ms = int(version["LastModified"].timestamp()) * 1000
+        key = version["Key"].removeprefix(self._base)
+        if version["VersionId"] == NULL:
+            return BlobStat(key, version["Size"], modified_ms, f"{version['ETag']}-{modified_ms}")
+        return BlobStat(key, version["Size"], modified_ms, version["VersionId"])
+
+    def _ask(self, call: Callable[[], T], *, writes: bool = False) -> T:
+        return persist(self._clock, self._budget, lambda: once("the object store", call, writes=writes))
+
+
+def create_bucket(client: Any, bucket: str) -> None:
+    """Make the bucket, if it is missing, have it keep versions, and have old versions and torn uploads expire in a day.
+
+    Raises Unavailable, OutcomeUnknown: call it again.
+    """
+    region = client.meta.region_name
+    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    steps: list[Callable[[], Any]] = [
+        partial(client.create_bucket, Bucket=bucket, **place),
+        partial(client.put_bucket_versioning, Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}),
+        partial(client.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration={"Rules": [EXPIRY]}),
+    ]
+    for step in steps:
+        try:
+            once("the object store", step, writes=True)
+        except Again as exc:
+            raise exc.error from exc
+        except Refused as exc:
+            if exc.reason != "BucketAlreadyOwnedByYou":
+                raise
+
+
+EXPIRY = {
+    "ID": "stratalog",
+    "Status": "Enabled",
+    "Filter": {"Prefix": ""},
+    "NoncurrentVersionExpiration": {"NoncurrentDays": 1},
+    "Expiration": {"ExpiredObjectDeleteMarker": True},
+    "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
+}
