@@ -1,0 +1,243 @@
+"""Connections: kept, dropped, lost at every point of an answer, and never used for a second request by mistake."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from stratalog.backends.dynamodb_http import Endpoint
+from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
+from tests.cloud.emulators import free_ports
+
+REQUEST = b"POST / HTTP/1.1\r\ncontent-length:2\r\n\r\n{}"
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Amz-Crc32:  7 \r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3;x=y\r\nhel\r\n2\r\nlo\r\n0\r\nx: y\r\n\r\n"
+CLOSING = WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+NOT_WHOLE = {
+    "nothing": b"",
+    "half a status": b"HTTP/1.1 20",
+    "half the headers": WHOLE[:30],
+    "half a body": WHOLE[:-2],
+    "another protocol": b"SSH-2.0-OpenSSH_9\r\n\r\n",
+    "no status": b"HTTP/1.1 OK\r\n\r\n",
+    "no length": b"HTTP/1.1 200 OK\r\n\r\nhello",
+    "a wild length": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
+    "too long": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nhello",
+    "half a chunk": CHUNKED[:-14],
+    "no last chunk": CHUNKED[:-9],
+    "a wild chunk": CHUNKED.replace(b"3;", b"zz"),
+    "headers for ever": b"HTTP/1.1 200 OK\r\n" + b"".join(b"h%d: x\r\n" % n for n in range(1000)),
+    "a line for ever": b"HTTP/1.1 200 OK\r\nh: " + b"x" * 100_000,
+}
+
+
+@pytest.mark.parametrize("answer", [WHOLE, CHUNKED, CLOSING], ids=["length", "chunks", "closing"])
+def test_an_answer_is_read_whole(answer: bytes) -> None:
+    with served(lambda _: answer) as (endpoint, _):
+        for _ in range(3):
+            reply = endpoint.exchange(REQUEST)
+            assert (reply.status, reply.body) == (200, b"hello")
+
+
+def test_header_names_are_in_lower_case_and_values_bare() -> None:
+    with served(lambda _: WHOLE) as (endpoint, _):
+        assert endpoint.exchange(REQUEST).headers == {b"content-length": b"5", b"x-amz-crc32": b"7"}
+
+
+@pytest.mark.parametrize("answer", NOT_WHOLE.values(), ids=NOT_WHOLE)
+def test_an_answer_that_is_not_whole_is_lost_and_its_connection_with_it(answer: bytes) -> None:
+    with served(lambda turn: WHOLE if turn else answer, hangs_up=True) as (endpoint, server):
+        with pytest.raises(OutcomeUnknown):
+            endpoint.exchange(REQUEST)
+        assert endpoint.exchange(REQUEST).body == b"hello"
+        assert server.connections == 2
+
+
+def test_a_connection_is_used_again() -> None:
+    with served(lambda _: WHOLE) as (endpoint, server):
+        for _ in range(5):
+            endpoint.exchange(REQUEST)
+        assert server.connections == 1
+
+
+def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
+    with served(lambda _: CLOSING) as (endpoint, server):
+        for _ in range(3):
+            endpoint.exchange(REQUEST)
+        assert server.connections == 3
+
+
+def test_a_connection_that_was_closed_while_idle_costs_nothing() -> None:
+    with served(lambda _: WHOLE, hangs_up=True) as (endpoint, server):
+        for _ in range(3):
+            endpoint.exchange(REQUEST)
+            server.hung_up.acquire()
+        assert server.connections == 3
+
+
+def test_an_answer_that_takes_too_long_is_lost() -> None:
+    with served(lambda turn: WHOLE if turn else None, answer_seconds=0.05) as (endpoint, _):
+        with pytest.raises(OutcomeUnknown):
+            endpoint.exchange(REQUEST)
+        assert endpoint.exchange(REQUEST).body == b"hello"
+
+
+def test_where_nobody_listens_nothing_was_sent() -> None:
+    with pytest.raises(Unavailable):
+        Endpoint(f"http://127.0.0.1:{free_ports(1)[0]}").exchange(REQUEST)
+
+
+def test_a_server_without_tls_is_sent_nothing() -> None:
+    with served(lambda _: WHOLE) as (plain, server), pytest.raises(Unavailable):
+        Endpoint(f"https://{plain.host}").exchange(REQUEST)
+    assert server.requests == 0
+
+
+def test_threads_have_connections_of_their_own() -> None:
+    with served(lambda _: WHOLE) as (endpoint, server):
+        replies: list[bytes] = []
+        threads = [
+            threading.Thread(target=lambda: replies.extend(endpoint.exchange(REQUEST).body for _ in range(50)))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert replies == [b"hello"] * 400
+        assert server.connections <= 8
+
+
+def test_a_forked_child_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(lambda _: WHOLE) as (endpoint, server):
+        endpoint.exchange(REQUEST)
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        endpoint.exchange(REQUEST)
+        assert server.connections == 2
+
+
+def test_tls_carries_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
+    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, server):
+        assert [endpoint.exchange(REQUEST).body for _ in range(3)] == [b"hello"] * 3
+        assert server.connections == 1
+
+
+def test_a_server_whose_certificate_nobody_vouches_for_is_sent_nothing(tmp_path: Path) -> None:
+    certify(tmp_path)
+    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, server):
+        with pytest.raises(Unavailable):
+            endpoint.exchange(REQUEST)
+        assert server.requests == 0
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "x:80", "https://", ""])
+def test_an_endpoint_is_http(url: str) -> None:
+    with pytest.raises(Invalid):
+        Endpoint(url)
+
+
+class Server:
+    """Answers every request on loopback by its turn: with bytes, or with None by silence."""
+
+    def __init__(self, answer: Callable[[int], bytes | None], hangs_up: bool, tls: Path | None) -> None:
+        self.connections = 0
+        self.requests = 0
+        self.hung_up = threading.Semaphore(0)
+        self._answer = answer
+        self._hangs_up = hangs_up
+        self._tls = _server_side(tls) if tls else None
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._open:
+            connection.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            if self._tls:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+                self._open.append(connection)
+            while connection.recv(65536) == REQUEST:
+                turn, self.requests = self.requests, self.requests + 1
+                if (answer := self._answer(turn)) is not None:
+                    connection.sendall(answer)
+                if self._hangs_up:
+                    break
+            connection.shutdown(socket.SHUT_RDWR)
+            self.hung_up.release()
+        except OSError:
+            return
+
+
+@contextmanager
+def served(
+    answer: Callable[[int], bytes | None],
+    *,
+    hangs_up: bool = False,
+    answer_seconds: float = 5,
+    tls: Path | None = None,
+) -> Iterator[tuple[Endpoint, Server]]:
+    """A server and an endpoint that leads to it."""
+    server = Server(answer, hangs_up, tls)
+    endpoint = Endpoint(f"{'https' if tls else 'http'}://127.0.0.1:{server.port}", answer_seconds=answer_seconds)
+    try:
+        yield endpoint, server
+    finally:
+        endpoint.close()
+        server.close()
+
+
+def certify(folder: Path) -> Path:
+    """A key and a certificate for loopback, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "certificate.pem"
+    path.write_bytes(certificate.public_bytes(Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return path
+
+
+def _server_side(folder: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+    return context
