@@ -122,3 +122,13 @@ def test_everything_in_the_front_door_exists_and_is_sorted() -> None:
     names = stratalog.__all__
     assert all(hasattr(stratalog, name) for name in names)
     assert names == sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+
+
+def test_only_so_many_documents_are_held_and_those_used_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.assembly.DOCUMENTS_HELD_MAX", 2)
+    with stratalog.open("memory:") as store:
+        first, second = store.create("acme", "first"), store.create("acme", "second")
+        assert store.document("acme", "first") is first
+        store.create("acme", "third")
+        assert store.document("acme", "first") is first
+        assert store.document("acme", "second") is not second

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +15,7 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Invalid
+from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Log, Place, Settings, Upcasters, create_log, open_log
 from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
 from stratalog.ports.queue import Queue
@@ -31,7 +34,8 @@ class Store:
         self.place = place
         self.queue = queue
         self.rules = rules or Rules()
-        self._documents: dict[tuple[str, str], Document] = {}
+        self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
+        self._lock = threading.Lock()
 
     def create(self, organisation: str, document: str) -> Document:
         """A new, empty document. Raises Conflict where one of that id lives, in this organisation or another."""
@@ -40,12 +44,13 @@ class Store:
     def document(self, organisation: str, document: str) -> Document:
         """The document that lives under the id. Raises NotFound.
 
-        The handle is shared within the process, so that its threads share state and commits.
+        The handle is shared within the process, so that its threads share state and commits. Those used longest ago are
+        let go of; somebody who still has one goes on with it.
         """
         log = open_log(self.place, organisation, document)
         if log.record.kind != "document":
             raise Invalid("the log is no document", organisation=organisation, log=document)
-        known = self._documents.get((organisation, document))
+        known = self._held(organisation, document)
         if known is not None and known.log.record.incarnation == log.record.incarnation:
             return known
         return self._keep(Document(log, self.rules))
@@ -86,8 +91,18 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def _held(self, organisation: str, document: str) -> Document | None:
+        name = (organisation, document)
+        with self._lock:
+            if name in self._documents:
+                self._documents.move_to_end(name)
+            return self._documents.get(name)
+
     def _keep(self, document: Document) -> Document:
-        self._documents[document.organisation, document.name] = document
+        with self._lock:
+            self._documents[document.organisation, document.name] = document
+            if len(self._documents) > DOCUMENTS_HELD_MAX:
+                self._documents.popitem(last=False)
         return document
 
 

@@ -55,6 +55,9 @@ RECORD_UPLOAD_SECONDS_MAX = 24 * 3600
 REASON_BYTES_MAX = 1024
 POINTER_BYTES_MAX = 2048
 
+# A store's documents whose state is held in memory; those used longest ago go first.
+DOCUMENTS_HELD_MAX = 1000
+
 # Sync.
 MUTATIONS_PER_BATCH_MAX = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -554,3 +555,44 @@ def test_a_document_opened_anew_is_another_incarnation() -> None:
     first: Document = world.create()
     first.delete()
     assert world.create().log.record.incarnation != first.log.record.incarnation
+
+
+def test_a_reader_does_not_wait_for_a_commit() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc(id=1)])
+    seen: list[Any] = []
+
+    def read_beside(*_: Any) -> None:
+        world.recorder.before = None
+        reader = threading.Thread(target=lambda: seen.append(document.get("n")), daemon=True)
+        reader.start()
+        reader.join(10)
+
+    world.recorder.before = read_beside
+    document.apply([inc(id=2)])
+    assert (seen, document.get("n")) == ([1], 2)
+
+
+def test_readers_beside_writers_see_every_version_whole_and_never_an_older_one() -> None:
+    document = World(snapshot_entries_interval=5).create()
+    stopped = threading.Event()
+    wrong: list[Any] = []
+
+    def read() -> None:
+        last = 0
+        while not stopped.is_set():
+            view = document.at()
+            if not (view.version >= last and view.get("a/n", 0) == view.get("b/n", 0) == view.version):
+                wrong.append((last, view.version, view.whole()))
+            last = view.version
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for id in range(1, 200):
+        document.apply([inc("a/n", id=2 * id - 1), inc("b/n", id=2 * id)])
+    stopped.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []

@@ -142,8 +142,7 @@ class Document:
     def state(self, version: int | None = None) -> State:
         """The state behind `at`: immutable, shared."""
         if version is None:
-            with self._turn:
-                return self._fresh_state()
+            return self._fresh_state()
         if type(version) is not int or version < 0:
             raise Invalid("a version must be a whole number", value=version)
         if version < self.log.floor():
@@ -248,7 +247,11 @@ class Document:
         return self._state or self._fresh_state()
 
     def _fresh_state(self) -> State:
-        """The state at the head, read now."""
+        """The state at the head, read now.
+
+        Readers come here beside a commit and do not wait for it. What they remember may be a version behind what the
+        commit remembers; states are immutable, so that costs the next one a read and nothing else.
+        """
         head = self.log.head()
         state, interval = self._state, self.log.place.settings.snapshot_entries_interval
         if state is None or state.stale or head.version - state.version > interval:
