@@ -26,6 +26,8 @@ const client = await connect(DOCUMENT, { mutators: MUTATORS });
 const acts = [];
 let order = null;
 let mine = false;
+let outcomes = new Map();
+let people = [];
 
 const list = new List(at("list"), { marksOf, onOpen, onEdit });
 const panel = new Panel(at("panel"), { client, history, acts, onUndo: undo, onRetry, onRestore });
@@ -109,12 +111,15 @@ function onOpen(key) {
   panel.open(key);
 }
 
+/** Open the movie that the address names, once it is there. */
+function openNamed() {
+  const key = location.hash.slice(1);
+  if (key && key !== list.open && client.has(key)) list.select(key);
+}
+
 function marksOf(key) {
   return { outcome: outcomes.get(key) ?? "", people: people.filter((person) => person.key === key) };
 }
-
-let outcomes = new Map();
-let people = [];
 
 function drawAll() {
   outcomes = new Map(client.pending().flatMap((handle) => handle.keys.map((key) => [key, handle.status])));
@@ -181,14 +186,15 @@ document.addEventListener("keydown", (event) => {
 
 client.subscribe((keys) => {
   list.show(movies());
+  openNamed();
   if (!mine && keys.length < FLASHES_MAX) keys.forEach((key) => list.flash(key));
 }, "movies/");
 client.watch(drawAll);
 client.show({ ...me, key: null });
 
+addEventListener("hashchange", openNamed);
 list.show(movies());
-const opened = location.hash.slice(1);
-if (client.has(opened)) list.select(opened);
+openNamed();
 list.element.focus();
 drawAll();
 // For those who look behind the page, its tests among them.

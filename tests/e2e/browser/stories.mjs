@@ -1,0 +1,293 @@
+// What a person does in one browser or two, told to Chromium. `node stories.mjs` lists the stories;
+// `node stories.mjs URL STORY CHROMIUM FOLDER` tells one, against a server of examples/demo_sync.py's application.
+// Every wait is for a condition.
+
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const [url, story, executablePath, folder] = process.argv.slice(2);
+const WAIT_MS = 15_000;
+const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync"];
+const launching = { executablePath, args: ARGUMENTS };
+
+/** A window of a profile, with the page open and in step. */
+async function windowOf(profile) {
+  const page = await profile.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  page.on("pageerror", (error) => {
+    console.error(error.stack);
+    process.exit(1);
+  });
+  await page.goto(`${url}/web/movies/`);
+  await page.waitForFunction(() => window.client?.version > 0);
+  return page;
+}
+
+/** Windows of two people, who share nothing but the server. */
+async function twoWindows(browser) {
+  return [await windowOf(await browser.newContext()), await windowOf(await browser.newContext())];
+}
+
+async function open(page, key) {
+  await page.evaluate((hash) => (location.hash = hash), key);
+  await page.waitForSelector(`.row[data-key="${key}"][aria-selected="true"]`);
+}
+
+async function type(page, keystroke, text) {
+  await page.focus("#list");
+  await page.keyboard.press(keystroke);
+  await page.waitForSelector(".row input:focus");
+  await page.keyboard.type(text);
+  await page.keyboard.press("Enter");
+}
+
+const retitle = (page, text) => type(page, "Enter", text);
+const rate = (page, text) => type(page, "r", text);
+const showsTitle = (page, title) => page.waitForFunction((text) => document.querySelector("h2")?.textContent === text, title);
+const settles = (page) => page.waitForFunction(() => client.pending().length === 0 && !client.trouble);
+const outcomeOf = (page, key) => page.getAttribute(`.row[data-key="${key}"]`, "data-outcome");
+const goOffline = (page) => page.click("#online[aria-checked=true]");
+const goOnline = (page) => page.click("#online[aria-checked=false]");
+const count = (page, key) => page.evaluate((name) => client.get(name, 0), key);
+const waitForCount = (page, key, number) => page.waitForFunction(([name, wanted]) => client.get(name, 0) === wanted, [key, number]);
+
+async function digest(page) {
+  return page.evaluate(async () => {
+    const text = new TextEncoder().encode(JSON.stringify(client.scan()));
+    return [...new Uint8Array(await crypto.subtle.digest("SHA-256", text))].join();
+  });
+}
+
+async function agree(...pages) {
+  const digests = await Promise.all(pages.map(digest));
+  assert.equal(new Set(digests).size, 1);
+}
+
+const stories = {
+  async twoWindowsEditAndAgree(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    const key = "movies/0101";
+    await open(ada, key);
+    await open(bob, key);
+    await retitle(ada, "A title by Ada");
+    await showsTitle(bob, "A title by Ada");
+    await rate(bob, "9.5");
+    await ada.waitForFunction((name) => client.get(name)["IMDB Rating"] === 9.5, key);
+    await Promise.all([settles(ada), settles(bob)]);
+    await agree(ada, bob);
+    await ada.waitForSelector(`.row[data-key="${key}"] .people i`);
+    assert.equal(await ada.locator("#people i").count() >= 2, true);
+  },
+
+  async offlineAndBack(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    const key = "movies/0102";
+    await open(ada, key);
+    await open(bob, key);
+    await goOffline(ada);
+    await retitle(ada, "Made offline");
+    await showsTitle(ada, "Made offline");
+    assert.equal(await outcomeOf(ada, key), "pending");
+    assert.match(await ada.textContent("#state"), /1 change waits/);
+    await rate(bob, "2");
+    await settles(bob);
+    assert.notEqual(await bob.textContent("h2"), "Made offline");
+    await goOnline(ada);
+    await showsTitle(bob, "Made offline");
+    await settles(ada);
+    assert.equal((await ada.evaluate((name) => client.get(name), key))["IMDB Rating"], 2);
+    await agree(ada, bob);
+  },
+
+  async aLostNetworkIsNoticedWhenItReturns(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    const key = "movies/0103";
+    await open(ada, key);
+    await open(bob, key);
+    await ada.context().setOffline(true);
+    await retitle(ada, "Through the tunnel");
+    await ada.waitForFunction(() => client.trouble?.code === "outcome-unknown");
+    await ada.context().setOffline(false);
+    await showsTitle(bob, "Through the tunnel");
+    await settles(ada);
+  },
+
+  async aRejectionIsShownAndTakenBack(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    const key = "movies/0104";
+    await open(ada, key);
+    await open(bob, key);
+    await goOffline(ada);
+    await retitle(ada, "Ada’s title");
+    await retitle(bob, "Bob’s title");
+    await settles(bob);
+    await goOnline(ada);
+    await ada.waitForSelector(".failure");
+    assert.match(await ada.textContent(".failure"), /“Ada’s title” was not kept: it is called “Bob’s title” by now/);
+    await showsTitle(ada, "Bob’s title");
+    assert.equal(await outcomeOf(ada, key), "rejected");
+    await ada.reload();
+    await ada.click(".failure button");
+    await showsTitle(bob, "Ada’s title");
+    await ada.waitForSelector(".failure", { state: "detached" });
+    await settles(ada);
+    await agree(ada, bob);
+  },
+
+  async whatIsImpossibleIsRefusedAtOnce(browser) {
+    const ada = await windowOf(await browser.newContext());
+    const key = "movies/0105";
+    await open(ada, key);
+    const before = await ada.evaluate((name) => client.get(name), key);
+    await rate(ada, "11");
+    await ada.waitForFunction(() => document.querySelector(".acts em")?.textContent === "a rating lies between 0 and 10");
+    assert.deepEqual(await ada.evaluate((name) => client.get(name), key), before);
+    assert.equal(await ada.evaluate(() => client.pending().length), 0);
+  },
+
+  async anUndoTakesBackOneChangeAndNoOther(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    const key = "movies/0106";
+    await open(ada, key);
+    await open(bob, key);
+    const before = await ada.textContent("h2");
+    await retitle(ada, "For a moment");
+    await showsTitle(bob, "For a moment");
+    await rate(bob, "3");
+    await ada.waitForFunction((name) => client.get(name)["IMDB Rating"] === 3, key);
+    await ada.focus("#list");
+    await ada.keyboard.press("u");
+    await showsTitle(bob, before);
+    assert.equal((await bob.evaluate((name) => client.get(name), key))["IMDB Rating"], 3);
+  },
+
+  async thePastCanBeBroughtBack(browser) {
+    const ada = await windowOf(await browser.newContext());
+    const key = "movies/0107";
+    await open(ada, key);
+    const before = await ada.textContent("h2");
+    await retitle(ada, "A mistake");
+    await settles(ada);
+    await ada.waitForFunction(() => document.querySelector("input[type=range]").max === "1");
+    await ada.keyboard.press("[");
+    await showsTitle(ada, before);
+    await ada.click(".history button");
+    await settles(ada);
+    assert.equal(await ada.evaluate((name) => String(client.get(name).Title), key), before);
+  },
+
+  async aReloadKeepsWhatIsPending(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    const key = "movies/0108";
+    await open(ada, key);
+    await open(bob, key);
+    await ada.route("**/push", (route) => route.abort());
+    const id = await ada.evaluate(() => client.id);
+    await retitle(ada, "Kept through reloads");
+    await ada.waitForFunction(() => client.trouble !== null);
+    for (let reloads = 0; reloads < 2; reloads++) {
+      await ada.reload();
+      await showsTitle(ada, "Kept through reloads");
+      assert.equal(await outcomeOf(ada, key), "pending");
+      assert.equal(await ada.evaluate(() => client.id), id);
+    }
+    await ada.unroute("**/push");
+    await showsTitle(bob, "Kept through reloads");
+    await settles(ada);
+    await agree(ada, bob);
+  },
+
+  async aBrowserThatDiesLosesNothing() {
+    const first = await chromium.launchPersistentContext(folder, launching);
+    const ada = await windowOf(first);
+    await ada.evaluate(async () => {
+      client.stop();
+      for (let times = 0; times < 5; times++) await client.mutate("inc", { key: "count/died" });
+    });
+    const gone = new Promise((resolve) => first.once("close", resolve));
+    const session = await first.newCDPSession(ada);
+    session.send("Browser.crash").catch(() => {});
+    await gone;
+    const second = await chromium.launchPersistentContext(folder, launching);
+    const again = await windowOf(second);
+    await waitForCount(again, "count/died", 5);
+    await settles(again);
+    await second.close();
+  },
+
+  async lostAnswersAreAppliedOnce(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    let lost = 0;
+    await ada.route("**/push", async (route) => {
+      if (lost >= 3) return route.continue();
+      lost += 1;
+      await route.fetch();
+      await route.abort();
+    });
+    await ada.evaluate(async () => {
+      for (let times = 0; times < 10; times++) await client.mutate("inc", { key: "count/lost" });
+    });
+    await waitForCount(bob, "count/lost", 10);
+    await settles(ada);
+    assert.equal(lost >= 1, true);
+    assert.equal(await count(bob, "count/lost"), 10);
+    await agree(ada, bob);
+  },
+
+  async tabsOfOneProfileAreClientsOfTheirOwn(browser) {
+    const profile = await browser.newContext();
+    const tabs = [await windowOf(profile), await windowOf(profile), await windowOf(profile)];
+    const ids = await Promise.all(tabs.map((tab) => tab.evaluate(() => client.id)));
+    assert.equal(new Set(ids).size, 3);
+    await Promise.all(tabs.map((tab) => tab.evaluate(async () => {
+      for (let times = 0; times < 20; times++) await client.mutate("inc", { key: "count/tabs" });
+    })));
+    await Promise.all(tabs.map((tab) => waitForCount(tab, "count/tabs", 60)));
+    await Promise.all(tabs.map(settles));
+    await agree(...tabs);
+  },
+
+  async whatAClosedTabLeavesIsSentOnce(browser) {
+    const profile = await browser.newContext();
+    const [staying, leaving] = [await windowOf(profile), await windowOf(profile)];
+    const bystander = await windowOf(profile);
+    await leaving.evaluate(async () => {
+      client.stop();
+      for (let times = 0; times < 7; times++) await client.mutate("inc", { key: "count/left" });
+    });
+    await leaving.close();
+    await Promise.all([staying, bystander].map((tab) => tab.evaluate(() => client.hurry())));
+    await waitForCount(staying, "count/left", 7);
+    await waitForCount(bystander, "count/left", 7);
+    await settles(staying);
+    const slots = () => staying.evaluate(async () => {
+      const [{ name }] = await indexedDB.databases();
+      const connection = await new Promise((resolve) => (indexedDB.open(name).onsuccess = ({ target }) => resolve(target.result)));
+      const asked = connection.transaction("slots").objectStore("slots").count();
+      return new Promise((resolve) => (asked.onsuccess = () => resolve(asked.result)));
+    });
+    while (await slots() !== 2) await staying.evaluate(() => client.hurry());
+    assert.equal(await count(staying, "count/left"), 7);
+  },
+
+  async aServerThatPokesNobodyIsAskedNowAndThen(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    await bob.routeWebSocket("**/live", (socket) => socket.close());
+    await bob.reload();
+    await bob.waitForFunction(() => window.client?.version > 0 && !client.trouble);
+    await ada.evaluate(() => client.mutate("inc", { key: "count/unheard" }));
+    await waitForCount(bob, "count/unheard", 1);
+  },
+};
+
+if (!story) {
+  console.log(Object.keys(stories).join("\n"));
+} else {
+  const browser = await chromium.launch(launching);
+  try {
+    await stories[story](browser);
+  } finally {
+    await browser.close();
+  }
+}

@@ -1,0 +1,56 @@
+"""Node for tests: found as scripts/dataset.py finds it, with the npm packages that a folder's lock file pins."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+DATASET = Path(__file__).parents[1] / "scripts" / "dataset.py"
+INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+
+
+def node_program() -> str:
+    """Node's path; installs it where there is none."""
+    npm = _npm()
+    found = npm[0] if len(npm) > 1 else shutil.which("node")
+    assert found is not None
+    return found
+
+
+def install(folder: Path, shared: Path) -> None:
+    """Put a folder's packages there, once for all test processes, which have ``shared`` in common."""
+    with (shared / f"npm-{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _is_installed(folder):
+            subprocess.run([*_npm(), *INSTALL], cwd=folder, check=True, timeout=300)
+
+
+def _npm() -> list[str]:
+    script = _dataset_script()
+    npm: list[str] = script.npm_on_path() or script.npm_of_wheel() or script.npm_installed()
+    return npm
+
+
+def _is_installed(folder: Path) -> bool:
+    """Whether what is installed is what the lock file pins."""
+    wanted = json.loads((folder / "package-lock.json").read_text())["packages"]
+    manifests = {path: folder / path / "package.json" for path in wanted if path}
+    return all(
+        manifest.exists() and json.loads(manifest.read_text())["version"] == wanted[path]["version"]
+        for path, manifest in manifests.items()
+    )
+
+
+def _dataset_script() -> ModuleType:
+    """The script that finds npm for the demo's data."""
+    spec = importlib.util.spec_from_file_location("dataset", DATASET)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
