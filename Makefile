@@ -1,6 +1,6 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-core demo-sync test check soak bench docs clean ready-demo ready-dev
+.PHONY: help demo demo-core demo-sync test check soak bench docs clean ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 BENCH_JSON ?= bench.json
@@ -22,7 +22,7 @@ demo-sync: ready-demo ## two browser windows that agree, on a server of your own
 demo-core: ready-demo ## documents, records, history and forks on one machine
 	$(python) examples/demo_core.py
 
-test: ready-dev ## every test, with branch coverage of src/ and its floor, after 5,000 fresh seeds of the simulation
+test: ready-dev ready-browser ## every test, with branch coverage of src/ and its floor, after 5,000 fresh seeds of the simulation
 	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m pytest -q -n $(WORKERS) tests/simulation
 	$(python) -m pytest -q -n $(WORKERS) --ignore tests/simulation --cov --cov-branch --cov-report=term
@@ -52,3 +52,6 @@ ready-demo:
 
 ready-dev:
 	@scripts/bootstrap dev
+
+ready-browser:
+	@scripts/bootstrap browser

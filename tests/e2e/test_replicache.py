@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import importlib.util
 import json
-import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -20,10 +16,9 @@ import uvicorn
 
 from stratalog.assembly import Store, open_store
 from stratalog.server.app import create_app
+from tests.node import install, node_program
 
 HERE = Path(__file__).parent / "replicache"
-DATASET = Path(__file__).parents[2] / "scripts" / "dataset.py"
-INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
 STORY_SECONDS_MAX = 90
 STORIES = [
     "twoClientsAgree",
@@ -82,35 +77,8 @@ def documents() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Node that has the client at hand, which npm installs once as the lock file pins it."""
-    script = dataset_script()
-    npm: list[str] = script.npm_on_path() or script.npm_of_wheel() or script.npm_installed()
-    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_installed():
-            subprocess.run([*npm, *INSTALL], cwd=HERE, check=True, timeout=300)
-    found = npm[0] if len(npm) > 1 else shutil.which("node")
-    assert found is not None
-    return found
-
-
-def dataset_script() -> ModuleType:
-    """The script that finds npm for the demo's data."""
-    spec = importlib.util.spec_from_file_location("dataset", DATASET)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    return script
-
-
-def is_installed() -> bool:
-    """Whether what is installed is what the lock file pins."""
-    wanted = json.loads((HERE / "package-lock.json").read_text())["packages"]
-    manifests = {path: HERE / path / "package.json" for path in wanted if path}
-    return all(
-        manifest.exists() and json.loads(manifest.read_text())["version"] == wanted[path]["version"]
-        for path, manifest in manifests.items()
-    )
+    install(HERE, tmp_path_factory.getbasetemp().parent)
+    return node_program()
 
 
 def test_every_story_is_told(node: str) -> None:
