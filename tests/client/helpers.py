@@ -19,6 +19,7 @@ from stratalog.server.pull import pull
 from stratalog.server.push import push
 from stratalog.testing.clock import ManualClock
 
+STALE_MAX = 3
 Answer = TypeVar("Answer")
 Message = TypeVar("Message")
 
@@ -48,7 +49,7 @@ class InProcess:
 
     unreached — no connection. lost-request, lost-answer — the client cannot tell one from the other. twice — it is
     delivered again, and the second answer counts. late — it is delivered by `deliver_late`, when nobody waits for the
-    answer any more. stale — a pull is answered with what the pull before it was answered.
+    answer any more. stale — a pull is answered with what a pull before it was answered.
     """
 
     def __init__(self, *servers: Document, owner: str = "") -> None:
@@ -58,7 +59,7 @@ class InProcess:
         self.pushes: list[Push] = []
         self.pulls: list[Pull] = []
         self._late: list[Callable[[], object]] = []
-        self._before: Pulled | None = None
+        self._answers: list[Pulled] = []
 
     def push(self, request: Push) -> Pushed:
         self.pushes.append(request)
@@ -66,11 +67,12 @@ class InProcess:
 
     def pull(self, request: Pull) -> Pulled:
         self.pulls.append(request)
-        if self._before is not None and self.faults[:1] == ["stale"]:
+        if self._answers and self.faults[:1] == ["stale"]:
             self.faults.pop(0)
-            return self._before
-        self._before = self._deliver(lambda: self.serve_pull(request))
-        return self._before
+            return self._answers[-min(len(self._answers), STALE_MAX)]
+        answer = self._deliver(lambda: self.serve_pull(request))
+        self._answers.append(answer)
+        return answer
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
         return lambda: None

@@ -297,14 +297,21 @@ def test_a_copy_that_pushes_the_same_number_is_told_by_its_payload(document: Doc
 
 
 def test_a_pull_older_than_the_state_changes_nothing(client: Client, document: Document) -> None:
-    document.mutate("put", {"key": "k", "value": 1})
+    for value in (1, 2, 3):
+        document.mutate("put", {"key": "k", "value": value})
+        client.sync()
+    transport_of(client).faults = ["stale"]
     client.sync()
-    document.mutate("put", {"key": "k", "value": 2})
-    client.sync()
-    transport = transport_of(client)
-    transport.faults = ["stale"]
-    client.sync()
-    assert client.get("k") == 2
+    assert client.get("k") == 3
+
+
+def test_an_answer_to_another_cookie_changes_nothing(client: Client) -> None:
+    with client.held() as kept:
+        cookie = kept.cookie
+        assert cookie is not None
+        later = Cookie(cookie.order + 1, cookie.incarnation, cookie.version + 1)
+        assert kept.apply(None, Pulled(later, {}, [Put("k", 1)])) == []
+        assert (kept.cookie, kept.load("k")) == (cookie, None)
 
 
 def test_a_pull_of_another_incarnation_without_its_state_is_refused(client: Client, transport: Scripted) -> None:
@@ -361,12 +368,13 @@ def _applied(request: Push) -> Pushed:
     return Pushed([Outcome(client=one.client, id=one.id, status="applied", version=9) for one in request.mutations])
 
 
+@pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("met", [True, False])
-def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool) -> None:
+def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool, restarted: bool, tmp_path: Path) -> None:
     """The document was restored under its name, with what the client did and without its clients."""
-    document = new_document()
+    document, path = new_document(), str(tmp_path / "plan.sqlite")
     transport = Scripted(document)
-    client = Client(transport)
+    client = Client(transport, path)
     if met:
         append(client, "first")
     client.sync()
@@ -379,6 +387,10 @@ def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool) -> N
         copy.mutate("put", {"key": key, "value": value})
     unsent = append(client, "unsent")
     transport.servers = (copy,)
+    if restarted:
+        client.close()
+        client = Client(transport, path)
+        lost, unsent = client.pending()
     for _ in range(3):
         client.sync()
     assert (lost.status, unsent.status) == ("unknown", "applied")
