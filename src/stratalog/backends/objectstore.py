@@ -193,7 +193,7 @@ def _once(key: str, call: Callable[[], T], writes: bool) -> T:
         if writes or "NoSuchBucket" in str(exc):
             raise Unavailable("there is no such bucket", reason=_line(exc)) from exc
         raise NotFound("no such blob", key=key) from exc
-    except exceptions.InvalidPathError as exc:
+    except (ValueError, exceptions.InvalidPathError) as exc:
         raise Invalid("a blob key has a component that no object store takes", value=key) from exc
     except exceptions.BaseError as exc:
         _raise_ours(exc, writes)

@@ -67,7 +67,7 @@ class S3Versions:
             self._check_clock(answer)
             found += [version for version in answer.get("Versions", []) if version["Key"] == self._base + key]
         current = next((version for version in found if version["IsLatest"]), None)
-        if current is None or current["VersionId"] != stamp:
+        if current is None or self._stat(current).stamp != stamp:
             return current is None
         if any(version["VersionId"] == NULL for version in found):
             raise Unavailable("a version from before the bucket kept versions cannot be told from a put", key=key)

@@ -1,0 +1,50 @@
+"""SeaweedFS, a real object store, as a process of this test run; and what tests make on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+
+from tests.cloud.emulators import Command, Emulator, program, started
+
+__all__ = ["seaweed", "session"]
+
+KEY = "test"
+SECRET = "not-a-secret"
+
+
+@contextmanager
+def seaweed(folder: Path) -> Iterator[Emulator]:
+    """An object store on ``folder``, without buckets."""
+
+    def command(ports: Sequence[int]) -> Command:
+        names = ("s3", "master", "volume", "filer", "admin")
+        chosen = [f"-{name}.port={port}" for name, port in zip(names, ports, strict=True)]
+        return Command(
+            [program("weed"), "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *chosen, *QUIET],
+            {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"},
+            "/healthz",
+        )
+
+    with started("seaweed", 5, command, folder) as emulator:
+        yield emulator
+
+
+def session(secret: str = SECRET) -> boto3.Session:
+    """The credentials that the emulators are started with; ministack takes any."""
+    return boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=secret, region_name="us-east-1")
+
+
+# Every part that would listen or call home besides the five ports.
+QUIET = (
+    "-s3.port.iceberg=0",
+    "-s3.port.lance=0",
+    "-s3.autoCreateBucket=false",
+    "-webdav=false",
+    "-admin.ui=false",
+    "-debug.port=0",
+    "-master.telemetry=false",
+)

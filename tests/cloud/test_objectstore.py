@@ -1,0 +1,270 @@
+"""Blobs on object stores: the contract on two of them, and what only a bucket with versions can show."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.backends import objectstore
+from stratalog.backends.attempts import Budget
+from stratalog.backends.boto import aws_client
+from stratalog.backends.memory import MemoryIndex, MemoryQueue
+from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.backends.s3_versions import S3Versions, create_bucket
+from stratalog.clock import Clock, SystemClock, new_id
+from stratalog.codec import compress, sha256
+from stratalog.documents import verify
+from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable
+from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log import Place, Settings
+from stratalog.operations.collect import collect_family
+from stratalog.ports.blobs import BlobStat
+from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.clock import ManualClock
+from tests.cloud.emulators import Emulator
+from tests.cloud.seaweed import seaweed, session
+
+VERSIONED = "versioned"
+PLAIN = "plain"
+BODY = b"some bytes" * 100
+KEY = f"organisation/document/{sha256(BODY).hex()}"
+
+
+@pytest.fixture(scope="session")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """A store with one bucket that keeps versions and one that does not."""
+    with seaweed(tmp_path_factory.mktemp("seaweed")) as emulator:
+        create_bucket(client(emulator), VERSIONED)
+        client(emulator).create_bucket(Bucket=PLAIN)
+        yield emulator
+
+
+def client(emulator: Emulator) -> Any:
+    return aws_client("s3", session(), emulator.url, Budget())
+
+
+def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:
+    """Blobs under a prefix that no other test has."""
+    prefix = prefix or new_id(SystemClock())
+    return open_object_blobs(
+        f"s3://{bucket}/{prefix}", clock or SystemClock(), endpoint=emulator.url, session=session()
+    )
+
+
+class TestOnSeaweed(BlobsContract):
+    @pytest.fixture(autouse=True)
+    def _emulator(self, bucket: Emulator) -> None:
+        self.emulator = bucket
+
+    def make(self, clock: Clock) -> ObjectBlobs:
+        """Age is told by the store's own clock, whatever is given."""
+        return blobs_in(VERSIONED, self.emulator)
+
+    def test_a_stat_tells_key_size_and_age(self) -> None:
+        check_stat(self.make(ManualClock()))
+
+    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+        check_age(self.make(ManualClock()))
+
+    def test_a_list_goes_on_after_a_key(self) -> None:
+        """Going on, it takes the folder `a` for what comes before `a-b`: no folder here begins another's name."""
+        blobs = self.make(ManualClock())
+        keys = sorted(put_in(blobs, folder) for folder in ("a", "a/b", "a/c", "b"))
+        for after in ["", *keys, "a", "a/", "a0", "z"]:
+            assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
+
+    def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
+        """While it removes a key's last version it may take a new one along: here the put is done before that."""
+        blobs = self.make(ManualClock())
+        blobs.put(KEY, BODY)
+        seen = stat_of(blobs, KEY)
+        versions = blobs._versions
+        assert isinstance(versions, S3Versions)
+        remove = versions._remove
+
+        def put_first(key: str, version: str) -> None:
+            blobs.put(KEY, BODY)
+            remove(key, version)
+
+        versions._remove = put_first  # type: ignore[method-assign]
+        assert blobs.delete(KEY, seen.stamp)
+        assert blobs.get(KEY) == BODY
+        assert stat_of(blobs, KEY).stamp != seen.stamp
+
+
+class TestOnMinistack(BlobsContract):
+    @pytest.fixture(autouse=True)
+    def _emulator(self, aws: Emulator) -> None:
+        self.emulator = aws
+        create_bucket(client(aws), VERSIONED)
+
+    def make(self, clock: Clock) -> ObjectBlobs:
+        """Age is told by the store's own clock, whatever is given."""
+        return blobs_in(VERSIONED, self.emulator)
+
+    def test_a_stat_tells_key_size_and_age(self) -> None:
+        check_stat(self.make(ManualClock()))
+
+    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+        check_age(self.make(ManualClock()))
+
+
+def check_stat(blobs: ObjectBlobs) -> None:
+    before = int(time.time())
+    blobs.put(KEY, BODY)
+    stat = stat_of(blobs, KEY)
+    assert before <= stat.modified_ms / 1000 <= time.time()
+    assert 0 < stat.stored_bytes < len(BODY)
+    assert list(blobs.list("")) == [stat]
+
+
+def check_age(blobs: ObjectBlobs) -> None:
+    blobs.put(KEY, BODY)
+    before = stat_of(blobs, KEY)
+    time.sleep(1.1)
+    blobs.put(KEY, BODY)
+    after = stat_of(blobs, KEY)
+    assert after.modified_ms > before.modified_ms
+    assert after.stamp != before.stamp
+    assert blobs.get(KEY) == BODY
+
+
+def test_a_deleted_blob_does_not_come_back_as_its_older_version(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket)
+    for _ in range(3):
+        blobs.put(KEY, BODY)
+    assert blobs.delete(KEY, stat_of(blobs, KEY).stamp)
+    assert blobs.stat(KEY) is None
+    assert list(blobs.list("")) == []
+
+
+def test_a_list_shows_every_blob_once_over_many_pages_of_versions(aws: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, aws)
+    create_bucket(client(aws), VERSIONED)
+    keys = sorted(put_in(blobs, f"folder/{number:02d}") for number in range(20))
+    for key in keys[5:10]:
+        for _ in range(3):
+            blobs.put(key, key.rpartition("/")[0].encode())
+    versions = blobs._versions
+    assert isinstance(versions, S3Versions)
+    ask = versions._client.list_object_versions
+    versions._client.list_object_versions = lambda **request: ask(**request, MaxKeys=4)
+    assert [stat.key for stat in blobs.list("")] == keys
+    assert [stat.key for stat in blobs.list("folder/1", after=keys[12])] == keys[13:]
+
+
+def test_a_bucket_without_versions_holds_blobs_but_deletes_none(bucket: Emulator) -> None:
+    blobs = blobs_in(PLAIN, bucket)
+    blobs.put(KEY, BODY)
+    stat = stat_of(blobs, KEY)
+    assert list(blobs.list("organisation/doc")) == [stat]
+    with pytest.raises(Unavailable, match="no versions"):
+        blobs.delete(KEY, stat.stamp)
+    assert not blobs.delete(KEY, "another")
+    assert blobs.get(KEY) == BODY
+    assert blobs.delete(f"none/{sha256(b'none').hex()}", "any")
+
+
+def test_a_list_without_versions_takes_any_prefix_and_goes_on_after_a_key(
+    aws: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objectstore, "LIST_KEYS", 2)
+    client(aws).create_bucket(Bucket=PLAIN)
+    blobs = blobs_in(PLAIN, aws)
+    keys = sorted(put_in(blobs, folder) for folder in ("a", "a/b", "a/bc", "a/bd", "b", "b/c"))
+    for prefix in ("", "a", "a/", "a/b", "a/b/", "a/bc/", "b", "c", keys[1], keys[1][:-3]):
+        assert [stat.key for stat in blobs.list(prefix)] == [key for key in keys if key.startswith(prefix)]
+    for after in ["", *keys, "a", "a0", "z"]:
+        assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
+
+
+def test_a_version_from_before_the_bucket_kept_versions_is_not_deleted(aws: Emulator) -> None:
+    s3 = client(aws)
+    s3.create_bucket(Bucket="grown")
+    before = blobs_in("grown", aws, "prefix")
+    before.put(KEY, BODY)
+    create_bucket(s3, "grown")
+    blobs = blobs_in("grown", aws, "prefix")
+    with pytest.raises(Unavailable, match="from before"):
+        blobs.delete(KEY, S3Versions(s3, "grown", "prefix/", SystemClock()).page("", "")[0][0].stamp)
+    assert blobs.get(KEY) == BODY
+
+
+def test_who_has_another_time_than_the_store_deletes_nothing(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket, "skew", ManualClock())
+    blobs.put(KEY, BODY)
+    with pytest.raises(Unavailable, match="clock"):
+        blobs.delete(KEY, stat_of(blobs, KEY).stamp)
+    assert blobs.get(KEY) == BODY
+
+
+def test_damaged_bytes_are_never_given_and_the_next_put_mends_them(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket, "damaged")
+    for damage in (compress(b"other bytes"), b"no frame", b""):
+        client(bucket).put_object(Bucket=VERSIONED, Key=f"damaged/{KEY}", Body=damage)
+        with pytest.raises(Corrupt):
+            blobs.get(KEY)
+        blobs.put(KEY, BODY)
+        assert blobs.get(KEY) == BODY
+
+
+def test_an_object_is_stored_with_its_checksum_and_in_one_piece(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket, "checksum")
+    large = SystemClock().random_bytes(BODY_PART_BYTES)
+    key = f"bodies/{sha256(large).hex()}"
+    blobs.put(key, large)
+    head = client(bucket).head_object(Bucket=VERSIONED, Key=f"checksum/{key}", ChecksumMode="ENABLED")
+    assert b64decode(head["ChecksumSHA256"]) == sha256(compress(large))
+    assert "-" not in head["ETag"]
+
+
+def test_a_key_that_climbs_is_refused(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket)
+    with pytest.raises(Invalid):
+        blobs.put(f"../{sha256(BODY).hex()}", BODY)
+
+
+def test_making_a_bucket_again_is_fine(bucket: Emulator) -> None:
+    create_bucket(client(bucket), VERSIONED)
+    rules = client(bucket).get_bucket_lifecycle_configuration(Bucket=VERSIONED)["Rules"]
+    assert rules[0]["NoncurrentVersionExpiration"]["NoncurrentDays"] == 1
+
+
+def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: Emulator) -> None:
+    """A store of a process's own index and shared blobs: bodies in parts, snapshots, and collecting by versions."""
+    index = MemoryIndex()
+    blobs = blobs_in(VERSIONED, bucket)
+    settings = Settings(snapshot_entries_interval=2)
+    store = Store(Place(index, blobs, SystemClock(), settings), MemoryQueue(SystemClock()))
+    document = store.create("acme", "plan")
+    large = "large " * (BODY_PART_BYTES // 5)
+    for number in range(5):
+        assert document.mutate("put", {"key": f"notes/{number}", "value": f"{number} {large}"}).status == "applied"
+    orphan = put_in(blobs, f"{document.log.record.owner}/bodies")
+    assert store.document("acme", "plan").get("notes/3") == f"3 {large}"
+
+    later = ManualClock(SystemClock().wall_ms() + (OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 60) * 1000)
+    place = Place(index, blobs, later, settings)
+    found = collect_family(place, document.log.record.owner)
+    assert (found.garbage, found.young) == ((orphan,), 0)
+    assert found.kept > 10
+    with pytest.raises(NotFound):
+        blobs.get(orphan)
+    assert verify(Store(place, MemoryQueue(later)).document("acme", "plan")).version == document.version
+
+
+def put_in(blobs: ObjectBlobs, folder: str) -> str:
+    key = f"{folder}/{sha256(folder.encode()).hex()}"
+    blobs.put(key, folder.encode())
+    return key
+
+
+def stat_of(blobs: ObjectBlobs, key: str) -> BlobStat:
+    stat = blobs.stat(key)
+    assert stat is not None
+    return stat
