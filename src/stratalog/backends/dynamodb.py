@@ -61,14 +61,15 @@ class DynamoIndex:
 
     One write is one conditional put or delete, several are a transaction with a request token. An attribute may be
     neither called ``P`` nor ``S``, and an integer has at most 64 bits: else Invalid. The meter of the client is told
-    what is billed: of writes what DynamoDB says, or else what its rules say, and of reads what its rules say.
+    what is billed by the published rules; of writes what DynamoDB says if that is more, since an overwrite counts by
+    the old item where it was the larger.
     """
 
     joint_commits = False
 
     def __init__(self, client: DynamoClient, table: str) -> None:
         self._client = client
-        self._table = table
+        self.table = table
         self._closed = False
 
     @property
@@ -131,7 +132,7 @@ class DynamoIndex:
 
     def _commit_all(self, writes: Sequence[Write]) -> None:
         operation = "TransactWriteItems"
-        parts = [{_part(write): {"TableName": self._table, **_written_as(write)}} for write in writes]
+        parts = [{_part(write): {"TableName": self.table, **_written_as(write)}} for write in writes]
         request = {
             "TransactItems": parts,
             "ClientRequestToken": new_id(self._client.clock, TOKEN_CHARACTERS),
@@ -165,7 +166,7 @@ class DynamoIndex:
         return items, page.LastEvaluatedKey
 
     def _request(self, **more: Any) -> Request:
-        return {"TableName": self._table, **more}
+        return {"TableName": self.table, **more}
 
     def _check_open(self) -> None:
         if self._closed:
@@ -178,7 +179,7 @@ class DynamoIndex:
     def _count_written(self, operation: str, writes: Sequence[Write], written: _Written | None) -> None:
         consumed = written.ConsumedCapacity if written else None
         parts = consumed if isinstance(consumed, tuple) else (consumed,) if consumed else ()
-        units = sum(part.CapacityUnits for part in parts) or _units(writes, {})
+        units = max(sum(part.CapacityUnits for part in parts), _units(writes, {}))
         self.meter.add(operation, "write units", units)
 
     def _count_wasted(self, operation: str, writes: Sequence[Write], failed: Mapping[int, Item | None]) -> None:

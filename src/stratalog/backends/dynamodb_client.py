@@ -65,11 +65,11 @@ class Reason(msgspec.Struct, frozen=True):
 class Patience(msgspec.Struct, frozen=True):
     """How long a call is made again, and how long it waits at most in between. Each hindrance has its own time."""
 
-    throttled_seconds_max: float = 10
-    conflicts_seconds_max: float = 5
-    lost_seconds_max: float = 10
+    throttled_seconds_max: float = 5
+    conflicts_seconds_max: float = 3
+    lost_seconds_max: float = 5
     first_wait_seconds: float = 0.02
-    wait_seconds_max: float = 2
+    wait_seconds_max: float = 1
 
 
 class Credentials(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from botocore.exceptions import NoRegionError  # type: ignore[import-untyped]
 from botocore.session import Session  # type: ignore[import-untyped]
 
 from stratalog.backends.dynamodb_client import Call, DynamoClient, Patience
@@ -49,14 +50,16 @@ def open_client(
     Raises Invalid where there are none.
     """
     session = Session()
-    region = region or session.get_config_variable("region")
+    try:
+        known = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint).meta
+    except NoRegionError as exc:
+        raise Invalid("no AWS region is set; set AWS_DEFAULT_REGION or name one") from exc
     credentials = session.get_credentials()
-    if not region:
-        raise Invalid("no AWS region is set; set AWS_REGION or name one")
     if credentials is None:
         raise Invalid("no AWS credentials are found in the environment, the configuration or the machine's role")
-    host = Endpoint(endpoint or _endpoint_of(session, region))
-    return DynamoClient(host, region, credentials.get_frozen_credentials, clock, patience=patience, meter=meter)
+    host = Endpoint(known.endpoint_url)
+    frozen = credentials.get_frozen_credentials
+    return DynamoClient(host, known.region_name, frozen, clock, patience=patience, meter=meter)
 
 
 def create_table(client: DynamoClient, table: str) -> bool:
@@ -94,10 +97,3 @@ def _check_keys(table: str, found: _Table) -> None:
     keys = [(key.AttributeName, key.KeyType) for key in found.KeySchema]
     if keys != KEYS:
         raise Invalid("the table is not one of ours: it has other keys", table=table, keys=keys)
-
-
-def _endpoint_of(session: Session, region: str) -> str:
-    found = session.get_component("endpoint_resolver").construct_endpoint("dynamodb", region)
-    if not found:
-        raise Invalid("no DynamoDB is known in the region", region=region)
-    return f"https://{found['hostname']}"

@@ -1,0 +1,179 @@
+"""A whole store on DynamoDB: documents, forks and records as on one machine, many writers, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.dynamodb_setup import create_table, open_client
+from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.clock import SystemClock
+from stratalog.errors import Conflict, Invalid
+from stratalog.log import Event, Log, Place, Settings
+from stratalog.ports.index import Absent, Delete, Equals, Item, Put
+from tests.cloud.emulators import Emulator
+from tests.cloud.helpers import dynamo_client, dynamo_index
+
+WRITERS = 8
+APPENDS = 25
+
+APPEND = """
+import sys
+from stratalog.assembly import Store
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.dynamodb_setup import open_client
+from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.clock import SystemClock
+from stratalog.log import Event, Place
+endpoint, table, writer, appends = sys.argv[1:]
+clock = SystemClock()
+index = DynamoIndex(open_client(clock, region="us-east-1", endpoint=endpoint), table)
+log = Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)).log("acme", "plan")
+for n in range(int(appends)):
+    print(log.append(Event("step", [writer, n]), write_id=f"{writer}-{n}").version)
+index.close()
+"""
+
+
+@pytest.fixture
+def index(aws: Emulator) -> Iterator[DynamoIndex]:
+    made = dynamo_index(aws)
+    yield made
+    made.close()
+
+
+def store_on(index: DynamoIndex, *, segment: int = 10_000) -> Store:
+    clock = SystemClock()
+    settings = Settings(segment_entries_target=segment, snapshot_entries_interval=10)
+    return Store(Place(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
+
+
+def test_documents_forks_and_records_live_on_it(index: DynamoIndex) -> None:
+    store = store_on(index)
+    budget = store.create("acme", "budget")
+    for n in range(30):
+        budget.mutate("put", {"key": f"items/{n:02d}", "value": {"amount": n}})
+    fork = budget.fork("plan-b", at=10)
+    fork.mutate("put", {"key": "items/00", "value": {"amount": 100}})
+    store.records("acme").put("contract", b"first")
+    store.records("acme").put("contract", b"second" * 10_000)
+
+    again = Store(store.place, store.queue)
+    assert again.document("acme", "budget").get("items/29") == {"amount": 29}
+    assert again.document("acme", "budget").get("items/00", at=5) == {"amount": 0}
+    assert len(list(again.document("acme", "plan-b").scan("items/"))) == 10
+    assert again.document("acme", "plan-b").get("items/00") == {"amount": 100}
+    assert again.records("acme").get("contract").body == b"second" * 10_000
+    assert again.records("acme").get("contract", 1).body == b"first"
+    assert [line.id for line in again.list("acme")] == ["budget", "plan-b"]
+
+
+def test_a_deleted_document_gives_its_name_back(index: DynamoIndex) -> None:
+    store = store_on(index)
+    store.create("acme", "budget").mutate("put", {"key": "name", "value": "first"})
+    with pytest.raises(Conflict):
+        store.create("acme", "budget")
+    store.document("acme", "budget").delete()
+    assert store.create("acme", "budget").at().whole() == {}
+
+
+def test_many_writers_of_one_log_lose_nothing_and_leave_no_gap(index: DynamoIndex) -> None:
+    """Each has a store of its own, so that only the index stands between them; segments roll over meanwhile."""
+    log = store_on(index).create_log("acme", "plan")
+    told: list[tuple[int, str]] = []
+
+    def write(writer: int) -> None:
+        mine = store_on(index, segment=40).log("acme", "plan")
+        for n in range(APPENDS):
+            told.append((mine.append(Event("step", [writer, n]), write_id=f"{writer}-{n}").version, f"{writer}-{n}"))
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == [(entry.version, entry.write_id) for entry in log.read()]
+    assert [version for version, _ in sorted(told)] == list(range(1, WRITERS * APPENDS + 1))
+
+
+def test_processes_that_write_one_log_lose_nothing_and_leave_no_gap(
+    aws: Emulator, index: DynamoIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testsecret")
+    log = store_on(index).create_log("acme", "plan")
+    commands = [[sys.executable, "-c", APPEND, aws.url, index.table, f"{n}", "20"] for n in range(3)]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
+    ]
+    answers = [process.communicate() for process in processes]
+    assert [(errors, process.returncode) for (_, errors), process in zip(answers, processes, strict=True)] == [
+        ("", 0)
+    ] * 3
+    assert sorted(int(line) for output, _ in answers for line in output.split()) == list(range(1, 61))
+    assert steps_of(log) == {(f"{writer}", n) for writer in range(3) for n in range(20)}
+
+
+def test_a_warm_commit_costs_one_write_unit_and_no_read(index: DynamoIndex) -> None:
+    document = store_on(index).create("acme", "budget")
+    document.mutate("put", {"key": "items/1", "value": {"title": "x" * 100}})
+    before = index.meter.read()
+    for n in range(5):
+        document.mutate("put", {"key": f"items/{n}", "value": {"title": "y" * 100}})
+    after = index.meter.read()
+    spent = {key: amount - before.get(key, 0) for key, amount in after.items() if amount != before.get(key, 0)}
+    assert spent == {("PutItem", "requests"): 5, ("PutItem", "write units"): 5}
+
+
+@pytest.mark.parametrize(("size", "units"), [(0, 1), (1017, 1), (1018, 2), (5000, 5), (409_593, 400)])
+def test_a_write_counts_each_kb_begun_with_names_and_keys(index: DynamoIndex, size: int, units: int) -> None:
+    """Also where the emulator says one unit whatever the size. Beside the bytes, `P`, p, `S`, sss and `b` are seven."""
+    index.commit([Put(Item("p", "sss", {"b": bytes(size)}), Absent())])
+    assert index.meter.total("write units") == units
+
+
+def test_a_transaction_counts_double(index: DynamoIndex) -> None:
+    index.commit([Put(Item("p", "a", {"b": bytes(1500)})), Delete("p", "b")])
+    assert index.meter.total("write units") == 6
+
+
+def test_a_put_that_came_too_late_is_counted_as_wasted(index: DynamoIndex) -> None:
+    index.commit([Put(Item("p", "a", {}), Absent())])
+    for write in (Put(Item("p", "a", {"b": bytes(1500)}), Absent()), Delete("p", "a", Equals("n", 1))):
+        with pytest.raises(Conflict):
+            index.commit([write])
+    assert index.meter.total("wasted write units") == 3
+
+
+def test_a_table_is_made_once_and_recognised(aws: Emulator) -> None:
+    client = dynamo_client(aws)
+    assert create_table(client, "made-once")
+    assert not create_table(client, "made-once")
+    client.close()
+
+
+@pytest.mark.parametrize("missing", ["AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"])
+def test_what_aws_s_own_tools_would_miss_is_named(
+    missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    known = {"AWS_DEFAULT_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    open_client(SystemClock()).close()
+    monkeypatch.delenv(missing)
+    with pytest.raises(Invalid):
+        open_client(SystemClock())
+
+
+def steps_of(log: Log) -> set[tuple[str, int]]:
+    return {tuple(entry.events[0].data) for entry in log.read()}
