@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ import click
 from demo_core import BATCH, RULES, grouped, movies
 
 import stratalog
-from stratalog.assembly import open_store
+from stratalog import STOCK, Draft, Rejected
 from stratalog.cli import main as stratalog_program
-from stratalog.protocol.draft import Draft
-from stratalog.protocol.mutators import STOCK, Rejected
 from stratalog.server.application import Application
 
 ORGANISATION, NAME = "demo", "movies"
@@ -60,7 +57,7 @@ app = Application(
 
 
 def main(folder: Path, port: int) -> None:
-    with closing(open_store(str(folder))) as store:
+    with stratalog.open(folder) as store:
         fill(store)
     port = port or free_port()
     say_what_to_do(folder, f"http://127.0.0.1:{port}/web/movies/")
