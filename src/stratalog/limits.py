@@ -37,8 +37,8 @@ BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
 
-# Queue: Amazon SQS FIFO's own bounds.
-MESSAGE_BYTES_MAX = 1024 * 1024
+# Queue: Amazon SQS FIFO's own bounds. Its messages are text of at most 1 MiB, so bytes go as base64, beside names.
+MESSAGE_BYTES_MAX = 760 * 1024
 RECEIVE_MESSAGES_MAX = 10
 VISIBILITY_SECONDS_MAX = 12 * 3600
 
