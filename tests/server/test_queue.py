@@ -297,6 +297,30 @@ def test_a_mutation_that_ends_the_process_is_rejected_and_its_client_goes_on() -
     assert list(path.store.queue.dead_letters()) == []
 
 
+def test_a_mutation_behind_a_gap_does_not_hide_the_one_that_ends_the_process() -> None:
+    path = QueuePath(kill=kill)
+    path.push(put("bob", 7), named("ada", 1, "kill"))
+    path.work_through(1000)
+    assert path.document.last_mutation("ada") == 1
+    assert list(path.store.queue.dead_letters()) == []
+
+
+def test_a_claim_that_another_worker_removes_meanwhile_is_settled() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
+    blobs = path.store.place.blobs
+    get = blobs.get
+
+    def removed(key: str) -> bytes:
+        for stat in blobs.list("acme/queue/"):
+            blobs.delete(stat.key, stat.stamp)
+        return get(key)
+
+    blobs.get = removed  # type: ignore[method-assign]
+    path.work()
+    assert (path.waiting(), path.failures) == ([], [])
+
+
 def test_several_that_end_the_process_in_one_message_are_all_rejected() -> None:
     path = QueuePath(kill=kill)
     path.push(*[named("ada", id, "kill") for id in range(1, 4)])

@@ -54,12 +54,11 @@ def test_a_golden_message_still_says_what_it_said(message: bytes) -> None:
     assert queued.open_push(store.place.blobs, envelope) == PUSH
 
 
-def test_the_same_push_still_makes_the_same_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_push_still_makes_the_same_messages() -> None:
     store, document = golden_place()
     assert queued.group_of(document.log.record) == GOLDEN["group"]
     inline = queued.write_message(store.place, document.log.record, SENT, "u-ada", "Ada")
-    monkeypatch.setattr(queued, "MESSAGE_BYTES_MAX", 1)
-    claimed = queued.write_message(store.place, document.log.record, SENT, "u-ada", "Ada")
+    claimed = queued.write_message(store.place, document.log.record, SENT, "u-ada", "Ada", 1)
     assert list(map(opened, (inline, claimed))) == list(map(opened, MESSAGES))
     blobs = store.place.blobs
     assert {stat.key: blobs.get(stat.key) for stat in blobs.list("")} == {

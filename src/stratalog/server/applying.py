@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from stratalog.documents import Document
+from stratalog.documents.run import run_batch
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
@@ -89,7 +90,7 @@ class _Trial:
 
     def take(self, place: int, one: Carried) -> list[Outcome]:
         """What becomes of the next mutation."""
-        if one.refused or self._is_committed(one):
+        if one.refused or not self._would_run(one):
             return apply(self._document, self._queued, [one])
         tries = self._tries(one)
         if tries >= TRIES_MAX or (tries and self._is_last):
@@ -98,8 +99,12 @@ class _Trial:
             raise NotRun(f"given out {self._message.receives} times, and not run: client={one.client} id={one.id}")
         return self._try(one, tries)
 
-    def _is_committed(self, one: Carried) -> bool:
-        return self._document.last_mutation(one.client) >= one.id
+    def _would_run(self, one: Carried) -> bool:
+        """Whether it is its turn. Another harms nobody, and must not take the place of the suspect in the note."""
+        mutations, queued = self._queued.push([one]).mutations, self._queued
+        state, values = self._document.state(), self._document.values
+        (outcome,) = run_batch(state, values, {}, mutations, queued.group, queued.owner).outcomes
+        return outcome.status == "rejected"
 
     def _tries(self, one: Carried) -> int:
         """How often it failed alone. A trial of this same giving-out met an error of a port, which does not count."""

@@ -15,7 +15,7 @@ from stratalog.documents import Document
 from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import QUEUED_PUSHES_MAX
+from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
 from stratalog.protocol.messages import Mutation, check_mutation
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application
@@ -34,11 +34,17 @@ OPEN = frozenset({"rejected", "gap", "unknown-client"})
 
 
 class Backlog:
-    """Queues the pushes of one server process. Safe for threads."""
+    """Queues the pushes of one server process. Safe for threads.
 
-    def __init__(self, store: Store, pushes_max: int = QUEUED_PUSHES_MAX) -> None:
+    At most ``pushes_max`` of a document wait. A message is at most ``message_bytes_max``, which some queues have lower.
+    """
+
+    def __init__(
+        self, store: Store, pushes_max: int = QUEUED_PUSHES_MAX, message_bytes_max: int = MESSAGE_BYTES_MAX
+    ) -> None:
         self._store = store
         self._pushes_max = pushes_max
+        self._message_bytes_max = message_bytes_max
         self._lock = threading.Lock()
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
 
@@ -56,7 +62,7 @@ class Backlog:
         record = document.log.record
         sent = self._sent_to(record.prefix)
         sent.check_room(state, self._pushes_max)
-        message = write_message(self._store.place, record, request, owner, author)
+        message = write_message(self._store.place, record, request, owner, author, self._message_bytes_max)
         self._store.queue.send(group_of(record), [message])
         sent.note(request.mutations)
         return Pushed([], queued=True)

@@ -88,8 +88,10 @@ def group_of(record: NameRecord) -> str:
     return name_partition(record.organisation, record.name)
 
 
-def write_message(place: Place, record: NameRecord, push: Push, owner: str, author: str) -> bytes:
-    """The message for a push that was checked. Where it is too large its body is put into blobs, durably.
+def write_message(
+    place: Place, record: NameRecord, push: Push, owner: str, author: str, bytes_max: int = MESSAGE_BYTES_MAX
+) -> bytes:
+    """The message for a push that was checked. Where it is larger than that its body is put into blobs, durably.
 
     Raises LimitExceeded, Unavailable, OutcomeUnknown.
     """
@@ -100,7 +102,7 @@ def write_message(place: Place, record: NameRecord, push: Push, owner: str, auth
     token = new_id(place.clock, TOKEN_CHARACTERS)
     names = (record.organisation, record.name, record.incarnation, token, place.clock.wall_ms())
     message = _message(Envelope(*names, inline=compress(body)))
-    if len(message) <= MESSAGE_BYTES_MAX:
+    if len(message) <= bytes_max:
         return message
     claimed = Envelope(*names, inline=b"")
     return _message(msgspec.structs.replace(claimed, claim=write_body(place.blobs, claimed.claim_owner, body)))

@@ -198,7 +198,12 @@ class Worker:
         return document if document.log.record.incarnation == envelope.incarnation else None
 
     def _apply(self, document: Document, message: Message, envelope: Envelope) -> Sequence[Outcome]:
-        queued = open_push(self._store.place.blobs, envelope)
+        try:
+            queued = open_push(self._store.place.blobs, envelope)
+        except Corrupt:
+            if claim_stands(self._store.place.blobs, envelope):
+                raise
+            return []
         try:
             if message.receives < SUSPECT_RECEIVES:
                 return apply(document, queued)

@@ -156,6 +156,10 @@ class Scheduler:
         """No more faults from here on, so that the run comes to rest."""
         self.stormy = False
 
+    def fail(self, violation: Violation) -> None:
+        """End the run with what was seen amid it, where nobody could raise it."""
+        self._failure = self._failure or violation
+
     def fingerprint(self) -> str:
         """Equal for two runs that took the same steps at the same times and drew the same numbers."""
         return f"{self._digest:016x}-{self.now_ms}-{hash(self.random.getstate()[1]) & 0xFFFFFFFF:08x}"

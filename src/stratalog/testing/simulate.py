@@ -21,6 +21,7 @@ from stratalog.clock import SystemClock
 from stratalog.testing.mutants import Catch, hunt
 from stratalog.testing.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
 from stratalog.testing.mutants_log import MUTANTS as LOG_MUTANTS
+from stratalog.testing.mutants_queue import MUTANTS as QUEUE_MUTANTS
 from stratalog.testing.mutants_sync import MUTANTS as SYNC_MUTANTS
 from stratalog.testing.world_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
@@ -30,6 +31,7 @@ from stratalog.testing.world_documents import DocumentWorld
 from stratalog.testing.world_index import MUTANTS as INDEX_MUTANTS
 from stratalog.testing.world_index import CounterWorld
 from stratalog.testing.world_log import LogWorld
+from stratalog.testing.world_queue import QueueWorld
 from stratalog.testing.world_records import MUTANTS as RECORDS_MUTANTS
 from stratalog.testing.world_records import RecordsWorld
 from stratalog.testing.world_sync import SyncWorld
@@ -58,6 +60,7 @@ WORLDS: Mapping[str, Listed] = {
     "disk": Listed(DiskWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
     "log": Listed(LogWorld, weight=3),
+    "queue": Listed(QueueWorld, weight=1),
     "records": Listed(RecordsWorld, weight=1),
     "sync": Listed(SyncWorld, weight=2),
 }
@@ -67,6 +70,7 @@ MUTANTS = (
     *DOCUMENTS_MUTANTS,
     *INDEX_MUTANTS,
     *LOG_MUTANTS,
+    *QUEUE_MUTANTS,
     *RECORDS_MUTANTS,
     *SYNC_MUTANTS,
 )
