@@ -137,6 +137,16 @@ def test_a_message_behind_a_gap_is_dropped_and_the_next_push_brings_all() -> Non
     assert path.document.last_mutation("ada") == 2
 
 
+def test_a_queue_that_lost_all_is_made_up_for_by_the_next_push() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    for message in path.waiting():
+        path.store.queue.acknowledge(message)
+    assert path.push(put("ada", 1), put("ada", 2)).queued
+    path.work()
+    assert path.document.last_mutation("ada") == 2
+
+
 def test_a_message_for_a_deleted_document_does_not_touch_its_heir() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
