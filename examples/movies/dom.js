@@ -14,6 +14,7 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-export const titleOf = (movie) => (movie.Title === null || movie.Title === undefined ? "Untitled" : String(movie.Title));
+export const titleOf = (movie) =>
+  movie.Title === null || movie.Title === undefined ? "Untitled" : String(movie.Title);
 export const yearOf = (movie) => /\d{4}/.exec(movie["Release Date"] ?? "")?.[0] ?? "";
 export const ratingOf = (movie) => (typeof movie["IMDB Rating"] === "number" ? movie["IMDB Rating"].toFixed(1) : "");

@@ -17,7 +17,9 @@ export class List {
     element.addEventListener("scroll", () => this.draw(), { passive: true });
     element.addEventListener("keydown", (event) => this.#onKey(event));
     element.addEventListener("click", ({ target }) => this.#onClick(target, (key) => this.select(key)));
-    element.addEventListener("dblclick", ({ target }) => this.#onClick(target, (key, field) => field && this.edit(field)));
+    element.addEventListener("dblclick", ({ target }) =>
+      this.#onClick(target, (key, field) => field && this.edit(field)),
+    );
     new ResizeObserver(() => this.draw()).observe(element);
   }
 
@@ -54,7 +56,10 @@ export class List {
     const row = this.#rows.get(this.open);
     if (!row || this.#editing) return;
     const cell = row.querySelector(`.${field}`);
-    const input = make("input", { value: field === "title" ? titleOf(row.movie) : ratingOf(row.movie), spellcheck: false });
+    const input = make("input", {
+      value: field === "title" ? titleOf(row.movie) : ratingOf(row.movie),
+      spellcheck: false,
+    });
     input.setAttribute("aria-label", field);
     if (field === "rating") input.inputMode = "decimal";
     this.#editing = { key: this.open, field, input, before: input.value };
@@ -105,17 +110,25 @@ export class List {
     if (edited !== "rating") say(rating, ratingOf(movie));
     title.classList.toggle("none", movie.Title === null);
     say(year, yearOf(movie));
-    people.replaceChildren(...marks.people.map(({ name, hue }) => {
-      const dot = make("i", { title: `${name} is here` });
-      dot.style.setProperty("--hue", hue);
-      return dot;
-    }));
+    people.replaceChildren(
+      ...marks.people.map(({ name, hue }) => {
+        const dot = make("i", { title: `${name} is here` });
+        dot.style.setProperty("--hue", hue);
+        return dot;
+      }),
+    );
   }
 
   #makeRow(key) {
     const cell = (name) => make("span", { className: name, role: "gridcell" });
-    const row = make("div", { className: "row", id: `row-${key}`, role: "row", "data-key": key },
-      cell("title"), cell("year"), cell("rating"), cell("people"));
+    const row = make(
+      "div",
+      { className: "row", id: `row-${key}`, role: "row", "data-key": key },
+      cell("title"),
+      cell("year"),
+      cell("rating"),
+      cell("people"),
+    );
     this.#rows.set(key, row);
     this.inner.append(row);
     return row;
@@ -124,13 +137,18 @@ export class List {
   #onClick(target, then) {
     const key = target.closest(".row")?.dataset.key;
     if (!key || target.tagName === "INPUT") return;
-    then(key, ["title", "rating"].find((field) => target.closest(`.${field}`)));
+    then(
+      key,
+      ["title", "rating"].find((field) => target.closest(`.${field}`)),
+    );
   }
 
   #onKey(event) {
     if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 1);
-    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[
+      event.key
+    ];
     if (steps) this.move(steps);
     else if (event.key === "Enter" || event.key === "F2") this.edit("title");
     else if (event.key === "r") this.edit("rating");

@@ -1,4 +1,4 @@
-// The page: movies that several people edit at once. All of them are in the client; the server is asked for the past only.
+// The page: movies that several people edit at once. All of them are in the client; of the server it asks the past only.
 
 import { connect } from "/web/client/stratalog.js";
 import { make, say, titleOf, yearOf } from "./dom.js";
@@ -7,7 +7,22 @@ import { MUTATORS } from "./mutators.js";
 import { Panel } from "./panel.js";
 
 const DOCUMENT = "/v1/organisations/demo/documents/movies";
-const NAMES = ["Ada", "Béla", "Chen", "Dana", "Emil", "Faye", "Gita", "Hugo", "Iris", "Jonas", "Kira", "Liam", "Mina", "Noor"];
+const NAMES = [
+  "Ada",
+  "Béla",
+  "Chen",
+  "Dana",
+  "Emil",
+  "Faye",
+  "Gita",
+  "Hugo",
+  "Iris",
+  "Jonas",
+  "Kira",
+  "Liam",
+  "Mina",
+  "Noor",
+];
 const ORDERS = {
   title: ([, one], [, other]) => titleOf(one).localeCompare(titleOf(other)),
   year: ([, one], [, other]) => yearOf(other).localeCompare(yearOf(one)),
@@ -18,7 +33,8 @@ const number = new Intl.NumberFormat("en");
 const at = (id) => document.getElementById(id);
 
 const me = JSON.parse(sessionStorage.getItem("me")) ?? {
-  name: NAMES[Math.floor(Math.random() * NAMES.length)], hue: Math.floor(Math.random() * 360),
+  name: NAMES[Math.floor(Math.random() * NAMES.length)],
+  hue: Math.floor(Math.random() * 360),
 };
 sessionStorage.setItem("me", JSON.stringify(me));
 
@@ -176,7 +192,10 @@ document.addEventListener("keydown", (event) => {
   if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
   const last = acts.findLast((entry) => !entry.undone);
   const does = {
-    "/": () => at("search").focus(), o: toggle, "[": () => panel.step(-1), "]": () => panel.step(1),
+    "/": () => at("search").focus(),
+    o: toggle,
+    "[": () => panel.step(-1),
+    "]": () => panel.step(1),
     u: () => last && undo(last),
   }[event.key];
   if (!does) return;

@@ -2,10 +2,29 @@
 
 import { make, ratingOf, say, titleOf, yearOf } from "./dom.js";
 
-const FACTS = ["Director", "Release Date", "Major Genre", "Distributor", "MPAA Rating", "Running Time min", "IMDB Rating",
-  "IMDB Votes", "Rotten Tomatoes Rating", "Production Budget", "US Gross", "Worldwide Gross"];
-const NAMES = { "Running Time min": "Running time", "Major Genre": "Genre", "MPAA Rating": "Rated", "IMDB Votes": "Votes",
-  "IMDB Rating": "Rating", "Rotten Tomatoes Rating": "Rotten Tomatoes", "Production Budget": "Budget" };
+const FACTS = [
+  "Director",
+  "Release Date",
+  "Major Genre",
+  "Distributor",
+  "MPAA Rating",
+  "Running Time min",
+  "IMDB Rating",
+  "IMDB Votes",
+  "Rotten Tomatoes Rating",
+  "Production Budget",
+  "US Gross",
+  "Worldwide Gross",
+];
+const NAMES = {
+  "Running Time min": "Running time",
+  "Major Genre": "Genre",
+  "MPAA Rating": "Rated",
+  "IMDB Votes": "Votes",
+  "IMDB Rating": "Rating",
+  "Rotten Tomatoes Rating": "Rotten Tomatoes",
+  "Production Budget": "Budget",
+};
 const MONEY = new Set(["Production Budget", "US Gross", "Worldwide Gross"]);
 const number = new Intl.NumberFormat("en");
 
@@ -25,9 +44,25 @@ export class Panel {
     this.slider = make("input", { type: "range", min: 0, step: 1, "aria-label": "Versions of this movie" });
     this.moment = make("p", { className: "moment" });
     this.restore = make("button", { type: "button", hidden: true }, "Bring this back");
-    this.past = make("section", { className: "history" }, make("h3", {}, "Its past"), this.slider, this.moment, this.restore);
+    this.past = make(
+      "section",
+      { className: "history" },
+      make("h3", {}, "Its past"),
+      this.slider,
+      this.moment,
+      this.restore,
+    );
     this.log = make("ul", { className: "acts" });
-    this.body = make("article", { hidden: true }, this.year, this.title, this.failures, this.facts, this.past, this.log);
+    this.body = make(
+      "article",
+      { hidden: true },
+      this.year,
+      this.title,
+      this.failures,
+      this.facts,
+      this.past,
+      this.log,
+    );
     element.append(this.hint, this.body);
     this.slider.addEventListener("input", () => this.slide(Number(this.slider.value)));
     this.restore.addEventListener("click", () => this.onRestore(this.#key, this.#changes[this.#place].value));
@@ -83,10 +118,12 @@ export class Panel {
 
   #drawFacts(movie, present) {
     const known = FACTS.filter((name) => movie[name] !== null && movie[name] !== undefined);
-    this.facts.replaceChildren(...known.flatMap((name) => {
-      const other = movie[name] !== present[name] ? "other" : "";
-      return [make("dt", {}, NAMES[name] ?? name), make("dd", { className: other }, factOf(movie, name))];
-    }));
+    this.facts.replaceChildren(
+      ...known.flatMap((name) => {
+        const other = movie[name] !== present[name] ? "other" : "";
+        return [make("dt", {}, NAMES[name] ?? name), make("dd", { className: other }, factOf(movie, name))];
+      }),
+    );
   }
 
   #drawHistory(isPast) {
@@ -99,25 +136,44 @@ export class Panel {
     if (!change) return say(this.moment, this.client.running ? "…" : "The server tells it, once you are online.");
     const when = new Date(change.created_ms).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
     const [mutation] = change.mutations;
-    const who = mutation?.client === this.client.id ? "you" : change.author === "import" ? "as it came" : "somebody else";
+    const who =
+      mutation?.client === this.client.id ? "you" : change.author === "import" ? "as it came" : "somebody else";
     say(this.moment, `Version ${number.format(change.version)}, ${when}, ${who}`);
   }
 
   #drawFailures() {
     const failures = this.client.failures.filter(({ args }) => args?.key === this.#key);
-    this.failures.replaceChildren(...failures.map((failure) => make("div", { role: "alert", className: "failure" },
-      make("p", {}, wanted(failure), " was not kept: ", failure.reason, "."),
-      make("button", { type: "button", onclick: () => this.onRetry(failure) }, "Do it anyway"),
-      make("button", { type: "button", onclick: () => this.client.dismiss(failure) }, "Leave it"))));
+    this.failures.replaceChildren(
+      ...failures.map((failure) =>
+        make(
+          "div",
+          { role: "alert", className: "failure" },
+          make("p", {}, wanted(failure), " was not kept: ", failure.reason, "."),
+          make("button", { type: "button", onclick: () => this.onRetry(failure) }, "Do it anyway"),
+          make("button", { type: "button", onclick: () => this.client.dismiss(failure) }, "Leave it"),
+        ),
+      ),
+    );
   }
 
   #drawActs() {
-    const acts = this.acts.filter(({ key }) => key === this.#key).slice(-5).reverse();
-    this.log.replaceChildren(...acts.map((act) => make("li", { "data-status": act.handle.status },
-      make("span", {}, act.text),
-      make("em", {}, act.note ?? act.handle.status),
-      act.undone || act.handle.status === "rejected"
-        ? null : make("button", { type: "button", onclick: () => this.onUndo(act) }, "Undo"))));
+    const acts = this.acts
+      .filter(({ key }) => key === this.#key)
+      .slice(-5)
+      .reverse();
+    this.log.replaceChildren(
+      ...acts.map((act) =>
+        make(
+          "li",
+          { "data-status": act.handle.status },
+          make("span", {}, act.text),
+          make("em", {}, act.note ?? act.handle.status),
+          act.undone || act.handle.status === "rejected"
+            ? null
+            : make("button", { type: "button", onclick: () => this.onUndo(act) }, "Undo"),
+        ),
+      ),
+    );
   }
 }
 

@@ -8,18 +8,41 @@ const waiting = (id, sent = NEVER) => ({ id, sequence: id, sent });
 const outcome = (id, status, more = {}) => ({ client: "me", id, status, ...more });
 
 function judged(batch, ...outcomes) {
-  return judge("me", batch, batch.map(({ sent }) => sent), { outcomes, queued: false }, batch[0]);
+  return judge(
+    "me",
+    batch,
+    batch.map(({ sent }) => sent),
+    { outcomes, queued: false },
+    batch[0],
+  );
 }
 
 test("what is committed is told with its outcome", () => {
   const batch = [waiting(1), waiting(2), waiting(3)];
-  const { committed, reset } = judged(batch, outcome(1, "applied"), outcome(2, "rejected", { reason: "no" }), outcome(3, "seen"));
-  assert.deepEqual(committed.map(([one, { status }]) => [one.id, status]), [[1, "applied"], [2, "rejected"], [3, "seen"]]);
+  const { committed, reset } = judged(
+    batch,
+    outcome(1, "applied"),
+    outcome(2, "rejected", { reason: "no" }),
+    outcome(3, "seen"),
+  );
+  assert.deepEqual(
+    committed.map(([one, { status }]) => [one.id, status]),
+    [
+      [1, "applied"],
+      [2, "rejected"],
+      [3, "seen"],
+    ],
+  );
   assert.equal(reset, undefined);
 });
 
 test("a gap says from where to send again", () => {
-  const { resendFrom } = judged([waiting(4), waiting(5), waiting(6)], outcome(4, "seen"), outcome(5, "seen"), outcome(6, "gap", { expected: 4 }));
+  const { resendFrom } = judged(
+    [waiting(4), waiting(5), waiting(6)],
+    outcome(4, "seen"),
+    outcome(5, "seen"),
+    outcome(6, "gap", { expected: 4 }),
+  );
   assert.equal(resendFrom, 4);
 });
 

@@ -11,12 +11,24 @@ test("keys come in order of code points, as the server has them", () => {
 });
 
 test("a scan sees the state below with the changes on top, in order", () => {
-  const draft = new Draft(new State(new Map([["b", 1], ["c", 2], ["x", 3]])));
+  const draft = new Draft(
+    new State(
+      new Map([
+        ["b", 1],
+        ["c", 2],
+        ["x", 3],
+      ]),
+    ),
+  );
   draft.put("a", 0);
   draft.put("c", 9);
   assert.equal(draft.delete("b"), true);
   assert.equal(draft.delete("nothing"), false);
-  assert.deepEqual(draft.scan(), [["a", 0], ["c", 9], ["x", 3]]);
+  assert.deepEqual(draft.scan(), [
+    ["a", 0],
+    ["c", 9],
+    ["x", 3],
+  ]);
   assert.deepEqual(draft.keys("x"), ["x"]);
 });
 
@@ -26,8 +38,15 @@ test("what is given out cannot be changed", () => {
 });
 
 for (const [what, value] of Object.entries({
-  "not a number": NaN, infinity: Infinity, undefined, "a function": () => 1, "a date": new Date(0), "a big integer": 1n,
-  "a lone surrogate": "\uD800", "a name with one": { "\uDC00": 1 }, "a missing member": { a: undefined },
+  "not a number": NaN,
+  infinity: Infinity,
+  undefined,
+  "a function": () => 1,
+  "a date": new Date(0),
+  "a big integer": 1n,
+  "a lone surrogate": "\uD800",
+  "a name with one": { "\uDC00": 1 },
+  "a missing member": { a: undefined },
 })) {
   test(`${what} is no value`, () => assert.throws(() => canonical(value), { code: "invalid" }));
 }

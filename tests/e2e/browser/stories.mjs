@@ -3,12 +3,20 @@
 // Every wait is for a condition.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const [url, story, executablePath, folder] = process.argv.slice(2);
 const WAIT_MS = 15_000;
-const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync"];
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 const launching = { executablePath, args: ARGUMENTS };
 
 /** A window of a profile, with the page open and in step. */
@@ -19,9 +27,30 @@ async function windowOf(profile) {
     console.error(error.stack);
     process.exit(1);
   });
+  return inStep(page);
+}
+
+async function inStep(page) {
   await page.goto(`${url}/web/movies/`);
   await page.waitForFunction(() => window.client?.version > 0);
   return page;
+}
+
+/** Run in a page: what formats/browser.md says of version 1, written without the client. */
+async function writeStore([name, golden]) {
+  const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const opening = indexedDB.open(name, 1);
+  opening.onupgradeneeded = ({ target: { result } }) => {
+    result.createObjectStore("slots", { keyPath: "slot" });
+    result.createObjectStore("items");
+    for (const store of ["pending", "failures"]) result.createObjectStore(store, { keyPath: ["slot", "sequence"] });
+  };
+  const connection = await done(opening);
+  const transaction = connection.transaction(Object.keys(golden), "readwrite");
+  for (const [store, rows] of Object.entries(golden)) {
+    for (const row of rows) await done(transaction.objectStore(store).put(row.value ?? row, row.value && row.key));
+  }
+  connection.close();
 }
 
 /** Windows of two people, who share nothing but the server. */
@@ -44,13 +73,15 @@ async function type(page, keystroke, text) {
 
 const retitle = (page, text) => type(page, "Enter", text);
 const rate = (page, text) => type(page, "r", text);
-const showsTitle = (page, title) => page.waitForFunction((text) => document.querySelector("h2")?.textContent === text, title);
+const showsTitle = (page, title) =>
+  page.waitForFunction((text) => document.querySelector("h2")?.textContent === text, title);
 const settles = (page) => page.waitForFunction(() => client.pending().length === 0 && !client.trouble);
 const outcomeOf = (page, key) => page.getAttribute(`.row[data-key="${key}"]`, "data-outcome");
 const goOffline = (page) => page.click("#online[aria-checked=true]");
 const goOnline = (page) => page.click("#online[aria-checked=false]");
 const count = (page, key) => page.evaluate((name) => client.get(name, 0), key);
-const waitForCount = (page, key, number) => page.waitForFunction(([name, wanted]) => client.get(name, 0) === wanted, [key, number]);
+const waitForCount = (page, key, number) =>
+  page.waitForFunction(([name, wanted]) => client.get(name, 0) === wanted, [key, number]);
 
 async function digest(page) {
   return page.evaluate(async () => {
@@ -77,7 +108,7 @@ const stories = {
     await Promise.all([settles(ada), settles(bob)]);
     await agree(ada, bob);
     await ada.waitForSelector(`.row[data-key="${key}"] .people i`);
-    assert.equal(await ada.locator("#people i").count() >= 2, true);
+    assert.equal((await ada.locator("#people i").count()) >= 2, true);
   },
 
   async offlineAndBack(browser) {
@@ -141,7 +172,7 @@ const stories = {
     await open(ada, key);
     const before = await ada.evaluate((name) => client.get(name), key);
     await rate(ada, "11");
-    await ada.waitForFunction(() => document.querySelector(".acts em")?.textContent === "a rating lies between 0 and 10");
+    await ada.waitForSelector(".acts em:text-is('a rating lies between 0 and 10')");
     assert.deepEqual(await ada.evaluate((name) => client.get(name), key), before);
     assert.equal(await ada.evaluate(() => client.pending().length), 0);
   },
@@ -240,9 +271,13 @@ const stories = {
     const tabs = [await windowOf(profile), await windowOf(profile), await windowOf(profile)];
     const ids = await Promise.all(tabs.map((tab) => tab.evaluate(() => client.id)));
     assert.equal(new Set(ids).size, 3);
-    await Promise.all(tabs.map((tab) => tab.evaluate(async () => {
-      for (let times = 0; times < 20; times++) await client.mutate("inc", { key: "count/tabs" });
-    })));
+    await Promise.all(
+      tabs.map((tab) =>
+        tab.evaluate(async () => {
+          for (let times = 0; times < 20; times++) await client.mutate("inc", { key: "count/tabs" });
+        }),
+      ),
+    );
     await Promise.all(tabs.map((tab) => waitForCount(tab, "count/tabs", 60)));
     await Promise.all(tabs.map(settles));
     await agree(...tabs);
@@ -261,14 +296,35 @@ const stories = {
     await waitForCount(staying, "count/left", 7);
     await waitForCount(bystander, "count/left", 7);
     await settles(staying);
-    const slots = () => staying.evaluate(async () => {
-      const [{ name }] = await indexedDB.databases();
-      const connection = await new Promise((resolve) => (indexedDB.open(name).onsuccess = ({ target }) => resolve(target.result)));
-      const asked = connection.transaction("slots").objectStore("slots").count();
-      return new Promise((resolve) => (asked.onsuccess = () => resolve(asked.result)));
-    });
-    while (await slots() !== 2) await staying.evaluate(() => client.hurry());
+    const slots = () =>
+      staying.evaluate(async () => {
+        const [{ name }] = await indexedDB.databases();
+        const connection = await new Promise(
+          (resolve) => (indexedDB.open(name).onsuccess = ({ target }) => resolve(target.result)),
+        );
+        const asked = connection.transaction("slots").objectStore("slots").count();
+        return new Promise((resolve) => (asked.onsuccess = () => resolve(asked.result)));
+      });
+    while ((await slots()) !== 2) await staying.evaluate(() => client.hurry());
     assert.equal(await count(staying, "count/left"), 7);
+  },
+
+  async aStoreOfTheFirstFormatIsRead(browser) {
+    const golden = JSON.parse(
+      readFileSync(new URL("../../../formats/golden/browser-v1.json", import.meta.url), "utf8"),
+    );
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${url}/web/client/stratalog.d.ts`);
+    await page.evaluate(writeStore, [`stratalog ${url}/v1/organisations/demo/documents/movies `, golden]);
+    await inStep(page);
+    await settles(page);
+    assert.equal(await count(page, "count/golden"), 2);
+    assert.equal(await count(page, "count/open"), 0);
+    const failures = await page.evaluate(() => client.failures.map(({ status, args }) => [status, args.key]));
+    assert.deepEqual(failures, [
+      ["rejected", "title"],
+      ["unknown", "count/open"],
+    ]);
   },
 
   async aServerThatPokesNobodyIsAskedNowAndThen(browser) {

@@ -4,6 +4,7 @@
 import { StratalogError } from "./errors.js";
 
 const FORMAT = 1;
+const RELOAD_MS_MAX = 1000;
 const STORES = { slots: "slot", items: null, pending: ["slot", "sequence"], failures: ["slot", "sequence"] };
 
 export class Database {
@@ -11,7 +12,10 @@ export class Database {
 
   static async open(name) {
     if (!globalThis.indexedDB || !globalThis.navigator?.locks) {
-      throw new StratalogError("unsupported", "a page that keeps data needs IndexedDB and Web Locks: https or localhost");
+      throw new StratalogError(
+        "unsupported",
+        "a page that keeps data needs IndexedDB and Web Locks: https or localhost",
+      );
     }
     const request = indexedDB.open(name, FORMAT);
     request.onupgradeneeded = () => {
@@ -58,7 +62,9 @@ export class Database {
     const order = ({ slot, waits, used }) => (slot === mine ? 2 ** 53 : (waits ? 2 ** 50 : 0) + used);
     const known = (await this.slots()).sort((one, other) => order(other) - order(one)).map(({ slot }) => slot);
     for (const slot of [...known, crypto.randomUUID()]) {
-      const release = await this.hold(slot);
+      // The page that is reloaded may not have let go yet.
+      const patience = slot === mine && isReload() ? { signal: AbortSignal.timeout(RELOAD_MS_MAX) } : undefined;
+      const release = await this.hold(slot, patience);
       if (release) {
         remember(this.name, slot);
         return { slot, release };
@@ -67,11 +73,12 @@ export class Database {
     throw new StratalogError("unavailable", "no place of its own for this tab");
   }
 
-  /** Hold a slot until the answer is called; null where another tab does. */
-  hold(slot) {
+  /** Hold a slot until the answer is called; null where another tab does, or did until `patience` ended. */
+  hold(slot, patience = { ifAvailable: true }) {
     return new Promise((resolve, reject) => {
-      const held = (lock) => lock ? new Promise((release) => resolve(release)) : resolve(null);
-      navigator.locks.request(`${this.name} ${slot}`, { ifAvailable: true }, held).catch(reject);
+      const held = (lock) => (lock ? new Promise((release) => resolve(release)) : resolve(null));
+      const missed = (error) => (error.name === "TimeoutError" ? resolve(null) : reject(error));
+      navigator.locks.request(`${this.name} ${slot}`, patience, held).catch(missed);
     });
   }
 
@@ -90,6 +97,8 @@ function answered(request) {
     request.onblocked = () => reject(new StratalogError("unavailable", "another tab has an older program open"));
   });
 }
+
+const isReload = () => performance.getEntriesByType("navigation")[0]?.type === "reload";
 
 // The memory of a tab, which outlives a reload. It is a hint alone: a page may be without it.
 function remembered(name) {

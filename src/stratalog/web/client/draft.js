@@ -104,8 +104,13 @@ function checkKey(key) {
 function checkCollection(key) {
   const slash = key.indexOf("/");
   if (slash < 0) return;
-  const escaped = encodeURIComponent(key.slice(0, slash)).replace(/[!'()*~]/g, "%00").replace(/^\./, "%2E");
+  const escaped = encodeURIComponent(key.slice(0, slash))
+    .replace(/[!'()*~]/g, "%00")
+    .replace(/^\./, "%2E");
   if (escaped.length > COLLECTION_ESCAPED_BYTES_MAX) {
-    throw exceeded("collection is too long once escaped", { value: escaped.length, limit: COLLECTION_ESCAPED_BYTES_MAX });
+    throw exceeded("collection is too long once escaped", {
+      value: escaped.length,
+      limit: COLLECTION_ESCAPED_BYTES_MAX,
+    });
   }
 }

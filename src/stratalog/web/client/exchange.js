@@ -6,6 +6,7 @@ const PUSH_MUTATIONS_MAX = 1000;
 const PUSH_TEXT_TARGET = 1024 * 1024;
 const QUEUED_MS_MAX = 30_000;
 const SETBACKS_MAX = 4;
+const LOST = new Set(["collected", "outcome-unknown", "unreached"]);
 const GONE = new Set(["collected", "version-forgotten"]);
 // After these a push has certainly committed nothing.
 const NOTHING_COMMITTED = new Set(["forbidden", "invalid", "limit-exceeded", "not-found", "unreached", ...GONE]);
@@ -29,11 +30,6 @@ export class Exchange {
     return round;
   }
 
-  /** Wait for the round under way. */
-  rest() {
-    return this.#turn;
-  }
-
   async #whole() {
     try {
       await this.#once();
@@ -50,7 +46,13 @@ export class Exchange {
     if (!local.cookie || (!this.#met && local.pending.some(({ sent }) => sent === NEVER))) await this.#pull();
     this.#met = true;
     await this.#resendQueued();
-    await this.#pushAll();
+    try {
+      await this.#pushAll();
+    } catch (error) {
+      // A server that takes nothing from this client may still tell it what is new.
+      if (!LOST.has(error.code)) await this.#pull();
+      throw error;
+    }
     await this.#pull();
   }
 
@@ -64,11 +66,12 @@ export class Exchange {
   async #pushAll() {
     const { local } = this.#replica;
     let size = PUSH_MUTATIONS_MAX;
-    for (let setbacks = 0; setbacks < SETBACKS_MAX; ) {
+    for (let setbacks = 0; setbacks < SETBACKS_MAX;) {
       const batch = local.batch(size, PUSH_TEXT_TARGET);
       if (!batch.length) return;
       try {
         setbacks += await this.#follow(batch, await this.#push(batch));
+        size = Math.min(2 * size, PUSH_MUTATIONS_MAX);
       } catch (error) {
         if (error.code !== "limit-exceeded") throw error;
         if (batch.length === 1) await this.#replica.settle(() => local.refuse(batch[0], error.message));

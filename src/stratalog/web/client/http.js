@@ -34,7 +34,14 @@ export class Http {
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
     const token = await this.#token();
     if (token) headers.Authorization = `Bearer ${token}`;
-    const options = { method, headers, body, credentials: "omit", cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
+    const options = {
+      method,
+      headers,
+      body,
+      credentials: "omit",
+      cache: "no-store",
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    };
     let response, text;
     try {
       response = await fetch(url, options);
@@ -54,7 +61,7 @@ export class Http {
 function problem(response, said) {
   const { status } = response;
   const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
-  const code = status === 429 ? "unreached" : status === 401 ? "forbidden" : said?.code ?? guess;
+  const code = status === 429 ? "unreached" : status === 401 ? "forbidden" : (said?.code ?? guess);
   const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "0", 10) || 0;
   const retryAfter = Math.min(Math.max(0, seconds), RETRY_AFTER_SECONDS_MAX);
   return new StratalogError(code, said?.message ?? "the server refused", { status, retryAfter });

@@ -10,10 +10,9 @@ export const COMMITTED = new Set(["applied", "rejected", "seen"]);
 const REFUSALS = new Set(["unknown-client", "collected", "wrong-group"]);
 
 /**
- * What `pushed` says about `batch`, of which each stood as `before` says when it was sent; `first` is the oldest mutation
- * still pending. The answer has
- * `queued`; `committed`, pairs of mutation and outcome; and at most one of `resendFrom`, an id from which on the server
- * has nothing, and `reset`: go on as another client, which may send again what `uncommitted(mutation)` is true for.
+ * What `pushed` says about `batch`; `before` has how each stood before it was sent, `first` is the oldest pending one.
+ * The answer has `queued`; `committed`, pairs of mutation and outcome; and at most one of `resendFrom`, an id from which
+ * on the server has nothing, and `reset`: go on as another client, which may send again what is `uncommitted(mutation)`.
  */
 export function judge(client, batch, before, pushed, first) {
   if (pushed.queued) return { queued: true, committed: [] };
@@ -36,7 +35,8 @@ export function judge(client, batch, before, pushed, first) {
 const isFree = ([, { status }, sent]) => status === "mismatch" || (REFUSALS.has(status) && sent !== OPEN);
 
 function checkFits(client, batch, outcomes) {
-  const fits = outcomes.length === batch.length
-    && outcomes.every((outcome, place) => outcome.client === client && outcome.id === batch[place].id);
+  const fits =
+    outcomes.length === batch.length &&
+    outcomes.every((outcome, place) => outcome.client === client && outcome.id === batch[place].id);
   if (!fits) throw new StratalogError("corrupt", "the answer to a push names other mutations");
 }

@@ -9,7 +9,7 @@ import { canonical } from "./values.js";
 
 const PENDING_MAX = 10_000;
 const FAILURES_KEPT = 1000;
-const REJECTIONS_TOLD_VERSIONS = 200;
+const REJECTIONS_TOLD_VERSIONS = 1000;
 const UNKNOWN =
   "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
 const UNTOLD = "it was committed, but too long ago to be told whether it was rejected";
@@ -88,12 +88,18 @@ export class Local {
 
   /** Before they are sent: from here on each may be committed. */
   async noteSending(batch) {
-    await this.#note(batch.filter(({ sent }) => sent !== OPEN), { sent: OPEN });
+    await this.#note(
+      batch.filter(({ sent }) => sent !== OPEN),
+      { sent: OPEN },
+    );
   }
 
   /** One push of them committed nothing; `before` has how each stood then: an earlier one still may have. */
   async noteRefused(batch, before) {
-    await this.#note(batch.filter((_, place) => before[place] !== OPEN), { sent: REFUSED });
+    await this.#note(
+      batch.filter((_, place) => before[place] !== OPEN),
+      { sent: REFUSED },
+    );
   }
 
   async noteQueued(batch) {
@@ -102,17 +108,24 @@ export class Local {
 
   /** Pairs of mutation and outcome; the pull that shows their effect lets them go. */
   async noteCommitted(pairs) {
-    for (const [waiting, { status, reason }] of pairs) Object.assign(waiting, { answer: status, reason: reason ?? null });
+    for (const [waiting, { status, reason }] of pairs)
+      Object.assign(waiting, { answer: status, reason: reason ?? null });
     if (pairs.length) await this.#keep(pairs.map(([waiting]) => waiting));
   }
 
   async resendFrom(id) {
-    await this.#note(this.pending.filter((waiting) => waiting.id >= id), { answer: "", reason: null });
+    await this.#note(
+      this.pending.filter((waiting) => waiting.id >= id),
+      { answer: "", reason: null },
+    );
   }
 
   /** Whatever was queued and not applied for long is sent again: the queue may have lost it. */
   async resendQueued() {
-    await this.#note(this.pending.filter(({ answer }) => answer === "queued"), { answer: "" });
+    await this.#note(
+      this.pending.filter(({ answer }) => answer === "queued"),
+      { answer: "" },
+    );
   }
 
   /** The server will not take this one in any form: give it up, and its number with it. */
@@ -131,15 +144,17 @@ export class Local {
 
   /** Take over a pull, whole. One that is older than the state, or answers another question, changes nothing. */
   apply(asked, pulled) {
-    const { cookie } = this.#facts;
-    if (cookie !== asked || (cookie && pulled.cookie.order < cookie.order)) return { settled: [], kept: null };
-    if (cookie && pulled.cookie.incarnation !== cookie.incarnation && !isWhole(pulled)) {
+    const { cookie } = pulled;
+    if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], kept: null };
+    const elsewhere = asked !== null && cookie.incarnation !== asked.incarnation;
+    if (elsewhere && !isWhole(pulled)) {
       throw new StratalogError("corrupt", "a pull goes over to another incarnation without its whole state");
     }
-    const patch = !cookie || pulled.cookie.order > cookie.order ? pulled.patch : [];
-    for (const operation of patch) applyTo(this.state, operation);
-    if (!cookie || pulled.cookie.order > cookie.order) this.#facts.cookie = pulled.cookie;
-    return this.#confirm(pulled, asked !== null && tellsRejections(asked, pulled), patch);
+    for (const operation of pulled.patch) applyTo(this.state, operation);
+    this.#facts.cookie = cookie;
+    // A copy of the former document may hold its effects without knowing its clients.
+    if (elsewhere && !Object.hasOwn(pulled.last, this.client)) return this.#reset([], () => false, pulled.patch);
+    return this.#confirm(pulled, asked !== null && tellsRejections(asked, pulled));
   }
 
   async dropFailure(sequence) {
@@ -166,19 +181,21 @@ export class Local {
     await this.#keep([]);
   }
 
-  #confirm(pulled, told, patch) {
+  #confirm(pulled, told) {
     const last = pulled.last[this.client] ?? 0;
     const confirmed = this.pending.filter(({ id }) => id <= last);
     // Somebody else commits under this client's id: what the browser keeps was copied.
     if (last >= this.#facts.next || confirmed.some(({ sent }) => sent === NEVER)) {
-      return this.#reset([], () => false, patch);
+      return this.#reset([], () => false, pulled.patch);
     }
-    const reasons = new Map(pulled.rejected.filter(({ client }) => client === this.client).map((one) => [one.id, one.reason]));
+    const reasons = new Map(
+      pulled.rejected.filter(({ client }) => client === this.client).map((one) => [one.id, one.reason]),
+    );
     const settled = confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), told));
     // A pull is asked after the pushes of its round: what it does not confirm is not there, whatever was answered.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
-    return this.#settle(settled, open, patch);
+    return this.#settle(settled, open, pulled.patch);
   }
 
   #reset(settled, uncommitted, patch = []) {
@@ -191,7 +208,10 @@ export class Local {
       Object.assign(waiting, { id: this.#facts.next++, sent: NEVER, answer: "", reason: null });
     }
     const told = done.map((waiting) =>
-      COMMITTED.has(waiting.answer) ? settle(waiting, undefined, false) : { waiting, status: "unknown", reason: UNKNOWN });
+      COMMITTED.has(waiting.answer)
+        ? settle(waiting, undefined, false)
+        : { waiting, status: "unknown", reason: UNKNOWN },
+    );
     return this.#settle([...settled, ...told], again, patch);
   }
 
@@ -199,10 +219,12 @@ export class Local {
   #settle(settled, changed, patch) {
     const gone = new Set(settled.map(({ waiting }) => waiting));
     this.pending = this.pending.filter((waiting) => !gone.has(waiting));
-    const failed = settled.filter(({ status }) => status !== "applied").map(({ waiting, status, reason }) => {
-      const { slot, sequence, name, args } = waiting;
-      return { slot, sequence, name, args, status, reason };
-    });
+    const failed = settled
+      .filter(({ status }) => status !== "applied")
+      .map(({ waiting, status, reason }) => {
+        const { slot, sequence, name, args } = waiting;
+        return { slot, sequence, name, args, status, reason };
+      });
     const dropped = this.#fail(failed);
     const kept = this.#keep(changed, (stores) => {
       this.#writePatch(stores.items, patch);

@@ -1,5 +1,5 @@
 // The stock mutators, with the same meaning as the server's (`stratalog.protocol.mutators`): one table of cases holds
-// both. A mutator is called with a draft and the arguments, and depends on nothing else: no clock, no chance, no network.
+// both. A mutator is called with a draft and arguments, and depends on nothing else: no clock, no chance, no network.
 
 import { Draft } from "./draft.js";
 import { Rejected, invalid } from "./errors.js";
@@ -59,7 +59,9 @@ function take(args, required, optional = {}) {
   const missing = required.filter((name) => !Object.hasOwn(args, name));
   if (missing.length) throw new Rejected(`an argument is missing: ${missing.join(", ")}`);
   const known = new Set([...required, ...Object.keys(optional)]);
-  const unknown = Object.keys(args).filter((name) => !known.has(name)).sort(compare);
+  const unknown = Object.keys(args)
+    .filter((name) => !known.has(name))
+    .sort(compare);
   if (unknown.length) throw new Rejected(`an argument is unknown: ${unknown.join(", ")}`);
   return [...known].map((name) => (Object.hasOwn(args, name) ? args[name] : optional[name]));
 }

@@ -1,5 +1,6 @@
 /** What JSON can say, and bytes. What a client gives out is frozen. */
-export type Value = null | boolean | number | string | Uint8Array | readonly Value[] | { readonly [name: string]: Value };
+export type Value =
+  null | boolean | number | string | Uint8Array | readonly Value[] | { readonly [name: string]: Value };
 
 /** What a mutator reads and writes. */
 export interface Draft {
@@ -123,5 +124,6 @@ export interface Client {
   stop(): void;
   /** Try again without further waiting. */
   hurry(): void;
-  close(): Promise<void>;
+  /** Stop, and leave what is kept to the next tab. */
+  close(): void;
 }

@@ -36,7 +36,12 @@ export async function connect(url, { token, mutators = STOCK, create = false, na
   const database = await Database.open(`stratalog ${address} ${name}`);
   const { slot, release } = await database.takeSlot();
   const client = new Client(await Local.open(database, slot), {
-    database, release, slot, mutators, http: new Http(address, { token, create }), url: address,
+    database,
+    release,
+    slot,
+    mutators,
+    http: new Http(address, { token, create }),
+    url: address,
   });
   if (start) client.start();
   return client;
@@ -139,14 +144,13 @@ export class Client extends Replica {
     this.#alarm.ring();
   }
 
-  /** Stop, and leave what is kept to the next tab. Closing twice is fine. */
-  async close() {
+  /** Stop, and leave what is kept to the next tab. A round that does not end soon is left to itself. */
+  close() {
     if (this.#closed) return;
     this.#closed = true;
     this.stop();
-    await this.#exchange.rest();
-    this.#parts.release();
     this.#parts.database.close();
+    this.#parts.release();
   }
 
   // While the server is away, the back-off has to end first.

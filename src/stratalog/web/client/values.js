@@ -16,7 +16,10 @@ export function canonical(value, what = "value", depth = DEPTH_MAX) {
   if (!isList && !isObject(value)) throw invalid(`${what} has a type that JSON cannot say`, { value: typeof value });
   if (depth === 0) throw exceeded(`${what} is nested too deeply`, { limit: DEPTH_MAX });
   if (isList) return Object.freeze(Array.from(value, (item) => canonical(item, what, depth - 1)));
-  const members = Object.entries(value).map(([name, item]) => [checkText(name, what), canonical(item, what, depth - 1)]);
+  const members = Object.entries(value).map(([name, item]) => [
+    checkText(name, what),
+    canonical(item, what, depth - 1),
+  ]);
   return Object.freeze(Object.fromEntries(members));
 }
 
