@@ -280,6 +280,19 @@ def test_a_copy_of_a_file_becomes_another_client(document: Document, tmp_path: P
         assert identity(one) != identity(other)
 
 
+def test_a_copy_that_hears_of_its_twin_takes_another_id_before_it_needs_one(document: Document, tmp_path: Path) -> None:
+    original, copy = str(tmp_path / "original.sqlite"), str(tmp_path / "copy.sqlite")
+    with Client(InProcess(document), original) as client:
+        append(client, 1)
+        client.sync()
+    shutil.copy(original, copy)
+    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
+        append(one, "one")
+        one.sync()
+        other.sync()
+        assert identity(one) != identity(other)
+
+
 def test_a_copy_that_pushes_the_same_number_is_told_by_its_payload(document: Document, tmp_path: Path) -> None:
     original, copy = str(tmp_path / "original.sqlite"), str(tmp_path / "copy.sqlite")
     with Client(InProcess(document), original) as client:
