@@ -67,7 +67,7 @@ PENDING_MUTATIONS_MAX = 10_000
 QUEUE_RECEIVES_MAX = 10
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
-WORKER_MESSAGES_MAX = 100
+WORKER_MESSAGES_MAX = 1000
 
 # What a writer saw may be relied on for this long, from sending the request that learnt it to the answer of the commit
 # that relies on it. Nothing is freed sooner than this plus the grace after it was marked for freeing.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from stratalog.assembly import Store, open_store
 from stratalog.documents import Document, Rules
+from stratalog.errors import Unavailable
 from stratalog.keys import entries_partition, number
 from stratalog.ports.index import Item, Put
 from stratalog.ports.queue import Message
@@ -80,6 +81,11 @@ class QueuePath:
         self.store = Store(self.store.place, self.store.queue, self.store.rules)
         self.new_worker()
         return lambda: index.commit([Put(entry)])
+
+    def out_of_reach(self) -> NoReturn:
+        """What a document does whose blobs do not answer: it takes its time, and then fails."""
+        self.clock.sleep(5)
+        raise Unavailable("simulated")
 
     def waiting(self) -> list[Message]:
         """What the queue would give now."""

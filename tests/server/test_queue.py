@@ -255,14 +255,37 @@ def test_a_store_that_cannot_be_reached_for_an_hour_costs_no_message() -> None:
     assert list(path.store.queue.dead_letters()) == []
 
 
-def test_a_document_out_of_reach_does_not_stop_another() -> None:
+def test_documents_out_of_reach_do_not_stop_another() -> None:
+    path = QueuePath()
+    lost = [path.store.create("acme", f"lost-{number}") for number in range(40)]
+    for document in lost:
+        path.push(put("ada", 1), document=document)
+        document.apply = lambda *arguments, **options: path.out_of_reach()  # type: ignore[method-assign]
+    for _ in range(200):
+        path.worker.step()
+    path.push(put("ada", 1))
+    for _ in range(4):
+        path.worker.step()
+    assert path.document.version == 1
+    for document in lost:
+        del document.apply
+    path.work_through(60)
+    assert [document.version for document in lost] == [1] * len(lost)
+
+
+def test_what_is_new_does_not_stop_a_document_that_is_tried_again() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     other = path.store.create("acme", "other")
-    path.push(put("ada", 1), document=other)
     path.document.apply = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
-    path.work_through(10)
-    assert (path.document.version, other.version) == (0, 1)
+    path.worker.step()
+    path.worker.step()
+    del path.document.apply
+    path.clock.sleep(31)
+    for id in range(1, 20):
+        path.push(put("ada", id), document=other)
+        path.worker.step()
+    assert path.document.version == 1
 
 
 def test_a_broken_document_does_not_stop_another_and_its_messages_are_kept_with_the_reason() -> None:

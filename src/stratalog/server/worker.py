@@ -57,7 +57,7 @@ class Working(msgspec.Struct, frozen=True, kw_only=True):
     retry_seconds_max: float = 30
     failure_seconds_max: float = 300
     idle_seconds_first: float = 0.005
-    idle_seconds_max: float = 0.25
+    idle_seconds_max: float = 0.05
 
 
 class Worker:
@@ -77,6 +77,7 @@ class Worker:
         self._hands: dict[str, _Hand] = {}
         self._lock = threading.Lock()
         self._stopping = False
+        self._is_news_turn = False
         # A new process takes one message, so that one which ends it takes no others along; each that goes well doubles.
         self._size = 1
 
@@ -102,11 +103,16 @@ class Worker:
         """Settle one message, or receive some. False where there is nothing to do just now."""
         self.beat()
         now = self._clock.boot_ms()
-        hand = next((hand for hand in self._hands.values() if hand.due_ms <= now), None)
-        if hand is None:
-            return self._receive()
-        self._work(hand)
-        return True
+        due = [hand for hand in self._hands.values() if hand.due_ms <= now]
+        hand = next((hand for hand in due if not hand.attempts), None)
+        # Documents out of reach are tried again in turn with what is new: neither may wait for the end of the other.
+        self._is_news_turn = not self._is_news_turn
+        if hand is None and (self._is_news_turn or not due) and self._receive():
+            return True
+        hand = hand or (due[0] if due else None)
+        if hand is not None:
+            self._work(hand)
+        return hand is not None
 
     def beat(self) -> None:
         """Extend the hold of what is in hand, where a third of it has passed. Called by another thread meanwhile."""
