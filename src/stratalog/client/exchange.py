@@ -76,7 +76,7 @@ class Exchange:
     def _must_pull_first(self) -> bool:
         """Before the first push: a first pull cannot tell rejections, and any tells a copied file of its twin."""
         with self._replica.held() as local:
-            return not self._met and local.has_unsent()
+            return local.cookie is None or (not self._met and local.has_unsent())
 
     def _resend_queued(self) -> None:
         if self._queued is not None and self._queued.age_seconds() > QUEUED_SECONDS_MAX:
