@@ -187,6 +187,10 @@ def test_conflicts_do_not_use_up_the_time_for_throttling() -> None:
         (refused("ValidationException", message="Item size has exceeded the maximum allowed size"), LimitExceeded),
         (refused("ValidationException", message="Invalid attribute value type"), Invalid),
         (cancelled({"Code": "ValidationError", "Message": "Type mismatch"}, "None"), Invalid),
+        (
+            cancelled("None", {"Code": "ValidationError", "Message": "Item size has exceeded the maximum"}),
+            LimitExceeded,
+        ),
     ],
 )
 def test_a_refusal_for_good_is_told_at_once(reply: Reply, kind: type[StratalogError]) -> None:

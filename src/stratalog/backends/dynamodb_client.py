@@ -122,7 +122,10 @@ _error_decoder = msgspec.json.Decoder(_Error)
 
 
 class DynamoClient:
-    """DynamoDB's JSON protocol at one endpoint. Safe for threads. ``credentials`` is asked for every request."""
+    """DynamoDB's JSON protocol at one endpoint. Safe for threads.
+
+    ``credentials`` is asked for every request, and raises Unavailable while there are none.
+    """
 
     def __init__(
         self,
@@ -163,9 +166,9 @@ class DynamoClient:
         self._endpoint.close()
 
     def _attempt(self, operation: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> Answer[T]:
-        request = self._signer.signed(operation, body, self._credentials(), self.clock.wall_ms() // 1000)
         self.meter.add(operation, "requests")
         try:
+            request = self._signer.signed(operation, body, self._credentials(), self.clock.wall_ms() // 1000)
             answer = _read(self._endpoint.exchange(request), decoder)
         except OutcomeUnknown as exc:
             answer = Answer(Kind.LOST, message=str(exc))
@@ -294,6 +297,6 @@ def _error(operation: str, answer: Answer[Any], lost: bool) -> StratalogError:
         return Unavailable("the index could not be asked in time", **details)
     codes = {answer.code, *(reason.Code for reason in answer.reasons)}
     if codes & {"ValidationException", "ValidationError"}:
-        size = "size has exceeded" in answer.message or "size limit" in answer.message
-        return (LimitExceeded if size else Invalid)("the index refuses the request", **details)
+        told = " ".join([answer.message, *(reason.Message or "" for reason in answer.reasons)])
+        return (LimitExceeded if "size has exceeded" in told else Invalid)("the index refuses the request", **details)
     return Unavailable("the index refuses the request", **details)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
-from botocore.exceptions import NoRegionError  # type: ignore[import-untyped]
+from botocore.exceptions import BotoCoreError, NoRegionError  # type: ignore[import-untyped]
 from botocore.session import Session  # type: ignore[import-untyped]
 
-from stratalog.backends.dynamodb_client import Call, DynamoClient, Patience
+from stratalog.backends.dynamodb_client import Call, Credentials, DynamoClient, Patience
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
@@ -57,8 +59,14 @@ def open_client(
     credentials = session.get_credentials()
     if credentials is None:
         raise Invalid("no AWS credentials are found in the environment, the configuration or the machine's role")
+
+    def frozen() -> Credentials:
+        try:
+            return cast(Credentials, credentials.get_frozen_credentials())
+        except BotoCoreError as exc:
+            raise Unavailable("the AWS credentials cannot be renewed", reason=str(exc)) from exc
+
     host = Endpoint(known.endpoint_url)
-    frozen = credentials.get_frozen_credentials
     return DynamoClient(host, known.region_name, frozen, clock, patience=patience, meter=meter)
 
 
