@@ -1,0 +1,296 @@
+"""The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and one more for dead letters.
+
+Bodies are bytes and SQS takes text, so they go as base64. A message's deduplication id is its id in the port: made
+here, in order of time, and the same when a send is tried again, which SQS then takes once.
+
+Dead letters are moved here, at the giving-out that would be one too many, and not by SQS: each is then a group of its
+own in the dead queue, where all can be looked at together. SQS shows no more than ten of one group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from stratalog.backends.attempts import Again, Budget, persist
+from stratalog.backends.boto import Refused, once
+from stratalog.clock import Clock, Observation, new_id
+from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+
+__all__ = ["SqsQueue", "create_queues"]
+
+T = TypeVar("T")
+
+REQUEST_BYTES_MAX = 1024 * 1024
+# What SQS counts besides: names, types and the number of an attribute.
+NAMES_BYTES_MAX = 64
+BATCH = 10
+LOOK_SECONDS = 60
+HELD_MAX = 10_000
+WAIT_SECONDS_MAX = 20
+RETENTION_SECONDS = 14 * 24 * 3600
+# A group goes by its own name where SQS takes that, else by a hash, and its name goes with the message.
+GROUP = re.compile(r"[!-~]{1,128}")
+EMPTY = "-"
+STALE = frozenset({"InvalidParameterValue", "MessageNotInflight", "ReceiptHandleIsInvalid"})
+ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroupId", "SentTimestamp")
+
+
+class SqsQueue:
+    """The queue at ``url`` with its dead letters at ``dead_url``. ``client`` must try each request once.
+
+    SQS tells visibility by its own clock, in whole seconds, rounded up; ``clock`` only makes a receipt stale here once
+    its time is over. Messages and letters are kept for 14 days. A receive waits up to ``wait_seconds`` for a message.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        url: str,
+        dead_url: str,
+        clock: Clock,
+        receives_max: int = QUEUE_RECEIVES_MAX,
+        *,
+        wait_seconds: int = 0,
+        budget: Budget | None = None,
+    ) -> None:
+        self._client = client
+        self._url = url
+        self._dead_url = dead_url
+        self._clock = clock
+        self._receives_max = receives_max
+        self._wait_seconds = min(wait_seconds, WAIT_SECONDS_MAX)
+        self._budget = budget or Budget()
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._held: dict[str, _Hold] = {}
+        self._closed = False
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        self._check_open()
+        check_send(group, bodies)
+        entries = [_entry(group, body, self._new_id()) for body in bodies]
+        size = sum(len(entry["MessageBody"]) + len(group.encode()) + NAMES_BYTES_MAX for entry in entries)
+        if size > REQUEST_BYTES_MAX:
+            raise LimitExceeded("a send is too large for SQS", value=size, limit=REQUEST_BYTES_MAX)
+        self._ask(partial(self._send_rest, self._url, entries), writes=True)
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        self._check_open()
+        check_receive(limit, visibility_seconds)
+        while True:
+            seen = Observation(self._clock)
+            records = self._receive(self._url, limit, visibility_seconds, self._wait_seconds)
+            given = self._living([_message(record) for record in records])
+            for message in given:
+                self._hold(message.receipt, _Hold(seen, visibility_seconds))
+            if given or not records:
+                return given
+
+    def receive_event(self, records: Sequence[Mapping[str, Any]]) -> list[Message]:
+        """The messages with which SQS called a Lambda function; those given out too often are moved aside, as ever."""
+        self._check_open()
+        return self._living([_message_of_event(record) for record in records])
+
+    def acknowledge(self, message: Message) -> bool:
+        self._check_open()
+        return self._settle(message, self._client.delete_message, 0)
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        self._check_open()
+        call = partial(self._client.change_message_visibility, VisibilityTimeout=math.ceil(after_seconds))
+        return self._settle(message, call, after_seconds)
+
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+        """All are held in memory, and from other readers, until they are listed: two readers at once share them."""
+        self._check_open()
+        letters: dict[str, DeadLetter] = {}
+        receipts: list[str] = []
+        try:
+            while found := self._receive(self._dead_url, BATCH, LOOK_SECONDS, 0):
+                receipts += [record["ReceiptHandle"] for record in found]
+                new = [letter for letter in map(self._letter, found) if letter.id not in letters]
+                letters.update((letter.id, letter) for letter in new)
+                if not new:
+                    break
+        finally:
+            self._let_go(receipts)
+        yield from (letters[id] for id in sorted(letters) if id > after)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _living(self, messages: list[Message]) -> list[Message]:
+        """Those to work on. The others become dead letters: once more after a crash, which is listed once."""
+        for message in messages:
+            if message.receives > self._receives_max:
+                self._move_aside(message)
+        return [message for message in messages if message.receives <= self._receives_max]
+
+    def _move_aside(self, message: Message) -> None:
+        entry = _entry(message.group, message.body, message.id, receives=str(message.receives - 1))
+        self._ask(partial(self._send_rest, self._dead_url, [entry | {"MessageGroupId": message.id}]), writes=True)
+        self._settle(message, self._client.delete_message, 0)
+
+    def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
+        """Send what is left of ``entries``, and take out what was sent. What may follow is sent again in order."""
+        answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
+        failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
+        sent = list(itertools.takewhile(lambda entry: entry["Id"] not in failed, entries))
+        if len(sent) + len(failed) < len(entries):
+            raise OutcomeUnknown("a message was sent before one that failed", failed=len(failed))
+        del entries[: len(sent)]
+        if not failed:
+            return
+        failure = failed[entries[0]["Id"]]
+        error: type[OutcomeUnknown | Unavailable] = Unavailable
+        if sent or failure["Code"].startswith("Internal"):
+            error = OutcomeUnknown
+        reason = error("SQS did not take a message", reason=failure["Code"], sent=len(sent))
+        raise reason if failure["SenderFault"] else Again(reason)
+
+    def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
+        """The attempt's id has SQS answer a lost receive once more with the same messages."""
+        answer = self._ask(
+            partial(
+                self._client.receive_message,
+                QueueUrl=url,
+                MaxNumberOfMessages=limit,
+                VisibilityTimeout=math.ceil(visibility_seconds),
+                WaitTimeSeconds=wait_seconds,
+                MessageSystemAttributeNames=ATTRIBUTES,
+                MessageAttributeNames=["All"],
+                ReceiveRequestAttemptId=new_id(self._clock, 26),
+            )
+        )
+        found: list[Any] = answer.get("Messages", [])
+        return found
+
+    def _settle(self, message: Message, call: Callable[..., Any], seconds: float) -> bool:
+        """False, without asking, where the message's time is over here; and where SQS says that it is."""
+        seen = Observation(self._clock)
+        hold = self._held.get(message.receipt)
+        if hold is not None and hold.seen.seconds_until(seen) >= hold.seconds:
+            return False
+        try:
+            self._ask(partial(call, QueueUrl=self._url, ReceiptHandle=message.receipt), writes=True)
+        except Refused as exc:
+            if exc.reason not in STALE:
+                raise
+            return False
+        self._hold(message.receipt, _Hold(seen, seconds))
+        return True
+
+    def _hold(self, receipt: str, hold: _Hold) -> None:
+        """Remember until when a receipt is good. What is forgotten again, SQS still knows."""
+        with self._lock:
+            self._held[receipt] = hold
+            if len(self._held) > HELD_MAX:
+                self._held.pop(next(iter(self._held)))
+
+    def _letter(self, record: Any) -> DeadLetter:
+        message = _message(record)
+        receives = int(record["MessageAttributes"].get("receives", {}).get("StringValue", self._receives_max))
+        sent_ms = int(record["Attributes"]["SentTimestamp"])
+        return DeadLetter(message.id, message.group, message.body, receives, sent_ms)
+
+    def _let_go(self, receipts: Sequence[str]) -> None:
+        for start in range(0, len(receipts), BATCH):
+            entries = [
+                {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+                for place, receipt in enumerate(receipts[start : start + BATCH])
+            ]
+            self._ask(partial(self._client.change_message_visibility_batch, QueueUrl=self._dead_url, Entries=entries))
+
+    def _new_id(self) -> str:
+        """Greater than every id made before by this queue, and by others in an earlier millisecond."""
+        return f"{self._clock.wall_ms():013d}-{next(self._numbers) % 10**6:06d}-{new_id(self._clock)}"
+
+    def _ask(self, call: Callable[[], T], *, writes: bool = False) -> T:
+        return persist(self._clock, self._budget, lambda: once("SQS", call, writes=writes))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the queue is closed")
+
+
+class _Hold(msgspec.Struct, frozen=True):
+    """Until when a receipt is good: so long after what was seen before the request was sent."""
+
+    seen: Observation
+    seconds: float
+
+
+def create_queues(client: Any, name: str) -> tuple[str, str]:
+    """Make the FIFO queue ``name`` and its dead queue, if they are missing; their URLs.
+
+    Raises Unavailable, OutcomeUnknown: call it again.
+    """
+    attributes = {
+        "FifoQueue": "true",
+        "DeduplicationScope": "messageGroup",
+        "FifoThroughputLimit": "perMessageGroupId",
+        "MessageRetentionPeriod": str(RETENTION_SECONDS),
+    }
+    urls = []
+    for full_name in (f"{name}.fifo", f"{name}-dead.fifo"):
+        make = partial(client.create_queue, QueueName=full_name, Attributes=attributes)
+        try:
+            urls.append(once("SQS", make, writes=True)["QueueUrl"])
+        except Again as exc:
+            raise exc.error from exc
+    return urls[0], urls[1]
+
+
+def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any]:
+    lane = group if GROUP.fullmatch(group) else hashlib.sha256(group.encode()).hexdigest()
+    return {
+        "Id": id,
+        "MessageBody": b64encode(body).decode() or EMPTY,
+        "MessageGroupId": lane,
+        "MessageDeduplicationId": id,
+        "MessageAttributes": {name: _text(value) for name, value in {"group": group, **attributes}.items()},
+    }
+
+
+def _message(record: Any) -> Message:
+    """A message from what SQS says of it. One that somebody else sent has its lane as its group."""
+    told = record["Attributes"]
+    group = record.get("MessageAttributes", {}).get("group", {}).get("StringValue", told["MessageGroupId"])
+    return Message(
+        id=told["MessageDeduplicationId"],
+        group=group,
+        body=_body(record["Body"]),
+        receives=int(told["ApproximateReceiveCount"]),
+        receipt=record["ReceiptHandle"],
+    )
+
+
+def _message_of_event(record: Mapping[str, Any]) -> Message:
+    """The same from a Lambda event, which spells the names otherwise."""
+    attributes = {name: {"StringValue": value["stringValue"]} for name, value in record["messageAttributes"].items()}
+    names = {"Body": record["body"], "ReceiptHandle": record["receiptHandle"]}
+    return _message({**names, "Attributes": record["attributes"], "MessageAttributes": attributes})
+
+
+def _body(text: str) -> bytes:
+    """What somebody else sent may be any text: it is given as it is, for the reader to refuse."""
+    try:
+        return b"" if text == EMPTY else b64decode(text, validate=True)
+    except ValueError:
+        return text.encode()
+
+
+def _text(value: str) -> dict[str, str]:
+    return {"DataType": "String", "StringValue": value}

@@ -1,0 +1,208 @@
+"""The queue on SQS: the port's contract on ministack, by the test's own clock, and what only SQS asks for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.backends.attempts import Budget
+from stratalog.backends.boto import aws_client
+from stratalog.backends.sqs import SqsQueue, create_queues
+from stratalog.clock import Clock, SystemClock, new_id
+from stratalog.limits import MESSAGE_BYTES_MAX
+from stratalog.ports.queue import Message, Queue
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.queue_contract import QueueContract
+from tests.cloud import sqs_by_clock
+from tests.cloud.emulators import Command, started
+from tests.cloud.seaweed import session
+
+
+class Service(msgspec.Struct, frozen=True):
+    """A running SQS, and the file that tells it the time."""
+
+    client: Any
+    time: Path
+
+
+class ToldClock(ManualClock):
+    """A clock that a service in another process goes by."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY)
+        self._tell()
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self._tell()
+
+    def _tell(self) -> None:
+        os.pwrite(self._file, sqs_by_clock.TIME.pack(self.wall_ms() / 1000), 0)
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+
+@pytest.fixture(scope="session")
+def sqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running(tmp_path_factory.mktemp("sqs")) as service:
+        yield service
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Service]:
+    time = folder / "time"
+    ToldClock(time)
+
+    def command(ports: Sequence[int]) -> Command:
+        environment = {
+            "BIND_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(ports[0]),
+            "SERVICES": "sqs",
+            "IOT_MTLS_ENABLED": "0",
+            "PERSIST_STATE": "0",
+            "LOG_LEVEL": "WARNING",
+        }
+        return Command([sys.executable, sqs_by_clock.__file__, str(time)], environment, "/_ministack/health")
+
+    with started("sqs", 1, command, folder) as emulator:
+        yield Service(aws_client("sqs", session(), emulator.url, Budget()), time)
+
+
+def queue_on(service: Service, clock: Clock, receives_max: int = 10) -> SqsQueue:
+    """A queue of its own."""
+    urls = create_queues(service.client, new_id(SystemClock()))
+    for url in urls:
+        largest = {"MaximumMessageSize": str(sqs_by_clock.MESSAGE_BYTES_MAX)}
+        service.client.set_queue_attributes(QueueUrl=url, Attributes=largest)
+    return SqsQueue(service.client, *urls, clock, receives_max)
+
+
+class TestSqsQueue(QueueContract):
+    @pytest.fixture(autouse=True)
+    def _service(self, sqs: Service) -> None:
+        self.service = sqs
+
+    def make(self, clock: Clock, receives_max: int) -> Queue:
+        return queue_on(self.service, clock, receives_max)
+
+    def _queue(self, receives_max: int = 10) -> tuple[Queue, ManualClock]:
+        clock = ToldClock(self.service.time)
+        return self.make(clock, receives_max), clock
+
+
+def test_a_message_of_every_size_fits_a_batch_as_the_port_bounds_it(sqs: Service) -> None:
+    queue = queue_on(sqs, ToldClock(sqs.time))
+    group = f"{'%C3%A9' * 33}/{'x' * 200}"
+    for bodies in ([b""], [bytes(MESSAGE_BYTES_MAX)], [bytes(MESSAGE_BYTES_MAX // 10)] * 10):
+        queue.send(group, bodies)
+        given = queue.receive()
+        assert [(message.group, message.body) for message in given] == [(group, body) for body in bodies]
+        assert all(queue.acknowledge(message) for message in given)
+
+
+def test_groups_whose_names_sqs_does_not_take_stay_apart(sqs: Service) -> None:
+    queue = queue_on(sqs, ToldClock(sqs.time))
+    groups = ["x" * 128, "x" * 129, "x" * 128 + "y", "é", "è", "two words"]
+    for group in groups:
+        queue.send(group, [group.encode()])
+    assert {message.group: message.body.decode() for message in queue.receive()} == {group: group for group in groups}
+
+
+def test_ids_are_in_order_of_sending(sqs: Service) -> None:
+    clock = ToldClock(sqs.time)
+    queue = queue_on(sqs, clock)
+    queue.send("b", [b"1", b"2"])
+    queue.send("a", [b"3"])
+    clock.sleep(0.001)
+    queue.send("a", [b"4"])
+    messages = {message.body: message.id for message in queue.receive()}
+    assert sorted(messages.values()) == [messages[b"%d" % number] for number in (1, 2, 3, 4)]
+
+
+def test_another_process_may_settle_a_message_and_a_stale_receipt_harms_none(sqs: Service) -> None:
+    clock = ToldClock(sqs.time)
+    here = queue_on(sqs, clock)
+    there = SqsQueue(sqs.client, here._url, here._dead_url, clock)
+    here.send("g", [b"1"])
+    (first,) = here.receive(visibility_seconds=30)
+    clock.sleep(30)
+    (second,) = there.receive(visibility_seconds=30)
+    assert not here.acknowledge(first)
+    assert not here.release(first, after_seconds=60)
+    stranger = SqsQueue(sqs.client, here._url, here._dead_url, clock)
+    assert not stranger.acknowledge(first)
+    assert stranger.release(second, after_seconds=60)
+    assert stranger.acknowledge(second)
+    clock.sleep(60)
+    assert here.receive() == []
+
+
+def test_dead_letters_are_held_by_nobody_after_they_were_listed(sqs: Service) -> None:
+    clock = ToldClock(sqs.time)
+    queue = queue_on(sqs, clock, receives_max=1)
+    queue.send("g", [b"%d" % number for number in range(10)])
+    queue.receive(visibility_seconds=1)
+    clock.sleep(1)
+    assert queue.receive() == []
+    letters = list(queue.dead_letters())
+    assert [letter.body for letter in letters] == [b"%d" % number for number in range(10)]
+    next(queue.dead_letters())
+    assert list(queue.dead_letters()) == letters
+
+
+def test_what_somebody_else_sent_is_given_as_it_is(sqs: Service) -> None:
+    queue = queue_on(sqs, ToldClock(sqs.time))
+    request = {"QueueUrl": queue._url, "MessageGroupId": "theirs", "MessageDeduplicationId": "1"}
+    sqs.client.send_message(MessageBody="{no base64}", **request)
+    (message,) = queue.receive()
+    assert (message.id, message.group, message.body) == ("1", "theirs", b"{no base64}")
+
+
+def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
+    """The event's records name things otherwise than the answer of a receive; these are AWS's own names."""
+    queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
+
+    def record(id: str, receives: int) -> dict[str, Any]:
+        return {
+            "messageId": "059f36b4-87a3-44ab-83d2-661975830a7d",
+            "receiptHandle": f"receipt of {id}",
+            "body": b64encode(id.encode()).decode(),
+            "attributes": {
+                "ApproximateReceiveCount": str(receives),
+                "SentTimestamp": "1573251510774",
+                "SequenceNumber": "18849496460467696128",
+                "MessageGroupId": "hash",
+                "SenderId": "AIDAIO23YVJENQZJOL4VO",
+                "MessageDeduplicationId": id,
+                "ApproximateFirstReceiveTimestamp": "1573251510774",
+            },
+            "messageAttributes": {
+                "group": {
+                    "stringValue": "two words",
+                    "stringListValues": [],
+                    "binaryListValues": [],
+                    "dataType": "String",
+                }
+            },
+            "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
+            "eventSource": "aws:sqs",
+            "eventSourceARN": "arn:aws:sqs:us-east-2:123456789012:queue.fifo",
+            "awsRegion": "us-east-2",
+        }
+
+    assert queue.receive_event([record("a", 1), record("b", 3), record("c", 2)]) == [
+        Message("a", "two words", b"a", 1, "receipt of a"),
+        Message("c", "two words", b"c", 2, "receipt of c"),
+    ]
+    (letter,) = queue.dead_letters()
+    assert (letter.id, letter.group, letter.body, letter.receives) == ("b", "two words", b"b", 2)
