@@ -188,7 +188,7 @@ def test_conflicts_do_not_use_up_the_time_for_throttling() -> None:
         (refused("ValidationException", message="Invalid attribute value type"), Invalid),
         (cancelled({"Code": "ValidationError", "Message": "Type mismatch"}, "None"), Invalid),
         (
-            cancelled("None", {"Code": "ValidationError", "Message": "Item size has exceeded the maximum"}),
+            cancelled("None", {"Code": "ValidationError", "Message": "Item size has exceeded …"}),
             LimitExceeded,
         ),
     ],
