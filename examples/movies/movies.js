@@ -1,4 +1,4 @@
-// The page: movies that several people edit at once. All of them are in the client; of the server it asks the past only.
+// The page: movies that several people edit at once. All are in the client; of the server it asks the past only.
 
 import { connect } from "/web/client/stratalog.js";
 import { make, say, titleOf, yearOf } from "./dom.js";

@@ -36,7 +36,7 @@ def test_the_browser_client_needs_nothing_but_its_own_files(client: Client) -> N
         seen.add(name)
         answer = client.get(f"{WEB}client/{name}")
         assert answer.status_code == 200
-        assert answer.headers["content-type"].startswith("text/javascript")
+        assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
         imported = re.findall(r'from "([^"]+)";', answer.text)
         assert all(path.startswith("./") for path in imported)
         waiting += {path.removeprefix("./") for path in imported} - seen

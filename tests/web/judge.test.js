@@ -76,3 +76,9 @@ test("pauses double up to a cap, by chance, and last as long as the server asked
   assert.deepEqual(pauses, [50, 100, 200, 15_000]);
   assert.equal(pauseMs(1, { ...bounds, random: () => 0, retryAfter: 7 }), 7000);
 });
+
+test("what is queued is not looked at further: a worker will apply it", () => {
+  const { queued, committed } = judge("me", [waiting(1)], [NEVER], { outcomes: [], queued: true }, waiting(1));
+  assert.equal(queued, true);
+  assert.deepEqual(committed, []);
+});

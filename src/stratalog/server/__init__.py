@@ -16,6 +16,6 @@ bodies          JSON and MessagePack                     errors      one shape f
 hub             who listens to what                      live        WebSocket and server-sent events
 service         what handlers share                      workers     threads; whose turn it is
 parameters      what handlers take                       ranges      bodies that never change
-metrics         what is counted
+metrics         what is counted                          pages       the browser client, an application's pages
 sync · documents · history · logs · records · blobs · health      routes, one noun per file
 """

@@ -24,11 +24,11 @@ WEB = "/web/"
 CLIENT = Path(__file__).parents[1] / "web" / "client"
 INDEX = "index.html"
 KINDS = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
     ".svg": "image/svg+xml",
-    ".ts": "text/plain; charset=utf-8",
+    ".ts": "text/plain",
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

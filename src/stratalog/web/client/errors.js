@@ -1,4 +1,4 @@
-// Errors: one kind, told apart by `code`; the codes are those of the wire. What a mutator throws on purpose is Rejected.
+// Errors: one kind, told apart by `code`; the codes are those of the wire. A mutator throws Rejected.
 
 export class StratalogError extends Error {
   constructor(code, message, details = {}) {

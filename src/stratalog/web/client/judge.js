@@ -2,7 +2,7 @@
 
 import { StratalogError } from "./errors.js";
 
-/** Of a waiting mutation: `sent` is NEVER; REFUSED where each answer so far said that nothing was written; else OPEN. */
+/** A waiting mutation's `sent` is NEVER; REFUSED where each answer so far said that nothing was written; else OPEN. */
 export const NEVER = 0;
 export const REFUSED = 1;
 export const OPEN = 2;
@@ -11,8 +11,9 @@ const REFUSALS = new Set(["unknown-client", "collected", "wrong-group"]);
 
 /**
  * What `pushed` says about `batch`; `before` has how each stood before it was sent, `first` is the oldest pending one.
- * The answer has `queued`; `committed`, pairs of mutation and outcome; and at most one of `resendFrom`, an id from which
- * on the server has nothing, and `reset`: go on as another client, which may send again what is `uncommitted(mutation)`.
+ * The answer has `queued`; `committed`, pairs of mutation and outcome; and at most one of `resendFrom`, an id from
+ * which on the server has nothing, and `reset`: go on as another client, which may send again what `uncommitted` is
+ * true of.
  */
 export function judge(client, batch, before, pushed, first) {
   if (pushed.queued) return { queued: true, committed: [] };

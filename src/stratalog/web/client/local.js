@@ -1,5 +1,5 @@
-// What one client keeps: the canonical state, its cookie, and the mutations the server has not confirmed. Memory changes
-// at once; what is kept follows in the same order, one transaction a call, so that a tab may end at any moment.
+// What one client keeps: the canonical state, its cookie, and the mutations the server has not confirmed. Memory
+// changes at once; what is kept follows in the same order, one transaction a call, so that a tab may end at any moment.
 
 import { within } from "./database.js";
 import { State } from "./draft.js";

@@ -1,0 +1,20 @@
+"""The scripts keep the measure that the rest of the code keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("src/stratalog/web/client", "examples/movies", "tests/web", "tests/e2e/browser")
+SCRIPTS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*")) if path.suffix in {".js", ".mjs"}]
+FILE_LINES_MAX = 400
+LINE_LENGTH_MAX = 120
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_is_one_noun_long_and_no_line_too_wide(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert len(lines) <= FILE_LINES_MAX
+    assert [line for line in lines if len(line) > LINE_LENGTH_MAX] == []

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { inverse } from "../../src/stratalog/web/client/undo.js";
+
+const mutation = (name, args, before, after) => ({
+  name,
+  args,
+  effect: { before: new Map([["a", before]]), after: new Map([["a", after]]) },
+});
+const undone = (shown, ...made) => inverse(mutation(...made), () => shown, true);
+
+test("a new key goes, and a former value comes back", () => {
+  assert.deepEqual(undone(1, "put", {}, undefined, 1), [["del", { key: "a" }]]);
+  assert.deepEqual(undone(undefined, "del", {}, 1, undefined), [["put", { key: "a", value: 1 }]]);
+});
+
+test("what was counted is counted back, whatever was counted since", () => {
+  assert.deepEqual(undone(9, "inc", { key: "a", by: 2 }, 1, 3), [["inc", { key: "a", by: -2 }]]);
+  assert.deepEqual(undone(9, "inc", { key: "a" }, 1, 2), [["inc", { key: "a", by: -1 }]]);
+});
+
+test("of an object only the members that changed go back", () => {
+  const [before, after] = [
+    { x: 1, z: 0 },
+    { x: 2, y: 3, z: 0 },
+  ];
+  const merge = { x: 1, y: null };
+  assert.deepEqual(undone({ ...after, z: 7 }, "put", {}, before, after), [["patch", { key: "a", merge }]]);
+});
+
+test("somebody's later change is not undone", () => {
+  const changed = { name: "Rejected", reason: "the key has changed since: key=a" };
+  assert.throws(() => undone(3, "put", {}, 1, 2), changed);
+  assert.throws(() => undone({ x: 3 }, "put", {}, { x: 1 }, { x: 2 }), changed);
+});
+
+test("what had no effect cannot be undone", () => {
+  assert.throws(() => undone(1, "put", {}, 1, 1), { reason: "the mutation had no effect" });
+});
