@@ -5,6 +5,7 @@
 python := .venv/bin/python
 BENCH_JSON ?= bench.json
 SEEDS ?= 200000
+SESSIONS ?= 1800
 TEST_SEEDS ?= 5000
 # Fresh with every commit, and the same for everyone who tests that commit; a soak's are fresh every time.
 COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
@@ -22,8 +23,10 @@ demo-sync: ready-demo ## two browser windows that agree, on a server of your own
 demo-core: ready-demo ## documents, records, history and forks on one machine
 	$(python) examples/demo_core.py
 
-test: ready-dev ready-browser ## every test, with branch coverage of src/ and its floor, after 5,000 fresh seeds of the simulation
+test: ready-dev ready-browser ## every test, with branch coverage of src/ and its floor, after fresh seeds of the simulation and of clients
 	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
+	$(python) -m tests.client.convergence --sessions 180 --seed $(COMMIT_SEED)
+	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
 	$(python) -m pytest -q -n $(WORKERS) tests/simulation
 	$(python) -m pytest -q -n $(WORKERS) --ignore tests/simulation --cov --cov-branch --cov-report=term
 
@@ -33,8 +36,10 @@ check: ready-dev ## lint, format, types and import arrows
 	$(python) -m mypy
 	.venv/bin/lint-imports
 
-soak: ready-dev ## the simulation over many seeds: make soak SEEDS=1000
+soak: ready-dev ## the simulation over many seeds, and many sessions of clients: make soak SEEDS=1000 SESSIONS=100
 	$(python) -m stratalog.testing.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
+	$(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)
+	$(python) -m tests.client.convergence --sessions 200 --seed $(FRESH_SEED) --servers 3
 
 bench: ready-dev ## benchmarks, figures to bench.json
 	$(python) -m bench --json $(BENCH_JSON)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.client import Client, Pending, Unreached, local
+from stratalog.client import Client, Pending, Unreached
 from stratalog.client.local import UNKNOWN, UNTOLD
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, StratalogError
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, Put
-from stratalog.server.pull import REJECTIONS_VERSIONS_MAX
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import InProcess, memory_place, new_document
 
@@ -344,16 +343,12 @@ def test_an_answer_to_another_push_is_refused(client: Client, document: Document
     assert items(document) == ["first", 2]
 
 
-def test_the_client_expects_reasons_no_longer_than_the_server_gives_them() -> None:
-    assert local.REJECTIONS_TOLD_VERSIONS <= REJECTIONS_VERSIONS_MAX
-
-
 def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(
     client: Client, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So many versions later the server does not look back for reasons."""
     monkeypatch.setattr("stratalog.client.local.REJECTIONS_TOLD_VERSIONS", 5)
-    monkeypatch.setattr("stratalog.server.pull.REJECTIONS_VERSIONS_MAX", 5)
+    monkeypatch.setattr("stratalog.server.pull.REJECTIONS_TOLD_VERSIONS", 5)
     client.mutate("put", {"key": "k", "value": 1})
     client.sync()
     document.mutate("put", {"key": "k", "value": "text"})

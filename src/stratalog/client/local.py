@@ -16,7 +16,7 @@ from stratalog.client.judge import COMMITTED, NEVER, OPEN, REFUSED, Waiting
 from stratalog.clock import Clock, new_id
 from stratalog.codec import canonical, decode, encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
-from stratalog.limits import PENDING_MUTATIONS_MAX
+from stratalog.limits import PENDING_MUTATIONS_MAX, REJECTIONS_TOLD_VERSIONS
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, Put
 
@@ -284,7 +284,6 @@ class Local:
 
 UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
 UNTOLD = "it was committed, but too long ago to be told whether it was rejected"
-REJECTIONS_TOLD_VERSIONS = 1000
 _END = 2**62
 
 

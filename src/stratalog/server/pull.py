@@ -9,14 +9,11 @@ from stratalog.documents import Document
 from stratalog.documents.changes import Changes, Member, changes_since, member_of, members, rejections
 from stratalog.documents.state import State
 from stratalog.errors import Collected, Forbidden, Invalid, NotFound
-from stratalog.limits import INTEGER_MAX
+from stratalog.limits import INTEGER_MAX, REJECTIONS_TOLD_VERSIONS
 from stratalog.protocol.messages import check_identity
 from stratalog.protocol.sync import Clear, Cookie, Delete, Operation, Pull, Pulled, Put, Rejection
 
-__all__ = ["REJECTIONS_VERSIONS_MAX", "pull"]
-
-REJECTIONS_VERSIONS_MAX = 1000
-"""Versions since the cookie up to which their rejections are told: these have to be read entry by entry."""
+__all__ = ["pull"]
 
 
 def pull(document: Document, request: Pull, owner: str = "") -> Pulled:
@@ -100,7 +97,7 @@ def _operation(document: Document, state: State, key: str) -> Operation:
 
 def _rejected(document: Document, state: State, since: int, clients: set[str]) -> list[Rejection]:
     """The rejections of these clients since; none where that is too long ago."""
-    if not clients or state.version - since > REJECTIONS_VERSIONS_MAX:
+    if not clients or state.version - since > REJECTIONS_TOLD_VERSIONS:
         return []
     found = rejections(document.log, since, state.version, clients)
     return [Rejection(one.client, one.id, one.reason or "") for one in found]
