@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from stratalog.documents.history import Applied
-from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
+from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
+from stratalog.server.applying import SUSPECT_RECEIVES
 from stratalog.server.backlog import Backlog
 from stratalog.server.dead_letters import list_letters
 from stratalog.server.errors import Refused
 from stratalog.server.push import push
 from stratalog.server.queued import read_message
-from stratalog.server.worker import Worker
+from stratalog.server.worker import Worker, Working
 from tests.server.helpers import Follower
 from tests.server.queue_path import QueuePath, kill, named, put
 
@@ -253,6 +254,92 @@ def test_a_store_that_cannot_be_reached_for_an_hour_costs_no_message() -> None:
     path.work_through(60)
     assert path.document.get("k") == 1
     assert list(path.store.queue.dead_letters()) == []
+
+
+def test_a_queue_out_of_reach_is_asked_again() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.store.queue.receive = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
+    path.work_through(10)
+    del path.store.queue.receive
+    path.work()
+    assert (path.document.version, path.worker.counts["port errors"] > 0) == (1, True)
+
+
+def test_a_worker_with_its_hands_full_takes_no_more() -> None:
+    path = QueuePath()
+    others = [path.store.create("acme", f"other-{number}") for number in range(3)]
+    worker = Worker(path.store, Working(messages_max=2))
+    for document in others:
+        path.push(put("ada", 1), document=document)
+        document.apply = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
+    for _ in range(50):
+        worker.step()
+    assert len(path.waiting()) == 1
+
+
+def test_an_error_of_a_port_while_a_suspect_runs_does_not_count_against_it() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    for _ in range(SUSPECT_RECEIVES - 1):
+        path.waiting()
+        path.clock.sleep(31)
+    apply, left = path.document.apply, [10]
+
+    def failing(*arguments: Any, **options: Any) -> Any:
+        left[0] -= 1
+        return raises(OutcomeUnknown("simulated")) if left[0] > 0 else apply(*arguments, **options)
+
+    path.document.apply = failing  # type: ignore[method-assign]
+    path.work_through(600)
+    assert [one.reason for one in committed(path)] == [None]
+
+
+def test_a_document_deleted_amid_a_message_is_no_failure() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    apply = path.document.apply
+
+    def deleted(*arguments: Any, **options: Any) -> Any:
+        path.document.delete()
+        return apply(*arguments, **options)
+
+    path.document.apply = deleted  # type: ignore[method-assign]
+    path.work()
+    assert (path.failures, path.waiting()) == ([], [])
+
+
+def test_a_damaged_claim_is_kept_with_the_reason() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
+    path.store.place.blobs.get = lambda key: raises(Corrupt("a hash differs"))  # type: ignore[method-assign]
+    path.work_through(2000)
+    (letter,) = list_letters(path.store)
+    assert letter.reason == "Corrupt: a hash differs"
+
+
+def test_a_message_that_nobody_can_read_is_kept_and_stops_no_other() -> None:
+    path = QueuePath()
+    path.store.queue.send("acme/plan", [b"\x02of a newer format"])
+    path.push(put("ada", 1))
+    path.work_through(2000)
+    (letter,) = list_letters(path.store)
+    assert (letter.document, letter.reason.split(":")[0]) == ("", "Unsupported")
+    assert path.document.version == 1
+
+
+def test_a_worker_ends_once_it_is_told_to_though_there_is_more() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+
+    def last(draft: Draft, args: Any) -> None:
+        path.worker.stop()
+
+    path.store.rules.mutators["last"] = last  # type: ignore[index]
+    path.push(named("ada", 2, "last"))
+    path.push(put("ada", 3))
+    path.worker.run()
+    assert path.document.last_mutation("ada") == 2
 
 
 def test_documents_out_of_reach_do_not_stop_another() -> None:

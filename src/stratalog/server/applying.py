@@ -123,9 +123,6 @@ class _Trial:
 
     def _give_up(self, place: int, one: Carried, tries: int) -> list[Outcome]:
         """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
-        refused = refusal(self._document, self._queued.push([one]))
-        if refused is not None:
-            return refused.outcomes
         why = self._note.reason or "the process ended while it ran"
         reason = f"{GIVEN_UP} after {tries} failures: {why}"
         record, now_ms = self._document.log.record, self._document.log.place.clock.wall_ms()
