@@ -1,0 +1,102 @@
+"""Writers on a line to DynamoDB that throttles, loses and damages: what no emulator does, in front of one."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.dynamodb_client import DynamoClient, Patience
+from stratalog.backends.dynamodb_http import Endpoint, Reply
+from stratalog.backends.dynamodb_setup import create_table
+from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.clock import SystemClock
+from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.log import Event, Place, Settings
+from tests.cloud.canned import damaged, refused
+from tests.cloud.emulators import Emulator
+from tests.cloud.helpers import GivenCredentials
+
+FAULTS = ["throttled", "conflict", "unsent", "request lost", "answer lost", "failed after", "failed before", "damaged"]
+FAULT_SHARE = 0.25
+WRITERS = 4
+APPENDS = 30
+
+
+class RoughEndpoint:
+    """An endpoint behind a line on which each request may meet a fault, as a seed decides."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._endpoint = Endpoint(url)
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self.host = self._endpoint.host
+        self.met: Counter[str] = Counter()
+
+    def exchange(self, request: bytes) -> Reply:
+        fault = self._fault()
+        if fault in ("throttled", "conflict", "unsent", "request lost", "failed before"):
+            return _instead_of_sending(fault)
+        reply = self._endpoint.exchange(request)
+        if fault == "answer lost":
+            raise OutcomeUnknown("the answer of the service was lost")
+        if fault == "failed after":
+            return refused("InternalServerError", status=500)
+        return damaged(reply) if fault == "damaged" else reply
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def _fault(self) -> str:
+        with self._lock:
+            fault = self._random.choice(FAULTS) if self._random.random() < FAULT_SHARE else "none"
+            self.met[fault] += 1
+            return fault
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, seed: int) -> None:
+    """Segments roll over meanwhile, so transactions meet the faults as well. Each writer has a store of its own."""
+    line = RoughEndpoint(aws.url, seed)
+    patience = Patience(first_wait_seconds=0.001, wait_seconds_max=0.01)
+    client = DynamoClient(line, "us-east-1", GivenCredentials, SystemClock(), patience=patience)
+    index = DynamoIndex(client, f"rough-{seed}")
+    create_table(client, index.table)
+    log = _store(index).create_log("acme", "plan")
+    told: list[tuple[int, str]] = []
+
+    def write(writer: int) -> None:
+        mine = _store(index).log("acme", "plan")
+        for n in range(APPENDS):
+            told.append((mine.append(Event("step", n), write_id=f"{writer}-{n}").version, f"{writer}-{n}"))
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [(entry.version, entry.write_id) for entry in log.read()]
+    client.close()
+    assert sorted(told) == found
+    assert [version for version, _ in found] == list(range(1, WRITERS * APPENDS + 1))
+    assert set(line.met) == {*FAULTS, "none"}
+
+
+def _instead_of_sending(fault: str) -> Reply:
+    if fault == "unsent":
+        raise Unavailable("the endpoint cannot be reached")
+    if fault == "request lost":
+        raise OutcomeUnknown("the answer of the service was lost")
+    if fault == "failed before":
+        return refused("ServiceUnavailable", status=503)
+    return refused("ThrottlingException" if fault == "throttled" else "TransactionConflictException")
+
+
+def _store(index: DynamoIndex) -> Store:
+    clock = SystemClock()
+    settings = Settings(segment_entries_target=15, append_seconds_max=30)
+    return Store(Place(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
