@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from typing import Any, NoReturn
 
 from stratalog.assembly import Store, open_store
@@ -20,6 +21,18 @@ from stratalog.testing.clock import ManualClock
 
 class Killed(BaseException):
     """The worker's process ends: nothing of the worker may catch it."""
+
+
+class AtOnce(Executor):
+    """Does what it is given at once, on no other thread, and keeps what that raised to itself."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function(*arguments, **options))
+        except Exception as exc:  # noqa: BLE001 - as an executor does
+            done.set_exception(exc)
+        return done
 
 
 def put(client: str, id: int, key: str = "k", value: Any = 1) -> Mutation:

@@ -8,6 +8,7 @@ import pytest
 
 from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
+from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.server.applying import SUSPECT_RECEIVES
@@ -18,7 +19,7 @@ from stratalog.server.push import push
 from stratalog.server.queued import read_message
 from stratalog.server.worker import Worker, Working
 from tests.server.helpers import Follower
-from tests.server.queue_path import QueuePath, kill, named, put
+from tests.server.queue_path import AtOnce, QueuePath, kill, named, put
 
 
 def statuses(outcomes: Any) -> list[str]:
@@ -326,6 +327,24 @@ def test_a_message_that_nobody_can_read_is_kept_and_stops_no_other() -> None:
     (letter,) = list_letters(path.store)
     assert (letter.document, letter.reason.split(":")[0]) == ("", "Unsupported")
     assert path.document.version == 1
+
+
+def test_an_acknowledgement_that_fails_aside_is_made_up_for() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    acknowledge, left = path.store.queue.acknowledge, [1]
+
+    def failing(message: Message) -> bool:
+        left[0] -= 1
+        return raises(OutcomeUnknown("simulated")) if left[0] >= 0 else acknowledge(message)
+
+    path.store.queue.acknowledge = failing  # type: ignore[method-assign]
+    worker = Worker(path.store, aside=AtOnce())
+    worker.run(drain=True)
+    path.clock.sleep(31)
+    worker.run(drain=True)
+    assert (worker.counts["applied"], worker.counts["seen"]) == (1, 1)
+    assert path.waiting() == []
 
 
 def test_a_worker_ends_once_it_is_told_to_though_there_is_more() -> None:

@@ -116,6 +116,15 @@ def test_a_worker_applies_what_is_queued_and_says_so(folder: Path) -> None:
     assert content(folder) == {"k": 1}
 
 
+def test_a_worker_leaves_no_message_behind(folder: Path) -> None:
+    for id in range(1, 41):
+        queue(folder, put("ada", id, f"k{id}"))
+    assert run(folder, "work", "--drain")[-1] == {"applied": 40, "messages": 40}
+    with opened(folder) as store:
+        assert store.queue.receive() == []
+    assert len(content(folder)) == 40
+
+
 def test_a_signal_lets_the_message_under_way_be_finished(folder: Path) -> None:
     (folder / "hold").touch()
     queue(folder, named("ada", 1, "slow"))

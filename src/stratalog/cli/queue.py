@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
@@ -25,6 +26,7 @@ __all__ = ["COMMANDS"]
 
 VISIBILITY_SECONDS = 30
 BEATS = 4
+THREADS_ASIDE = 4
 
 
 @command("work", example="stratalog work myapp:app --store ./data")
@@ -45,10 +47,11 @@ def work(session: Session, application: str | None, drain: bool, visibility: flo
     """
     server = _module("worker")
     store = _opened(session, application)
-    worker = server.Worker(store, server.Working(visibility_seconds=visibility), _tell)
-    _announce(session)
-    with _stopped_by_signals(worker), server.beating(worker, visibility / BEATS):
-        worker.run(drain=drain)
+    with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
+        worker = server.Worker(store, server.Working(visibility_seconds=visibility), _tell, aside)
+        _announce(session)
+        with _stopped_by_signals(worker), server.beating(worker, visibility / BEATS):
+            worker.run(drain=drain)
     done = dict(sorted(worker.counts.items()))
     session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "nothing was queued")
 

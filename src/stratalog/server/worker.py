@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -63,16 +64,26 @@ class Working(msgspec.Struct, frozen=True, kw_only=True):
 class Worker:
     """Applies queued pushes, one at a time. Several processes may work on one store; each runs one worker.
 
-    ``stop`` and ``beat`` may be called from other threads. ``tell`` is called with a message that failed and why.
+    ``stop`` and ``beat`` may be called from other threads. ``tell`` is called with a message that failed and why. What
+    is applied is acknowledged ``aside``, on threads of its own, so that both commits share a transaction where the
+    store can; without any, each waits for the other.
     """
 
-    def __init__(self, store: Store, working: Working | None = None, tell: Tell = lambda message, reason: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        working: Working | None = None,
+        tell: Tell = lambda message, reason: None,
+        aside: Executor | None = None,
+    ) -> None:
         self.counts: Counter[str] = Counter()
         """What became of mutations by status, and of messages."""
 
         self._store = store
         self._working = working or Working()
         self._tell = tell
+        self._aside = aside
+        self._finishing: list[Future[None]] = []
         self._clock: Clock = store.place.clock
         self._hands: dict[str, _Hand] = {}
         self._lock = threading.Lock()
@@ -87,13 +98,14 @@ class Worker:
         while not self._stopping:
             if self.step():
                 idle = 0
-            elif drain and not self._hands:
+            elif drain and not self._hands and not self._unfinished():
                 break
             else:
                 idle += 1
                 first, most = self._working.idle_seconds_first, self._working.idle_seconds_max
                 self._clock.sleep(min(most, first * 2 ** min(idle, 30)))
         self._let_go()
+        wait(self._finishing)
 
     def stop(self) -> None:
         """Have `run` end after the message under way; the others in hand are given back."""
@@ -181,7 +193,7 @@ class Worker:
         self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
 
     def _settle(self, message: Message) -> None:
-        """Apply a message and acknowledge it. Whatever it raises, it can be called again."""
+        """Apply a message and have it acknowledged. Whatever it raises, it can be called again."""
         envelope = read_message(message.body)
         document = self._document(envelope)
         if document is None:
@@ -189,11 +201,21 @@ class Worker:
         elif claim_stands(self._store.place.blobs, envelope):
             for outcome in self._apply(document, message, envelope):
                 self.counts[outcome.status] += 1
+        if self._aside is None:
+            self._finish(message, envelope)
+        else:
+            self._finishing = [*self._unfinished(), self._aside.submit(self._finish, message, envelope)]
+        self.counts["messages"] += 1
+
+    def _finish(self, message: Message, envelope: Envelope) -> None:
+        """Acknowledge what is applied. Where that fails the message comes again, and is found to be applied."""
         remove_claim(self._store.place.blobs, envelope)
         self._store.queue.acknowledge(message)
         if message.receives > 1:
             drop_note(self._store.place.index, message.id)
-        self.counts["messages"] += 1
+
+    def _unfinished(self) -> list[Future[None]]:
+        return [one for one in self._finishing if not one.done()]
 
     def _document(self, envelope: Envelope) -> Document | None:
         """The document that a message is for, if it lives."""
