@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import boto3
@@ -33,9 +34,10 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
         yield emulator
 
 
-def session(secret: str = SECRET) -> boto3.Session:
-    """The credentials that the emulators are started with; ministack takes any."""
-    return boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=secret, region_name="us-east-1")
+@cache
+def session() -> boto3.Session:
+    """The credentials that the emulators are started with; one session, since its first client is slow to make."""
+    return boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1")
 
 
 # Every part that would listen or call home besides the five ports.

@@ -191,7 +191,7 @@ def test_a_version_from_before_the_bucket_kept_versions_is_not_deleted(aws: Emul
     create_bucket(s3, "grown")
     blobs = blobs_in("grown", aws, "prefix")
     with pytest.raises(Unavailable, match="from before"):
-        blobs.delete(KEY, S3Versions(s3, "grown", "prefix/", SystemClock()).page("", "")[0][0].stamp)
+        blobs.delete(KEY, S3Versions(lambda: s3, "grown", "prefix/", SystemClock()).page("", "")[0][0].stamp)
     assert blobs.get(KEY) == BODY
 
 

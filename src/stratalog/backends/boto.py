@@ -21,6 +21,7 @@ __all__ = ["Refused", "aws_client", "once"]
 T = TypeVar("T")
 
 CONNECTIONS_MAX = 64
+NOT_IMPLEMENTED = 501
 # Refusals that say nothing was done and that it may be done later, whatever status they come with.
 THROTTLES = frozenset(
     {
@@ -74,7 +75,8 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
         said = str(exc.response["Error"].get("Message", ""))
         if code in THROTTLES:
             raise Again(Unavailable(f"{service} is too busy", reason=code)) from exc
-        if exc.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+        status = exc.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status >= 500 and status != NOT_IMPLEMENTED:
             raise Again(unknown(f"{service} failed", reason=code, said=said)) from exc
         raise Refused(f"{service} refused", code, said) from exc
     except NOT_SENT as exc:

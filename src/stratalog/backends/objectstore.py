@@ -166,8 +166,8 @@ def open_object_blobs(
         virtual_hosted_style_request=not endpoint,
         **({"endpoint": endpoint} if endpoint else {}),  # type: ignore[arg-type]
     )
-    client = aws_client("s3", session, endpoint, budget)
-    versions = S3Versions(client, parts.netloc, f"{prefix}/" if prefix else "", clock, budget)
+    make_client = partial(aws_client, "s3", session, endpoint, budget)
+    versions = S3Versions(make_client, parts.netloc, f"{prefix}/" if prefix else "", clock, budget)
     return ObjectBlobs(store, clock, versions, budget)
 
 
@@ -200,7 +200,7 @@ def _once(key: str, call: Callable[[], T], writes: bool) -> T:
 
 
 def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
-    """What it is to us. Obstore tells status and failed connections only in its text; what is not known from there is unknown."""
+    """Obstore tells status and failed connections only in its text; what cannot be read from there is unknown."""
     text = str(exc)
     found = STATUS.search(text)
     status = int(found[1]) if found else 0

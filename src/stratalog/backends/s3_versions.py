@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from stratalog.backends.attempts import Again, Budget, persist
@@ -24,19 +24,28 @@ NULL = "null"
 
 
 class S3Versions:
-    """The versions of the objects in ``bucket`` whose key starts with ``base``. ``client`` must try each request once.
+    """The versions of the objects in ``bucket`` whose key starts with ``base``.
+
+    ``make_client`` makes the client, one that tries each request once, when it is first needed: few processes list or
+    delete, and making it takes a fifth of a second.
 
     Removing a version brings the one before it to light, so a delete removes the oldest first and the current one last;
     one that ends midway has changed nothing that a reader sees.
     """
 
-    def __init__(self, client: Any, bucket: str, base: str, clock: Clock, budget: Budget | None = None) -> None:
-        self._client = client
+    def __init__(
+        self, make_client: Callable[[], Any], bucket: str, base: str, clock: Clock, budget: Budget | None = None
+    ) -> None:
+        self._make_client = make_client
         self._bucket = bucket
         self._base = base
         self._clock = clock
         self._budget = budget or Budget()
         self._enabled: bool | None = None
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._make_client()
 
     def enabled(self) -> bool:
         """Asked once: a bucket whose versioning is suspended meanwhile gives puts the version `NULL`."""

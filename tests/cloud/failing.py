@@ -1,0 +1,86 @@
+"""A service over HTTP that answers from a list: for what no emulator does, and to see every request."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+
+__all__ = ["Failing", "Reply", "Request", "failing"]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer; with ``lost`` the connection ends without it, with ``seconds`` it is late."""
+
+    status: int = 200
+    headers: dict[str, str] = {}
+    body: bytes = b""
+    lost: bool = False
+    seconds: float = 0
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What was asked."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Failing:
+    """A running service: it answers with ``replies`` in turn, and again and again with the last."""
+
+    def __init__(self, url: str, replies: list[Reply]) -> None:
+        self.url = url
+        self.replies = replies
+        self.requests: list[Request] = []
+        self.lock = threading.Lock()
+
+    def take(self, request: Request) -> Reply:
+        with self.lock:
+            self.requests.append(request)
+            return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+
+
+@contextmanager
+def failing(replies: Sequence[Reply]) -> Iterator[Failing]:
+    """Such a service on loopback, until the block is left."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            reply = service.take(Request(self.command, self.path, dict(self.headers), body))
+            time.sleep(reply.seconds)
+            if reply.lost:
+                self.close_connection = True
+                return
+            self.send_response_only(reply.status)
+            headers = {"Content-Length": str(len(reply.body)), "Date": formatdate(usegmt=True)}
+            for name, value in {**headers, **reply.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(reply.body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    for method in ("DELETE", "GET", "HEAD", "POST", "PUT"):
+        setattr(Handler, f"do_{method}", Handler.answer)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    service = Failing(f"http://127.0.0.1:{server.server_port}", list(replies))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,242 @@
+"""What becomes of blobs when the object store fails: none of it can be had from an emulator, so it is canned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from stratalog.backends.attempts import Budget
+from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.clock import SystemClock
+from stratalog.codec import compress, sha256
+from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.testing.clock import ManualClock
+from tests.cloud.emulators import free_ports
+from tests.cloud.failing import Failing, Reply, failing
+from tests.cloud.seaweed import session
+
+BODY = b"some bytes" * 100
+KEY = f"organisation/document/{sha256(BODY).hex()}"
+
+DONE = Reply(headers={"ETag": '"tag"', "x-amz-version-id": "v1"})
+LOST = Reply(lost=True)
+
+
+def refused(status: int, code: str) -> Reply:
+    return Reply(status=status, body=f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode())
+
+
+BUSY = refused(503, "SlowDown")
+BROKEN = refused(500, "InternalError")
+FORBIDDEN = refused(403, "AccessDenied")
+NO_BUCKET = refused(404, "NoSuchBucket")
+VERSIONED = Reply(body=b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+
+
+@pytest.fixture
+def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]:
+    """Blobs on a service with the given answers, and the clock that their waits move."""
+    running = []
+
+    def make(*replies: Reply, budget: Budget | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
+        context = failing(replies)
+        running.append(context)
+        service = context.__enter__()
+        clock = ManualClock(SystemClock().wall_ms())
+        return blobs_at(service.url, clock, budget), service, clock
+
+    yield make
+    for context in running:
+        context.__exit__(None, None, None)
+
+
+def blobs_at(url: str, clock: ManualClock, budget: Budget | None = None) -> ObjectBlobs:
+    return open_object_blobs("s3://bucket/base", clock, endpoint=url, session=session(), budget=budget)
+
+
+def raised(call: Callable[[], object]) -> StratalogError | None:
+    try:
+        call()
+    except StratalogError as exc:
+        return exc
+    return None
+
+
+@pytest.mark.parametrize(
+    "first", [BUSY, BROKEN, LOST, refused(409, "OperationAborted"), refused(400, "RequestTimeout")]
+)
+def test_a_put_that_failed_once_is_tried_again(store: Callable, first: Reply) -> None:
+    blobs, service, clock = store(first, DONE)
+    begun = clock.boot_ms()
+    blobs.put(KEY, BODY)
+    assert [(request.method, request.path) for request in service.requests] == [("PUT", f"/bucket/base/{KEY}")] * 2
+    assert service.requests[0].body == service.requests[1].body == compress(BODY)
+    assert clock.boot_ms() - begun <= 50
+
+
+OUTCOMES: list[tuple[Sequence[Reply], type[StratalogError]]] = [
+    ([BUSY], Unavailable),
+    ([refused(409, "OperationAborted")], Unavailable),
+    ([LOST], OutcomeUnknown),
+    ([BROKEN], OutcomeUnknown),
+    ([LOST, BUSY], OutcomeUnknown),
+    ([BROKEN, FORBIDDEN], OutcomeUnknown),
+    ([BUSY, FORBIDDEN], Unavailable),
+]
+
+
+@pytest.mark.parametrize(("replies", "kind"), OUTCOMES)
+def test_what_may_have_been_written_is_never_forgotten(
+    store: Callable, replies: Sequence[Reply], kind: type[StratalogError]
+) -> None:
+    blobs, _, _ = store(*replies)
+    assert type(raised(lambda: blobs.put(KEY, BODY))) is kind
+
+
+def test_a_put_gives_up_within_its_budget_and_waits_longer_each_time(store: Callable) -> None:
+    blobs, service, clock = store(BUSY)
+    begun = clock.boot_ms()
+    assert isinstance(raised(lambda: blobs.put(KEY, BODY)), Unavailable)
+    assert 10_000 <= clock.boot_ms() - begun <= 12_000
+    assert 8 <= len(service.requests) <= 40
+
+
+@pytest.mark.parametrize("reply", [FORBIDDEN, NO_BUCKET, refused(400, "InvalidRequest")])
+def test_what_is_refused_for_good_is_not_tried_again(store: Callable, reply: Reply) -> None:
+    blobs, service, _ = store(reply)
+    assert type(raised(lambda: blobs.put(KEY, BODY))) is Unavailable
+    assert type(raised(lambda: blobs.get(KEY))) is Unavailable
+    assert len(service.requests) == 2
+
+
+def test_nobody_at_the_address_means_that_nothing_was_written() -> None:
+    blobs = blobs_at(f"http://127.0.0.1:{free_ports(1)[0]}", ManualClock())
+    assert type(raised(lambda: blobs.put(KEY, BODY))) is Unavailable
+
+
+def test_an_answer_that_takes_too_long_leaves_the_outcome_unknown(store: Callable) -> None:
+    budget = Budget(seconds_max=0, request_seconds_max=0.2)
+    blobs, service, _ = store(Reply(seconds=0.5), budget=budget)
+    assert type(raised(lambda: blobs.put(KEY, BODY))) is OutcomeUnknown
+    assert type(raised(lambda: blobs.get(KEY))) is Unavailable
+    assert len(service.requests) == 2
+
+
+@pytest.mark.parametrize("reply", [BUSY, BROKEN, LOST])
+def test_a_read_that_fails_is_unavailable(store: Callable, reply: Reply) -> None:
+    blobs, _, _ = store(reply)
+    for call in (lambda: blobs.get(KEY), lambda: blobs.stat(KEY), lambda: list(blobs.list(""))):
+        assert type(raised(call)) is Unavailable
+    blobs, _, _ = store(reply, Reply(body=compress(BODY), headers=OBJECT))
+    assert blobs.get(KEY) == BODY
+
+
+def test_a_body_cut_short_or_changed_on_its_way_is_never_given(store: Callable) -> None:
+    whole = compress(BODY)
+    for damaged in (whole[:-1], b"", compress(b"other")):
+        blobs, _, _ = store(Reply(body=damaged, headers=OBJECT))
+        assert type(raised(lambda: blobs.get(KEY))) is Corrupt  # noqa: B023 - called at once
+    blobs, _, _ = store(
+        Reply(body=whole[:-1], headers={**OBJECT, "Content-Length": str(len(whole)), "Connection": "close"})
+    )
+    assert type(raised(lambda: blobs.get(KEY))) is Unavailable
+
+
+def test_a_missing_object_is_not_found_and_a_missing_bucket_is_unavailable(store: Callable) -> None:
+    blobs, _, _ = store(refused(404, "NoSuchKey"))
+    assert type(raised(lambda: blobs.get(KEY))) is NotFound
+    assert blobs.stat(KEY) is None
+
+
+def test_a_put_carries_the_checksum_of_what_it_stores(store: Callable) -> None:
+    blobs, service, _ = store(DONE)
+    blobs.put(KEY, BODY)
+    headers = {name.lower() for name in service.requests[0].headers}
+    assert "x-amz-checksum-sha256" in headers
+
+
+def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
+    """A list of versions: key, version, whether it is the current one; in order of key, then from new to old."""
+    items = "".join(
+        f"<Version><Key>base/{key}</Key><VersionId>{version}</VersionId><IsLatest>{str(latest).lower()}</IsLatest>"
+        f"<LastModified>2026-11-21T00:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag><Size>5</Size></Version>"
+        for key, version, latest in found
+    )
+    markers = (
+        f"<NextKeyMarker>base/{KEY}</NextKeyMarker><NextVersionIdMarker>{more}</NextVersionIdMarker>" if more else ""
+    )
+    cut = f"<IsTruncated>{'true' if more else 'false'}</IsTruncated>{markers}"
+    return Reply(body=f"<ListVersionsResult>{cut}{items}</ListVersionsResult>".encode())
+
+
+def deletions(service: Failing) -> list[str]:
+    return [request.path.rpartition("versionId=")[2] for request in service.requests if request.method == "DELETE"]
+
+
+GONE = Reply(status=204)
+
+
+def test_older_versions_go_first_and_the_current_one_last(store: Callable) -> None:
+    blobs, service, _ = store(VERSIONED, versions((KEY, "v3", True), (KEY, "v2", False), (KEY, "v1", False)), GONE)
+    assert blobs.delete(KEY, "v3")
+    assert deletions(service) == ["v1", "v2", "v3"]
+
+
+def test_versions_on_a_later_page_go_too(store: Callable) -> None:
+    page = versions((KEY, "v3", True), more="v3")
+    blobs, service, _ = store(VERSIONED, page, versions((KEY, "v2", False)), GONE)
+    assert blobs.delete(KEY, "v3")
+    assert deletions(service) == ["v2", "v3"]
+
+
+@pytest.mark.parametrize("first", [BUSY, BROKEN, LOST])
+def test_a_delete_that_failed_once_is_tried_again(store: Callable, first: Reply) -> None:
+    blobs, service, _ = store(VERSIONED, versions((KEY, "v1", True)), first, GONE)
+    assert blobs.delete(KEY, "v1")
+    assert deletions(service) == ["v1", "v1"]
+
+
+@pytest.mark.parametrize(("reply", "kind"), [(BUSY, Unavailable), (LOST, OutcomeUnknown), (FORBIDDEN, Unavailable)])
+def test_a_delete_that_fails_says_whether_it_may_have_happened(
+    store: Callable, reply: Reply, kind: type[StratalogError]
+) -> None:
+    blobs, _, _ = store(VERSIONED, versions((KEY, "v1", True)), reply)
+    assert isinstance(raised(lambda: blobs.delete(KEY, "v1")), kind)
+
+
+def test_a_failure_while_older_versions_go_leaves_the_current_one(store: Callable) -> None:
+    blobs, service, _ = store(VERSIONED, versions((KEY, "v2", True), (KEY, "v1", False)), FORBIDDEN)
+    assert isinstance(raised(lambda: blobs.delete(KEY, "v2")), Unavailable)
+    assert deletions(service) == ["v1"]
+
+
+def test_another_generation_and_none_are_left_alone(store: Callable) -> None:
+    blobs, service, _ = store(VERSIONED, versions((KEY, "v2", True), (KEY, "v1", False)), versions())
+    assert not blobs.delete(KEY, "v1")
+    assert blobs.delete(KEY, "v1")
+    assert deletions(service) == []
+
+
+def test_a_null_version_is_never_deleted(store: Callable) -> None:
+    """A put on a bucket whose versioning is suspended takes the place of the null version."""
+    blobs, service, _ = store(VERSIONED, versions((KEY, "v2", True), (KEY, "null", False)))
+    assert type(raised(lambda: blobs.delete(KEY, "v2"))) is Unavailable
+    assert deletions(service) == []
+
+
+def test_a_store_that_knows_no_versions_deletes_nothing(store: Callable) -> None:
+    plain = {name: value for name, value in OBJECT.items() if name != "x-amz-version-id"}
+    blobs, service, _ = store(refused(501, "NotImplemented"), Reply(headers=plain))
+    assert not blobs.delete(KEY, "another")
+    stat = blobs.stat(KEY)
+    assert stat is not None
+    assert type(raised(lambda: blobs.delete(KEY, stat.stamp))) is Unavailable
+    assert deletions(service) == []
+
+
+def test_a_url_that_no_store_answers_to_is_invalid() -> None:
+    assert isinstance(raised(lambda: open_object_blobs("ftp://host/folder", ManualClock())), Invalid)
+
+
+OBJECT = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"e"', "x-amz-version-id": "v1"}
