@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -95,3 +96,10 @@ class BrokenWorld(IdleWorld):
 
     def __init__(self, scheduler: Scheduler) -> None:
         scheduler.spawn("broken", lambda: [].pop())
+
+
+def test_a_seed_that_waits_for_a_real_lock_is_an_error_and_not_a_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "TICK_SECONDS", 0.01)
+    lock = threading.Lock()
+    with lock, pytest.raises(TimeoutError, match="a lock of threading"), command._watched():
+        lock.acquire()

@@ -14,6 +14,7 @@ import signal
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -44,7 +45,8 @@ CALLS_MEDIAN_MIN = 200
 FAILURES_SHOWN_MAX = 10
 CHUNK_SEEDS = 10
 PROGRESS_MS = 1_000
-SEED_SECONDS_MAX = 120
+TICK_SECONDS = 10
+SEED_TICKS_MAX = 12
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -164,21 +166,34 @@ def _checks(seeds: int, median: float, zero: list[str], failed: int) -> list[str
 
 def _outcome(work: tuple[int, str]) -> tuple[str, Outcome]:
     seed, name = work
-    signal.alarm(SEED_SECONDS_MAX)
-    try:
+    with _watched():
         return name, run_seed(WORLDS[name].build, seed)
-    finally:
-        signal.alarm(0)
 
 
 def _ready() -> None:
-    """Once a process: spare the collector what is there already, and turn a lock nobody will free into an error."""
+    """Once a process: spare the collector what is there already."""
     gc.freeze()
-    signal.signal(signal.SIGALRM, _hung)
 
 
-def _hung(number: int, frame: object) -> None:
-    raise TimeoutError(f"the seed still runs after {SEED_SECONDS_MAX} s: does an actor wait for a lock of threading?")
+@contextmanager
+def _watched() -> Iterator[None]:
+    """Turn a lock nobody will free into an error. Ticks are counted, since a process that is stopped gets none."""
+    ticks = 0
+
+    def tick(number: int, frame: object) -> None:
+        nonlocal ticks
+        ticks += 1
+        if ticks == SEED_TICKS_MAX:
+            seconds = SEED_TICKS_MAX * TICK_SECONDS
+            raise TimeoutError(f"the seed still runs after {seconds} s: does an actor wait for a lock of threading?")
+
+    before = signal.signal(signal.SIGALRM, tick)
+    signal.setitimer(signal.ITIMER_REAL, TICK_SECONDS, TICK_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _trace(seed: int, name: str) -> int:
