@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,10 +33,16 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Failing:
-    """A running service: it answers with ``replies`` in turn, and again and again with the last."""
+Answer = Reply | Callable[[bytes], Reply]
 
-    def __init__(self, url: str, replies: list[Reply]) -> None:
+
+class Failing:
+    """A running service: it answers with ``replies`` in turn, and again and again with the last.
+
+    A reply may be made from the body of the request.
+    """
+
+    def __init__(self, url: str, replies: list[Answer]) -> None:
         self.url = url
         self.replies = replies
         self.requests: list[Request] = []
@@ -45,11 +51,12 @@ class Failing:
     def take(self, request: Request) -> Reply:
         with self.lock:
             self.requests.append(request)
-            return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+            reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        return reply if isinstance(reply, Reply) else reply(request.body)
 
 
 @contextmanager
-def failing(replies: Sequence[Reply]) -> Iterator[Failing]:
+def failing(replies: Sequence[Answer]) -> Iterator[Failing]:
     """Such a service on loopback, until the block is left."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,212 @@
+"""What becomes of messages when SQS fails: none of it can be had from an emulator, so it is canned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.backends.attempts import Budget
+from stratalog.backends.boto import aws_client
+from stratalog.backends.sqs import SqsQueue
+from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
+from stratalog.ports.queue import Message
+from stratalog.testing.clock import ManualClock
+from tests.cloud.failing import Failing, Reply, failing
+from tests.cloud.seaweed import session
+
+MESSAGE = Message("id", "g", b"body", 1, "receipt")
+Make = Callable[..., tuple[SqsQueue, Failing, ManualClock]]
+
+
+def answer(value: Any) -> Reply:
+    return Reply(headers={"Content-Type": "application/x-amz-json-1.0"}, body=msgspec.json.encode(value))
+
+
+def refused(code: str, status: int = 400) -> Reply:
+    return Reply(
+        status=status,
+        headers={"Content-Type": "application/x-amz-json-1.0", "x-amzn-query-error": f"{code};Sender"},
+        body=msgspec.json.encode({"__type": f"com.amazonaws.sqs#{code}", "message": "no"}),
+    )
+
+
+LOST = Reply(lost=True)
+BUSY = refused("RequestThrottled")
+BROKEN = refused("InternalFailure", 500)
+FORBIDDEN = refused("AccessDeniedException", 403)
+STALE = refused("ReceiptHandleIsInvalid")
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    with ExitStack() as stack:
+
+        def made(*replies: Reply | Callable[[bytes], Reply]) -> tuple[SqsQueue, Failing, ManualClock]:
+            service = stack.enter_context(failing(replies))
+            client = aws_client("sqs", session(), service.url, Budget())
+            clock = ManualClock()
+            urls = (f"{service.url}/1/queue.fifo", f"{service.url}/1/dead.fifo")
+            return SqsQueue(client, *urls, clock, 2), service, clock
+
+        yield made
+
+
+def taking(*results: str) -> Callable[[bytes], Reply]:
+    """The answer to a batch: for each message "" where it is taken, else the code with which it is not."""
+
+    def reply(body: bytes) -> Reply:
+        ids = [entry["Id"] for entry in msgspec.json.decode(body)["Entries"]]
+        assert len(ids) == len(results)
+        taken = [
+            {"Id": id, "MessageId": "m", "MD5OfMessageBody": "m"}
+            for id, code in zip(ids, results, strict=True)
+            if not code
+        ]
+        failed = [
+            {"Id": id, "Code": code, "SenderFault": code == "InvalidParameterValue"}
+            for id, code in zip(ids, results, strict=True)
+            if code
+        ]
+        return answer({"Successful": taken, "Failed": failed})
+
+    return reply
+
+
+def sent(service: Failing) -> list[list[tuple[str, str]]]:
+    """Of each batch the deduplication ids and bodies."""
+    batches = [msgspec.json.decode(request.body)["Entries"] for request in service.requests]
+    return [[(entry["MessageDeduplicationId"], entry["MessageBody"]) for entry in batch] for batch in batches]
+
+
+def raised(call: Callable[[], object]) -> StratalogError | None:
+    try:
+        call()
+    except StratalogError as exc:
+        return exc
+    return None
+
+
+@pytest.mark.parametrize("first", [BUSY, BROKEN, LOST, taking("ServiceUnavailable", "ServiceUnavailable")])
+def test_a_send_that_failed_once_is_sent_again_under_the_same_ids(make: Make, first: Reply) -> None:
+    queue, service, _ = make(first, taking("", ""))
+    queue.send("g", [b"1", b"2"])
+    before, after = sent(service)
+    assert before == after
+    assert len({id for id, _ in after}) == 2
+
+
+def test_after_a_partial_failure_the_rest_is_sent_in_order(make: Make) -> None:
+    queue, service, _ = make(taking("", "Throttled", "Throttled"), taking("", "InternalError"), taking(""))
+    queue.send("g", [b"1", b"2", b"3"])
+    first, second, third = sent(service)
+    assert second == first[1:]
+    assert third == first[2:]
+
+
+def test_a_message_taken_before_an_earlier_one_is_not_mended_by_sending_that_later(make: Make) -> None:
+    queue, service, _ = make(taking("", "Throttled", ""))
+    assert type(raised(lambda: queue.send("g", [b"1", b"2", b"3"]))) is OutcomeUnknown
+    assert len(service.requests) == 1
+
+
+OUTCOMES: list[tuple[Sequence[Any], type[StratalogError]]] = [
+    ([BUSY], Unavailable),
+    ([FORBIDDEN], Unavailable),
+    ([taking("Throttled", "Throttled")], Unavailable),
+    ([taking("InvalidParameterValue", "InvalidParameterValue")], Unavailable),
+    ([LOST], OutcomeUnknown),
+    ([BROKEN], OutcomeUnknown),
+    ([LOST, BUSY], OutcomeUnknown),
+    ([taking("", "InvalidParameterValue")], OutcomeUnknown),
+    ([taking("", "Throttled"), BUSY], OutcomeUnknown),
+    ([taking("InternalError", "InternalError"), FORBIDDEN], OutcomeUnknown),
+]
+
+
+@pytest.mark.parametrize(("replies", "kind"), OUTCOMES)
+def test_what_may_have_been_sent_is_never_forgotten(
+    make: Make, replies: Sequence[Any], kind: type[StratalogError]
+) -> None:
+    queue, _, _ = make(*replies)
+    found = raised(lambda: queue.send("g", [b"1", b"2"]))
+    assert isinstance(found, kind)
+
+
+def test_a_send_gives_up_within_its_budget(make: Make) -> None:
+    queue, service, clock = make(BUSY)
+    begun = clock.boot_ms()
+    assert isinstance(raised(lambda: queue.send("g", [b"1"])), Unavailable)
+    assert 10_000 <= clock.boot_ms() - begun <= 12_000
+    assert len(service.requests) <= 40
+
+
+def test_a_receive_whose_answer_was_lost_asks_for_the_same_messages(make: Make) -> None:
+    queue, service, _ = make(LOST, answer({}))
+    assert queue.receive() == []
+    first, second = (msgspec.json.decode(request.body)["ReceiveRequestAttemptId"] for request in service.requests)
+    assert first == second
+    queue.receive()
+    assert msgspec.json.decode(service.requests[2].body)["ReceiveRequestAttemptId"] != first
+
+
+@pytest.mark.parametrize("reply", [BUSY, BROKEN, LOST, FORBIDDEN])
+def test_a_receive_that_fails_is_unavailable(make: Make, reply: Reply) -> None:
+    queue, _, _ = make(reply)
+    assert isinstance(raised(queue.receive), Unavailable)
+
+
+@pytest.mark.parametrize("code", ["ReceiptHandleIsInvalid", "InvalidParameterValue", "MessageNotInflight"])
+def test_a_receipt_that_sqs_calls_stale_is_stale(make: Make, code: str) -> None:
+    queue, _, _ = make(refused(code))
+    assert not queue.acknowledge(MESSAGE)
+    assert not queue.release(MESSAGE)
+
+
+def test_what_else_sqs_refuses_is_no_stale_receipt(make: Make) -> None:
+    queue, _, _ = make(FORBIDDEN)
+    assert isinstance(raised(lambda: queue.acknowledge(MESSAGE)), Unavailable)
+    assert isinstance(raised(lambda: queue.release(MESSAGE)), Unavailable)
+
+
+def test_an_acknowledgement_whose_answer_was_lost_is_repeated(make: Make) -> None:
+    queue, service, _ = make(LOST, answer({}))
+    assert queue.acknowledge(MESSAGE)
+    assert len(service.requests) == 2
+    assert not queue.acknowledge(MESSAGE)
+    assert len(service.requests) == 2
+
+
+def test_a_receipt_that_is_stale_after_a_lost_answer_may_have_been_settled(make: Make) -> None:
+    queue, _, _ = make(LOST, STALE)
+    assert type(raised(lambda: queue.acknowledge(MESSAGE))) is OutcomeUnknown
+
+
+def test_a_message_whose_time_is_over_is_not_asked_about(make: Make) -> None:
+    queue, service, clock = make(received(1), answer({}))
+    (message,) = queue.receive(visibility_seconds=30)
+    clock.sleep(30)
+    assert not queue.acknowledge(message)
+    assert not queue.release(message, after_seconds=60)
+    assert len(service.requests) == 1
+
+
+def test_a_message_that_could_not_be_moved_aside_is_moved_under_the_same_id_later(make: Make) -> None:
+    queue, service, _ = make(received(3), FORBIDDEN, received(4), taking(""), answer({}), answer({}))
+    assert isinstance(raised(queue.receive), Unavailable)
+    assert queue.receive() == []
+    targets = [request.headers["X-Amz-Target"].partition(".")[2] for request in service.requests]
+    assert targets == ["ReceiveMessage", "SendMessageBatch"] * 2 + ["DeleteMessage", "ReceiveMessage"]
+    dead = [msgspec.json.decode(service.requests[place].body) for place in (1, 3)]
+    assert [batch["Entries"][0]["MessageDeduplicationId"] for batch in dead] == ["id", "id"]
+    assert all(batch["QueueUrl"].endswith("dead.fifo") for batch in dead)
+
+
+def received(receives: int) -> Reply:
+    """The answer to a receive: one message, given out so often."""
+    told = {"ApproximateReceiveCount": str(receives), "MessageDeduplicationId": "id", "MessageGroupId": "g"}
+    message = {"MessageId": "m", "ReceiptHandle": f"r{receives}", "Body": "Ym9keQ==", "Attributes": told}
+    return answer({"Messages": [message]})
