@@ -96,9 +96,11 @@ class Worker:
         """Work until `stop` is called; with ``drain`` until the queue has nothing more to give. Raises Closed."""
         idle = 0
         while not self._stopping:
+            # Asked first: what is acknowledged only now may have kept the rest of its group from being given.
+            finishing = self._unfinished()
             if self.step():
                 idle = 0
-            elif drain and not self._hands and not self._unfinished():
+            elif drain and not self._hands and not finishing:
                 break
             else:
                 idle += 1
@@ -128,7 +130,9 @@ class Worker:
 
     def beat(self) -> None:
         """Extend the hold of what is in hand, where a third of it has passed. Called by another thread meanwhile."""
-        for hand in list(self._hands.values()):
+        with self._lock:
+            hands = list(self._hands.values())
+        for hand in hands:
             if hand.seen.age_seconds() > self._working.visibility_seconds / 3:
                 with suppress(*TRANSIENT), self._lock:
                     self._extend(hand)
