@@ -39,10 +39,15 @@ class CannedEndpoint:
         """Nothing to let go of."""
 
 
-def canned_index(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoIndex, CannedEndpoint]:
-    """An index whose service answers with ``replies``, on a clock that moves only when something sleeps."""
+def canned_client(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoClient, CannedEndpoint]:
+    """A client whose service answers with ``replies``, on a clock that moves only when something sleeps."""
     endpoint = CannedEndpoint(replies)
-    client = DynamoClient(endpoint, "eu-west-1", GivenCredentials, clock or ManualClock())
+    return DynamoClient(endpoint, "eu-west-1", GivenCredentials, clock or ManualClock()), endpoint
+
+
+def canned_index(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoIndex, CannedEndpoint]:
+    """The same with an index on it."""
+    client, endpoint = canned_client(*replies, clock=clock)
     return DynamoIndex(client, "table"), endpoint
 
 

@@ -222,6 +222,12 @@ def test_an_item_that_is_not_ours_is_corrupt(value: Any) -> None:
         index.get("p", "s")
 
 
+def test_an_item_without_our_key_is_corrupt() -> None:
+    index, _ = canned_index(done({"Items": [{"P": {"S": "p"}, "n": {"N": "1"}}]}))
+    with pytest.raises(Corrupt):
+        list(index.query("p"))
+
+
 def test_empty_pages_are_followed_and_each_page_is_asked_for_when_it_is_wanted() -> None:
     empty = done({"Items": [], "LastEvaluatedKey": {"P": {"S": "p"}, "S": {"S": "r"}}})
     first = done({"Items": [STORED], "LastEvaluatedKey": {"P": {"S": "p"}, "S": {"S": "s"}}})

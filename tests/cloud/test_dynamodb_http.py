@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from stratalog.backends import dynamodb_http
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
 from tests.cloud.emulators import free_ports
@@ -34,6 +35,7 @@ NOT_WHOLE = {
     "half the headers": WHOLE[:30],
     "half a body": WHOLE[:-2],
     "another protocol": b"SSH-2.0-OpenSSH_9\r\n\r\n",
+    "another version": WHOLE.replace(b"HTTP/1.1", b"HTTP/2"),
     "no status": b"HTTP/1.1 OK\r\n\r\n",
     "no length": b"HTTP/1.1 200 OK\r\n\r\nhello",
     "a wild length": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
@@ -66,6 +68,13 @@ def test_an_answer_that_is_not_whole_is_lost_and_its_connection_with_it(answer: 
             endpoint.exchange(REQUEST)
         assert endpoint.exchange(REQUEST).body == b"hello"
         assert server.connections == 2
+
+
+def test_chunks_for_ever_are_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynamodb_http, "BODY_BYTES_MAX", 9)
+    endless = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"5\r\nhello\r\n" * 1000
+    with served(lambda _: endless) as (endpoint, _), pytest.raises(OutcomeUnknown):
+        endpoint.exchange(REQUEST)
 
 
 def test_a_connection_is_used_again() -> None:

@@ -141,7 +141,7 @@ class DynamoIndex:
         self._settle(operation, writes, self._client.call(operation, request, _written, Call.TOKEN))
 
     def _check_alone(self, check: Check) -> None:
-        """A condition with nothing to write is a consistent read, at half the price of a transaction or less."""
+        """A condition with nothing to write is a consistent read; a transaction says no more at ten times the price."""
         item = self.get(check.partition, check.sort)
         if not holds(check.condition, item):
             raise ConditionFailed({0: item})

@@ -1,0 +1,90 @@
+"""A table is made, waited for and recognised, and credentials are asked for as long as there may be some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.credentials import Credentials
+from botocore.exceptions import CredentialRetrievalError
+
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.dynamodb_setup import create_table, open_client
+from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
+from stratalog.ports.index import Item, Put
+from stratalog.testing.clock import ManualClock
+from tests.cloud.canned import CannedEndpoint, canned_client, done, refused
+
+KEYS = [{"AttributeName": "P", "KeyType": "HASH"}, {"AttributeName": "S", "KeyType": "RANGE"}]
+MADE = done({"TableDescription": {}})
+STANDS = refused("ResourceInUseException")
+LOST = OutcomeUnknown("the answer of the service was lost")
+
+
+def described(status: str, keys: Any = KEYS) -> Any:
+    return done({"Table": {"TableStatus": status, "KeySchema": keys}})
+
+
+def test_a_new_table_is_waited_for() -> None:
+    client, endpoint = canned_client(MADE, described("CREATING"), described("CREATING"), described("ACTIVE"))
+    assert create_table(client, "table")
+    assert [operation for operation, _ in endpoint.sent] == ["CreateTable", *["DescribeTable"] * 3]
+
+
+def test_a_table_is_paid_by_request_and_has_text_keys_only() -> None:
+    client, endpoint = canned_client(MADE, described("ACTIVE"))
+    create_table(client, "table")
+    assert endpoint.sent[0][1] == {
+        "TableName": "table",
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in "PS"],
+        "KeySchema": KEYS,
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+
+
+def test_a_table_that_stands_is_left_alone() -> None:
+    client, _ = canned_client(STANDS, described("ACTIVE"))
+    assert not create_table(client, "table")
+
+
+def test_a_lost_answer_does_not_make_it_twice() -> None:
+    client, endpoint = canned_client(LOST, STANDS, LOST, described("ACTIVE"))
+    create_table(client, "table")
+    assert [operation for operation, _ in endpoint.sent] == ["CreateTable"] * 2 + ["DescribeTable"] * 2
+
+
+def test_a_table_with_other_keys_is_refused() -> None:
+    client, _ = canned_client(STANDS, described("ACTIVE", KEYS[:1]))
+    with pytest.raises(Invalid):
+        create_table(client, "table")
+
+
+def test_a_table_that_never_becomes_ready_is_unavailable() -> None:
+    client, endpoint = canned_client(MADE, described("CREATING"))
+    with pytest.raises(Unavailable):
+        create_table(client, "table")
+    assert len(endpoint.sent) > 100
+
+
+def test_who_may_not_make_tables_is_told() -> None:
+    client, _ = canned_client(refused("AccessDeniedException", Message="not authorized"))
+    with pytest.raises(Unavailable, match="not authorized"):
+        create_table(client, "table")
+
+
+def test_a_call_waits_for_credentials_that_cannot_be_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = [CredentialRetrievalError(provider="role", error_msg="throttled")] * 2
+
+    class Role(Credentials):
+        def get_frozen_credentials(self) -> Any:
+            if failures:
+                raise failures.pop()
+            return super().get_frozen_credentials()
+
+    endpoint = CannedEndpoint([done()])
+    monkeypatch.setattr("botocore.session.Session.get_credentials", lambda _: Role("test", "test"))
+    monkeypatch.setattr("stratalog.backends.dynamodb_setup.Endpoint", lambda _: endpoint)
+    index = DynamoIndex(open_client(ManualClock(), region="eu-west-1"), "table")
+    index.commit([Put(Item("p", "s", {}))])
+    assert len(endpoint.sent) == 1
+    assert index.meter.read()["PutItem", "unsent"] == 2
