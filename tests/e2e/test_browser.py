@@ -36,6 +36,7 @@ STORIES = [
     "lostAnswersAreAppliedOnce",
     "tabsOfOneProfileAreClientsOfTheirOwn",
     "whatAClosedTabLeavesIsSentOnce",
+    "troubleOfAllKindsEndsInAgreement",
     "aStoreOfTheFirstFormatIsRead",
     "aServerThatPokesNobodyIsAskedNowAndThen",
 ]

@@ -5,9 +5,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
+import { session } from "./session.mjs";
 
 const [url, story, executablePath, folder] = process.argv.slice(2);
 const WAIT_MS = 15_000;
+const SEED = Number(process.env.SEED ?? 1);
+const SESSIONS = Number(process.env.SESSIONS ?? 12);
 const ARGUMENTS = [
   "--no-sandbox",
   "--disable-gpu",
@@ -307,6 +310,18 @@ const stories = {
       });
     while ((await slots()) !== 2) await staying.evaluate(() => client.hurry());
     assert.equal(await count(staying, "count/left"), 7);
+  },
+
+  async troubleOfAllKindsEndsInAgreement(browser) {
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${url}/web/client/stratalog.d.ts`);
+    let rejected = 0;
+    for (let seed = SEED; seed < SEED + SESSIONS; seed++) {
+      const told = await page.evaluate(session, seed);
+      assert.deepEqual(told.faults, [], `SEED=${seed} SESSIONS=1 runs it again`);
+      rejected += told.rejected;
+    }
+    assert.equal(rejected > 0 || SESSIONS === 1, true);
   },
 
   async aStoreOfTheFirstFormatIsRead(browser) {

@@ -244,7 +244,9 @@ export class Local {
     Object.assign(this.#facts, { client: crypto.randomUUID(), group: crypto.randomUUID(), next: 1 });
   }
 
+  // What a failed write left in memory alone must not be taken for kept: nothing more is sent.
   async #note(some, change) {
+    if (this.#fault) throw this.#fault;
     for (const waiting of some) Object.assign(waiting, change);
     if (some.length) await this.#keep(some);
   }
