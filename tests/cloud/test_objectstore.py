@@ -258,6 +258,21 @@ def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: E
     assert verify(Store(place, MemoryQueue(later)).document("acme", "plan")).version == document.version
 
 
+def test_requests_are_counted(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket)
+    blobs.put(KEY, BODY)
+    blobs.get(KEY)
+    blobs.delete(KEY, stat_of(blobs, KEY).stamp)
+    assert {name: amount for (name, unit), amount in blobs.meter.read().items() if unit == "requests"} == {
+        "PutObject": 1,
+        "GetObject": 1,
+        "HeadObject": 1,
+        "GetBucketVersioning": 1,
+        "ListObjectVersions": 1,
+        "DeleteObject": 1,
+    }
+
+
 def put_in(blobs: ObjectBlobs, folder: str) -> str:
     key = f"{folder}/{sha256(folder.encode()).hex()}"
     blobs.put(key, folder.encode())

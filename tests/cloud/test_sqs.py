@@ -206,3 +206,21 @@ def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
     ]
     (letter,) = queue.dead_letters()
     assert (letter.id, letter.group, letter.body, letter.receives) == ("b", "two words", b"b", 2)
+
+
+def test_requests_are_counted_as_they_are_billed(sqs: Service) -> None:
+    """Each 64 KB of bodies is one request more."""
+    queue = queue_on(sqs, ToldClock(sqs.time))
+    queue.send("g", [b"small"] * 10)
+    given = queue.receive()
+    queue.send("h", [bytes(150_000)])
+    (large,) = queue.receive()
+    assert queue.acknowledge(large)
+    assert queue.release(given[0])
+    billed = {name: amount for (name, unit), amount in queue.meter.read().items() if unit == "billed requests"}
+    assert billed == {
+        "SendMessageBatch": 1 + 4,
+        "ReceiveMessage": 1 + 4,
+        "DeleteMessage": 1,
+        "ChangeMessageVisibility": 1,
+    }

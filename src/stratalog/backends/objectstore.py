@@ -26,6 +26,7 @@ from stratalog.codec import compress, decompress
 from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
+from stratalog.ports.meter import Meter
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -64,8 +65,15 @@ class ObjectBlobs:
     """
 
     def __init__(
-        self, store: ObjectStore, clock: Clock, versions: Versions | None = None, budget: Budget | None = None
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        versions: Versions | None = None,
+        *,
+        budget: Budget | None = None,
+        meter: Meter | None = None,
     ) -> None:
+        self.meter = meter or Meter()
         self._store = store
         self._clock = clock
         self._versions = versions
@@ -77,19 +85,19 @@ class ObjectBlobs:
         check_put(key, body)
         data = compress(body)
         # In one request: parts would leave rests where an upload is broken off, and date the object by its beginning.
-        self._ask(key, lambda: obstore.put(self._store, key, data, use_multipart=False), writes=True)
+        self._ask("PutObject", key, lambda: obstore.put(self._store, key, data, use_multipart=False), writes=True)
 
     def get(self, key: str) -> bytes:
         self._check_open()
         key_hash(key)
-        data = self._ask(key, lambda: bytes(obstore.get(self._store, key).bytes()))
+        data = self._ask("GetObject", key, lambda: bytes(obstore.get(self._store, key).bytes()))
         return verified(key, decompress(data, BLOB_BYTES_MAX))
 
     def stat(self, key: str) -> BlobStat | None:
         self._check_open()
         key_hash(key)
         try:
-            return _stat(self._ask(key, lambda: obstore.head(self._store, key)))
+            return _stat(self._ask("HeadObject", key, lambda: obstore.head(self._store, key)))
         except NotFound:
             return None
 
@@ -119,13 +127,17 @@ class ObjectBlobs:
         """One page by obstore, which takes a prefix by whole components and begins behind a key."""
         folder, offset = prefix.rpartition("/")[0] or None, max(after, prefix[:-1]) or None
         pages = partial(obstore.list, self._store, folder, offset=offset, chunk_size=LIST_KEYS)
-        metas = self._ask(prefix, lambda: next(iter(pages()), []))
+        metas = self._ask("ListObjectsV2", prefix, lambda: next(iter(pages()), []))
         stats = [_stat(meta) for meta in metas if meta["path"].startswith(prefix) and meta["path"] > after]
         last = metas[-1]["path"] if metas else ""
         return stats, last if last < prefix or last.startswith(prefix) else ""
 
-    def _ask(self, key: str, call: Callable[[], T], *, writes: bool = False) -> T:
-        return persist(self._clock, self._budget, lambda: _once(key, call, writes))
+    def _ask(self, operation: str, key: str, call: Callable[[], T], *, writes: bool = False) -> T:
+        def attempt() -> T:
+            self.meter.add(operation, "requests")
+            return _once(key, call, writes)
+
+        return persist(self._clock, self._budget, attempt)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -133,14 +145,20 @@ class ObjectBlobs:
 
 
 def open_object_blobs(
-    url: str, clock: Clock, *, endpoint: str = "", session: Any = None, budget: Budget | None = None
+    url: str,
+    clock: Clock,
+    *,
+    endpoint: str = "",
+    session: Any = None,
+    budget: Budget | None = None,
+    meter: Meter | None = None,
 ) -> ObjectBlobs:
     """The blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``; no request is made.
 
     ``endpoint`` is the URL of a store that speaks S3, ``session`` a boto3 session with credentials and region; other
     stores find their credentials in the environment. Raises Invalid, Unavailable where there are no credentials.
     """
-    budget = budget or Budget()
+    budget, meter = budget or Budget(), meter or Meter()
     options: ClientConfig = {
         "allow_http": endpoint.startswith("http:"),
         "connect_timeout": timedelta(seconds=budget.connect_seconds_max),
@@ -150,9 +168,10 @@ def open_object_blobs(
     parts = urlsplit(url)
     if parts.scheme != "s3":
         try:
-            return ObjectBlobs(from_url(url, client_options=options, retry_config=retries), clock, budget=budget)
+            other = from_url(url, client_options=options, retry_config=retries)
         except exceptions.BaseError as exc:
             raise Invalid("no object store is known for the URL", url=url, reason=_line(exc)) from exc
+        return ObjectBlobs(other, clock, budget=budget, meter=meter)
     prefix = parts.path.strip("/")
     session = session or boto3.Session()
     store = S3Store(
@@ -167,8 +186,8 @@ def open_object_blobs(
         **({"endpoint": endpoint} if endpoint else {}),  # type: ignore[arg-type]
     )
     make_client = partial(aws_client, "s3", session, endpoint, budget)
-    versions = S3Versions(make_client, parts.netloc, f"{prefix}/" if prefix else "", clock, budget)
-    return ObjectBlobs(store, clock, versions, budget)
+    versions = S3Versions(make_client, parts.netloc, f"{prefix}/" if prefix else "", clock, budget, meter)
+    return ObjectBlobs(store, clock, versions, budget=budget, meter=meter)
 
 
 def _credentials(session: Any) -> Boto3CredentialProvider:

@@ -12,6 +12,7 @@ from stratalog.backends.boto import Refused, once
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
 from stratalog.ports.blobs import BlobStat, key_hash
+from stratalog.ports.meter import Meter
 
 __all__ = ["S3Versions", "create_bucket"]
 
@@ -34,13 +35,20 @@ class S3Versions:
     """
 
     def __init__(
-        self, make_client: Callable[[], Any], bucket: str, base: str, clock: Clock, budget: Budget | None = None
+        self,
+        make_client: Callable[[], Any],
+        bucket: str,
+        base: str,
+        clock: Clock,
+        budget: Budget | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._make_client = make_client
         self._bucket = bucket
         self._base = base
         self._clock = clock
         self._budget = budget or Budget()
+        self._meter = meter or Meter()
         self._enabled: bool | None = None
 
     @cached_property
@@ -51,7 +59,9 @@ class S3Versions:
         """Asked once: a bucket whose versioning is suspended meanwhile gives puts the version `NULL`."""
         if self._enabled is None:
             try:
-                answer = self._ask(lambda: self._client.get_bucket_versioning(Bucket=self._bucket))
+                answer = self._ask(
+                    "GetBucketVersioning", lambda: self._client.get_bucket_versioning(Bucket=self._bucket)
+                )
                 self._enabled = answer.get("Status") == "Enabled"
             except Refused as exc:
                 if exc.reason not in NO_VERSIONS:
@@ -88,7 +98,7 @@ class S3Versions:
         """Answers of at most 1000 versions and markers, in order of key and then from new to old."""
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
         while True:
-            answer = self._ask(partial(self._client.list_object_versions, **request, **marker))
+            answer = self._ask("ListObjectVersions", partial(self._client.list_object_versions, **request, **marker))
             yield answer
             if not answer["IsTruncated"]:
                 return
@@ -96,7 +106,7 @@ class S3Versions:
 
     def _remove(self, key: str, version: str) -> None:
         request = {"Bucket": self._bucket, "Key": key, "VersionId": version}
-        self._ask(partial(self._client.delete_object, **request), writes=True)
+        self._ask("DeleteObject", partial(self._client.delete_object, **request), writes=True)
 
     def _check_clock(self, answer: Any) -> None:
         """The store dates a blob, and who deletes judges its age by a clock of his own: both must agree."""
@@ -112,8 +122,12 @@ class S3Versions:
             return BlobStat(key, version["Size"], modified_ms, f"{version['ETag']}-{modified_ms}")
         return BlobStat(key, version["Size"], modified_ms, version["VersionId"])
 
-    def _ask(self, call: Callable[[], T], *, writes: bool = False) -> T:
-        return persist(self._clock, self._budget, lambda: once("the object store", call, writes=writes))
+    def _ask(self, operation: str, call: Callable[[], T], *, writes: bool = False) -> T:
+        def attempt() -> T:
+            self._meter.add(operation, "requests")
+            return once("the object store", call, writes=writes)
+
+        return persist(self._clock, self._budget, attempt)
 
 
 def create_bucket(client: Any, bucket: str) -> None:

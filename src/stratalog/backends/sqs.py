@@ -26,6 +26,7 @@ from stratalog.backends.boto import Refused, once
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.ports.meter import Meter
 from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
 
 __all__ = ["SqsQueue", "create_queues"]
@@ -35,6 +36,7 @@ T = TypeVar("T")
 REQUEST_BYTES_MAX = 1024 * 1024
 # What SQS counts besides: names, types and the number of an attribute.
 NAMES_BYTES_MAX = 64
+BILLED_BYTES = 64 * 1024
 BATCH = 10
 LOOK_SECONDS = 60
 HELD_MAX = 10_000
@@ -64,7 +66,9 @@ class SqsQueue:
         *,
         wait_seconds: int = 0,
         budget: Budget | None = None,
+        meter: Meter | None = None,
     ) -> None:
+        self.meter = meter or Meter()
         self._client = client
         self._url = url
         self._dead_url = dead_url
@@ -84,7 +88,7 @@ class SqsQueue:
         size = sum(len(entry["MessageBody"]) + len(group.encode()) + NAMES_BYTES_MAX for entry in entries)
         if size > REQUEST_BYTES_MAX:
             raise LimitExceeded("a send is too large for SQS", value=size, limit=REQUEST_BYTES_MAX)
-        self._ask(partial(self._send_rest, self._url, entries), writes=True)
+        self._ask("SendMessageBatch", partial(self._send_rest, self._url, entries), writes=True, sent_bytes=size)
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         self._check_open()
@@ -105,12 +109,12 @@ class SqsQueue:
 
     def acknowledge(self, message: Message) -> bool:
         self._check_open()
-        return self._settle(message, self._client.delete_message, 0)
+        return self._settle("DeleteMessage", message, self._client.delete_message, 0)
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         self._check_open()
         call = partial(self._client.change_message_visibility, VisibilityTimeout=math.ceil(after_seconds))
-        return self._settle(message, call, after_seconds)
+        return self._settle("ChangeMessageVisibility", message, call, after_seconds)
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
         """All are held in memory, and from other readers, until they are listed: two readers at once share them."""
@@ -140,8 +144,9 @@ class SqsQueue:
 
     def _move_aside(self, message: Message) -> None:
         entry = _entry(message.group, message.body, message.id, receives=str(message.receives - 1))
-        self._ask(partial(self._send_rest, self._dead_url, [entry | {"MessageGroupId": message.id}]), writes=True)
-        self._settle(message, self._client.delete_message, 0)
+        send = partial(self._send_rest, self._dead_url, [entry | {"MessageGroupId": message.id}])
+        self._ask("SendMessageBatch", send, writes=True, sent_bytes=len(entry["MessageBody"]))
+        self._settle("DeleteMessage", message, self._client.delete_message, 0)
 
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
         """Send what is left of ``entries``, and take out what was sent. What may follow is sent again in order."""
@@ -163,6 +168,7 @@ class SqsQueue:
     def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
         """The attempt's id has SQS answer a lost receive once more with the same messages."""
         answer = self._ask(
+            "ReceiveMessage",
             partial(
                 self._client.receive_message,
                 QueueUrl=url,
@@ -172,19 +178,20 @@ class SqsQueue:
                 MessageSystemAttributeNames=ATTRIBUTES,
                 MessageAttributeNames=["All"],
                 ReceiveRequestAttemptId=new_id(self._clock, 26),
-            )
+            ),
         )
         found: list[Any] = answer.get("Messages", [])
+        self.meter.add("ReceiveMessage", "billed requests", _billed(sum(len(one["Body"]) for one in found)) - 1)
         return found
 
-    def _settle(self, message: Message, call: Callable[..., Any], seconds: float) -> bool:
+    def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
         """False, without asking, where the message's time is over here; and where SQS says that it is."""
         seen = Observation(self._clock)
         hold = self._held.get(message.receipt)
         if hold is not None and hold.seen.seconds_until(seen) >= hold.seconds:
             return False
         try:
-            self._ask(partial(call, QueueUrl=self._url, ReceiptHandle=message.receipt), writes=True)
+            self._ask(operation, partial(call, QueueUrl=self._url, ReceiptHandle=message.receipt), writes=True)
         except Refused as exc:
             if exc.reason not in STALE:
                 raise
@@ -211,14 +218,22 @@ class SqsQueue:
                 {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
                 for place, receipt in enumerate(receipts[start : start + BATCH])
             ]
-            self._ask(partial(self._client.change_message_visibility_batch, QueueUrl=self._dead_url, Entries=entries))
+            call = partial(self._client.change_message_visibility_batch, QueueUrl=self._dead_url, Entries=entries)
+            self._ask("ChangeMessageVisibilityBatch", call)
 
     def _new_id(self) -> str:
         """Greater than every id made before by this queue, and by others in an earlier millisecond."""
         return f"{self._clock.wall_ms():013d}-{next(self._numbers) % 10**6:06d}-{new_id(self._clock)}"
 
-    def _ask(self, call: Callable[[], T], *, writes: bool = False) -> T:
-        return persist(self._clock, self._budget, lambda: once("SQS", call, writes=writes))
+    def _ask(self, operation: str, call: Callable[[], T], *, writes: bool = False, sent_bytes: int = 0) -> T:
+        """Requests are billed anew for each 64 KB of the bodies in them, sent or received."""
+
+        def attempt() -> T:
+            self.meter.add(operation, "requests")
+            self.meter.add(operation, "billed requests", _billed(sent_bytes))
+            return once("SQS", call, writes=writes)
+
+        return persist(self._clock, self._budget, attempt)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -290,6 +305,10 @@ def _body(text: str) -> bytes:
         return b"" if text == EMPTY else b64decode(text, validate=True)
     except ValueError:
         return text.encode()
+
+
+def _billed(body_bytes: int) -> int:
+    return max(1, -(-body_bytes // BILLED_BYTES))
 
 
 def _text(value: str) -> dict[str, str]:
