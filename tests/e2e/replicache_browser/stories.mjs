@@ -1,0 +1,173 @@
+// What people do in windows whose pages stand on the real Replicache client. `node stories.mjs` lists the stories;
+// `node stories.mjs URL STORY CHROMIUM` tells one, against a new, empty document. Every wait is for a condition.
+
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+
+const { chromium } = createRequire(new URL("../browser/", import.meta.url))("playwright-core");
+const [url, story, executablePath] = process.argv.slice(2);
+const base = `${url}/v1/organisations/acme/documents/${story}`;
+const WAIT_MS = 15_000;
+const PUSHES = "**/replicache/push";
+
+/** A window of a profile, with the page open and the client there. */
+async function windowOf(profile, hints = "events") {
+  const page = await profile.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  page.on("pageerror", (error) => {
+    console.error(error.stack);
+    process.exit(1);
+  });
+  await page.goto(`${url}/page/index.html?document=${story}&hints=${hints}`);
+  await shown(page);
+  return page;
+}
+
+/** Windows of two people, who share nothing but the server. */
+async function twoWindows(browser) {
+  return [await windowOf(await browser.newContext()), await windowOf(await browser.newContext(), "live")];
+}
+
+const mutate = (page, name, args) => page.evaluate(([called, given]) => client.mutate[called](given), [name, args]);
+const inc = (page) => mutate(page, "inc", { key: "n" });
+const put = (page, key, value) => mutate(page, "put", { key, value });
+const shown = (page) => page.waitForFunction(() => document.querySelector("#content").textContent);
+const content = async (page) => JSON.parse(await page.textContent("#content"));
+const shows = (page, expected) =>
+  page.waitForFunction((text) => document.querySelector("#content").textContent === text, JSON.stringify(expected));
+const settles = (page) =>
+  page.waitForFunction(async () => (await client.experimentalPendingMutations()).length === 0);
+const clientOf = (page) => page.evaluate(() => client.clientID);
+const groupOf = (page) => page.evaluate(() => client.clientGroupID);
+
+/** Everybody comes to show `expected`, nothing is pending, and it is what the server has. */
+async function agree(expected, ...pages) {
+  for (const page of pages) {
+    await shows(page, expected);
+    await settles(page);
+  }
+  const state = await (await fetch(`${base}/state`)).json();
+  assert.deepEqual(state.content, expected);
+}
+
+/** A client writes down what it has when it is idle; only then a reload finds it. */
+const keeps = (page, text) =>
+  page.waitForFunction(async (wanted) => {
+    const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+    const connection = await done(indexedDB.open(client.idbName));
+    const chunks = await done(connection.transaction("chunks").objectStore("chunks").getAll());
+    connection.close();
+    return JSON.stringify(chunks).includes(wanted);
+  }, text);
+
+const hold = (profile) => profile.route(PUSHES, (route) => route.abort());
+const release = (profile) => profile.unroute(PUSHES);
+
+/** The server applies so many pushes, and cuts each one's connection instead of answering. */
+const cutAnswers = (number) => fetch(`${base}/control/cuts`, { method: "PUT", body: String(number) });
+const cutsLeft = async () => Number(await (await fetch(`${base}/control/cuts`)).text());
+
+const stories = {
+  async twoWindowsAgree(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    assert.notEqual(await groupOf(ada), await groupOf(bob));
+    await put(ada, "title", { parts: [1.5, null, true, "é"], text: "Plan" });
+    await shows(bob, { title: { parts: [1.5, null, true, "é"], text: "Plan" } });
+    await put(bob, "title", "By Bob");
+    await Promise.all([inc(ada), inc(bob)]);
+    await agree({ n: 2, title: "By Bob" }, ada, bob);
+  },
+
+  async tabsOfOneProfileAgree(browser) {
+    const profile = await browser.newContext();
+    const tabs = [await windowOf(profile), await windowOf(profile, "live")];
+    const bob = await windowOf(await browser.newContext());
+    assert.equal(await groupOf(tabs[0]), await groupOf(tabs[1]));
+    assert.notEqual(await clientOf(tabs[0]), await clientOf(tabs[1]));
+    for (let turn = 0; turn < 10; turn++) await Promise.all(tabs.map(inc));
+    await agree({ n: 20 }, ...tabs, bob);
+  },
+
+  async offlineEditsAreRebased(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    await put(ada, "n", 10);
+    await agree({ n: 10 }, ada, bob);
+    await ada.context().setOffline(true);
+    await inc(ada);
+    await inc(ada);
+    await shows(ada, { n: 12 });
+    await put(bob, "n", 100);
+    await agree({ n: 100 }, bob);
+    assert.deepEqual(await content(ada), { n: 12 });
+    await ada.context().setOffline(false);
+    await agree({ n: 102 }, ada, bob);
+  },
+
+  async aRejectionIsTakenBack(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    const statuses = [];
+    ada.on("response", (answer) => answer.url().endsWith("/push") && statuses.push(answer.status()));
+    await hold(ada.context());
+    await mutate(ada, "onlyHere", { key: "x", value: 1 });
+    await put(ada, "y", "text");
+    await shows(ada, { x: 1, y: "text" });
+    await release(ada.context());
+    await agree({ y: "text" }, ada, bob);
+    assert.deepEqual([...new Set(statuses)], [200]);
+  },
+
+  async aReloadKeepsWhatIsPending(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    await put(ada, "a", 1);
+    await agree({ a: 1 }, ada, bob);
+    await hold(ada.context());
+    await put(ada, "b", 2);
+    await inc(ada);
+    await keeps(ada, '"key":"n"');
+    const [id, group] = [await clientOf(ada), await groupOf(ada)];
+    for (let reloads = 0; reloads < 2; reloads++) {
+      await ada.reload();
+      await shows(ada, { a: 1, b: 2, n: 1 });
+    }
+    assert.notEqual(await clientOf(ada), id);
+    assert.equal(await groupOf(ada), group);
+    assert.deepEqual(await content(bob), { a: 1 });
+    await release(ada.context());
+    await agree({ a: 1, b: 2, n: 1 }, ada, bob);
+  },
+
+  async whatAClosedTabLeavesIsSentOnce(browser) {
+    const profile = await browser.newContext();
+    const [staying, leaving] = [await windowOf(profile), await windowOf(profile)];
+    await hold(profile);
+    await inc(leaving);
+    await inc(leaving);
+    await keeps(leaving, '"n",2');
+    await leaving.close();
+    const next = await windowOf(profile);
+    await shows(next, { n: 2 });
+    await inc(staying);
+    await release(profile);
+    await agree({ n: 3 }, staying, next);
+  },
+
+  async lostAnswersAreAppliedOnce(browser) {
+    const [ada, bob] = await twoWindows(browser);
+    await cutAnswers(3);
+    await inc(ada);
+    await inc(ada);
+    await agree({ n: 2 }, ada, bob);
+    assert.equal(await cutsLeft(), 0);
+  },
+};
+
+if (!story) {
+  console.log(Object.keys(stories).join("\n"));
+} else {
+  const browser = await chromium.launch({ executablePath, args: ["--disable-gpu"] });
+  try {
+    await stories[story](browser);
+  } finally {
+    await browser.close();
+  }
+}

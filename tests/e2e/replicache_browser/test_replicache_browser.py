@@ -1,0 +1,160 @@
+"""The real, unmodified Replicache client in headless Chromium, on a plain page, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import socket
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.request import Request, urlopen
+
+import pytest
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from stratalog.assembly import Store, open_store
+from stratalog.server.app import create_app
+from stratalog.server.pages import HEADERS, POLICY
+from tests.e2e.test_browser import HERE as DRIVER
+from tests.e2e.test_browser import chromium
+from tests.e2e.test_replicache import HERE as CLIENT
+from tests.node import install, node_program
+
+__all__ = ["chromium"]
+
+HERE = Path(__file__).parent
+FOLDERS = {"page": HERE / "page", "node_modules": CLIENT / "node_modules"}
+KINDS = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript"}
+IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
+STORY_SECONDS_MAX = 60
+STORIES = [
+    "twoWindowsAgree",
+    "tabsOfOneProfileAgree",
+    "offlineEditsAreRebased",
+    "aRejectionIsTakenBack",
+    "aReloadKeepsWhatIsPending",
+    "whatAClosedTabLeavesIsSentOnce",
+    "lostAnswersAreAppliedOnce",
+]
+
+
+class Connection(H11Protocol):
+    """A connection that can be found by its client's address, to be cut."""
+
+    transports: ClassVar[dict[Any, asyncio.Transport]] = {}
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.transports[self.client] = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del self.transports[self.client]
+        super().connection_lost(exc)
+
+
+class Cutting:
+    """The server's application, the page and what it loads, and answers to pushes that a story has lost."""
+
+    def __init__(self, store: Store) -> None:
+        self._app: Any = create_app(store)
+        self._cuts: Counter[str] = Counter()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        folder, _, name = scope.get("path", "").removeprefix("/").partition("/")
+        document, _, call = name.partition("/documents/")[2].partition("/")
+        if folder in FOLDERS:
+            await _answer(send, *_page(FOLDERS[folder] / name))
+        elif call == "control/cuts":
+            await self._control(document, scope["method"], receive, send)
+        elif call == "replicache/push" and self._cuts[document]:
+            await self._push_unanswered(document, scope, receive)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _control(self, document: str, method: str, receive: Any, send: Any) -> None:
+        if method == "PUT":
+            self._cuts[document] = int((await receive())["body"])
+        await _answer(send, str(self._cuts[document]).encode(), {})
+
+    async def _push_unanswered(self, document: str, scope: Any, receive: Any) -> None:
+        self._cuts[document] -= 1
+
+        async def lose(_: Any) -> None:
+            pass
+
+        await self._app(scope, receive, lose)
+        Connection.transports[scope["client"]].abort()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+def _page(file: Path) -> tuple[bytes, dict[str, str]]:
+    """A file under the policy of the server's own pages, which is loosened for the import map alone."""
+    body = file.read_bytes()
+    digests = [base64.b64encode(sha256(text).digest()).decode() for text in IMPORT_MAP.findall(body)]
+    sources = " ".join(["script-src 'self'", *(f"'sha256-{digest}'" for digest in digests)])
+    policy = POLICY.replace("script-src 'self'", sources)
+    return body, {**HEADERS, "Content-Security-Policy": policy, "Content-Type": KINDS[file.suffix]}
+
+
+async def _answer(send: Any, body: bytes, headers: dict[str, str]) -> None:
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server that runs."""
+    with open_store("memory:") as store, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        server = uvicorn.Server(
+            uvicorn.Config(
+                Cutting(store),
+                http=Connection,
+                ws="websockets-sansio",
+                log_level="warning",
+                timeout_graceful_shutdown=1,
+            )
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Node that can drive a browser, and the client for its pages."""
+    for folder in (DRIVER, CLIENT):
+        install(folder, tmp_path_factory.getbasetemp().parent)
+    return node_program()
+
+
+def test_every_story_is_told(node: str) -> None:
+    listed = subprocess.run([node, "stories.mjs"], cwd=HERE, capture_output=True, text=True, check=True)
+    assert listed.stdout.split() == STORIES
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_real_client_in_the_browser(story: str, node: str, chromium: str, server: str) -> None:
+    urlopen(Request(f"{server}/v1/organisations/acme/documents/{story}", method="PUT")).close()
+    told = subprocess.run(
+        [node, "stories.mjs", server, story, chromium],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=STORY_SECONDS_MAX,
+    )
+    assert told.returncode == 0, told.stderr
