@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -16,6 +17,7 @@ import uvicorn
 
 from stratalog.assembly import Store, open_store
 from stratalog.server.app import create_app
+from stratalog.server.application import Application
 from tests.node import install, node_program
 
 HERE = Path(__file__).parent / "replicache"
@@ -40,9 +42,9 @@ STORIES = [
 class Collecting:
     """The server's application, and a path at which a story may have clients collected."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, application: Application | None = None) -> None:
         self._store = store
-        self._app: Any = create_app(store)
+        self._app: Any = create_app(store, application)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope.get("path", "")
@@ -56,15 +58,13 @@ class Collecting:
         await send({"type": "http.response.body", "body": b""})
 
 
-@pytest.fixture(scope="module")
-def documents() -> Iterator[str]:
+@contextmanager
+def serving(app: Collecting) -> Iterator[str]:
     """The URL of the documents of a server that runs."""
-    with open_store("memory:") as store, socket.socket() as listening:
+    with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        server = uvicorn.Server(
-            uvicorn.Config(Collecting(store), log_level="warning", ws="none", timeout_graceful_shutdown=1)
-        )
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
@@ -72,6 +72,13 @@ def documents() -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+@pytest.fixture(scope="module")
+def documents() -> Iterator[str]:
+    """The same with a store in memory."""
+    with open_store("memory:") as store, serving(Collecting(store)) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,9 @@ class QueuePath:
         return self.worker
 
     def push(self, *mutations: Mutation, document: Document | None = None, group: str = "g", owner: str = "") -> Pushed:
-        """What the server answers to a push."""
-        return self.backlog.push(document or self.document, Push(group, list(mutations)), owner)
+        """What the server answers to a push that says which incarnation it is meant for."""
+        document = document or self.document
+        return self.backlog.push(document, Push(group, list(mutations), document.log.record.incarnation), owner)
 
     def work(self) -> None:
         """Let the worker take all that the queue gives now."""

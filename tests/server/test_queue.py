@@ -111,6 +111,16 @@ def test_who_is_refused_is_told_so_at_once() -> None:
     assert path.waiting() == []
 
 
+def test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.work()
+    for mutation, status in ((put("ada", 3), "gap"), (put("bob", 2), "unknown-client")):
+        assert statuses(path.backlog.push(path.document, Push("g", [mutation])).outcomes) == [status]
+        assert path.push(mutation).queued
+    assert path.backlog.push(path.document, Push("g", [put("ada", 2), put("bob", 2)])).queued
+
+
 def test_a_push_that_cannot_be_is_refused_and_not_queued() -> None:
     path = QueuePath()
     with pytest.raises(Invalid):

@@ -49,7 +49,8 @@ def test_a_full_queue_is_answered_429_and_when_to_come_again() -> None:
     with serving(application) as client:
         client.put(BUDGET)
         assert client.post(f"{BUDGET}/push", json=body(mutation("ada", 1, key="k"))).status_code == 202
-        refused = client.post(f"{BUDGET}/push", json=body(mutation("ada", 2, key="k")))
+        both = body(mutation("ada", 1, key="k"), mutation("ada", 2, key="k"))
+        refused = client.post(f"{BUDGET}/push", json=both)
         assert (problem(refused), refused.json()["limit"]) == ((429, "queue-full"), 1)
         assert int(refused.headers["retry-after"]) > 0
 

@@ -30,7 +30,11 @@ DOCUMENTS_MAX = 10_000
 FORGOTTEN_SECONDS = 900
 RETRY_SECONDS = 5
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
-"""What a push cannot be told before the queue's earlier messages are settled; all else stands at once."""
+"""What a push cannot be told before the queue's earlier messages are settled; all else stands at once.
+
+One that names no incarnation holds all that no pull has confirmed (`formats/sync.md`): what would fill its gap, or make
+its client known, is not in the queue.
+"""
 
 
 class Backlog:
@@ -135,4 +139,5 @@ def _final(document: Document, state: State, request: Push, owner: str) -> Pushe
     except (Invalid, LimitExceeded):
         return None
     outcomes = run_batch(state, document.values, {}, batch, request.group, owner).outcomes
-    return None if any(outcome.status in OPEN for outcome in outcomes) else Pushed(outcomes)
+    waiting = OPEN if request.incarnation else {"rejected"}
+    return None if any(outcome.status in waiting for outcome in outcomes) else Pushed(outcomes)

@@ -200,13 +200,14 @@ class QueueWorld:
     def _push(self, device: Device, backlog: Backlog, store: Store) -> bool:
         """Push what is pending, now and then not from its beginning on, to the document that it was meant for.
 
-        Half of the devices do not say which incarnation that is: the message must know.
+        Some devices do not say which incarnation that is: the message must know. They send all each time.
         """
         document = store.document(ORGANISATION, device.document)
         if device.cookie is None or device.cookie.incarnation != document.log.record.incarnation:
             return self._pull(device, backlog, store)
-        request = device.push(self.scheduler.random.random() < 0.1)
-        sent = request if device.name == "device-0" else msgspec.structs.replace(request, incarnation="")
+        is_named = device.name == "device-0"
+        request = device.push(is_named and self.scheduler.random.random() < 0.1)
+        sent = request if is_named else msgspec.structs.replace(request, incarnation="")
         pushed = backlog.push(document, sent, device.owner)
         self.scheduler.counts.bump("queued" if pushed.queued else "known before")
         device.learn(request, pushed)

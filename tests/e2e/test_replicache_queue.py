@@ -1,0 +1,52 @@
+"""The real Replicache client tells its stories as well where its pushes are queued for a worker."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from urllib.request import Request, urlopen
+
+import pytest
+
+from stratalog.assembly import open_store
+from stratalog.server.application import Application
+from stratalog.server.worker import Worker
+from tests.e2e.test_replicache import HERE, STORY_SECONDS_MAX, Collecting, node, serving
+
+__all__ = ["node"]
+
+STORIES = [
+    "pokesBringWhatIsNew",
+    "offlineEditsAreRebased",
+    "rejectionsAreTakenBack",
+    "lostAnswersAreAppliedOnce",
+    "aCollectedGroupBeginsAgain",
+    "aDocumentMadeAnewReplacesTheState",
+]
+
+
+@pytest.fixture(scope="module")
+def documents() -> Iterator[str]:
+    """The URL of the documents of a server that queues, with a worker behind it."""
+    with open_store("memory:") as store:
+        queued = Application(queued=lambda organisation, document: True)
+        worker = Worker(store)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        try:
+            with serving(Collecting(store, queued)) as url:
+                yield url
+        finally:
+            worker.stop()
+            thread.join()
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_real_client(story: str, node: str, documents: str) -> None:
+    url = f"{documents}/{story}"
+    urlopen(Request(url, method="PUT")).close()
+    told = subprocess.run(
+        [node, "stories.mjs", url, story], cwd=HERE, capture_output=True, text=True, timeout=STORY_SECONDS_MAX
+    )
+    assert told.returncode == 0, told.stderr
