@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from obstore import exceptions
 
 from stratalog.backends.attempts import Budget
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
@@ -113,6 +114,14 @@ def test_what_is_refused_for_good_is_not_tried_again(store: Callable, reply: Rep
 def test_nobody_at_the_address_means_that_nothing_was_written() -> None:
     blobs = blobs_at(f"http://127.0.0.1:{free_ports(1)[0]}", ManualClock())
     assert type(raised(lambda: blobs.put(KEY, BODY))) is Unavailable
+
+
+def test_an_error_tells_what_the_store_said(store: Callable) -> None:
+    for reply, reason in ((BUSY, "503 SlowDown"), (FORBIDDEN, "403 AccessDenied")):
+        found = raised(lambda: store(reply)[0].put(KEY, BODY))  # noqa: B023 - called at once
+        assert found is not None
+        assert found.details["reason"] == reason
+        assert isinstance(found.__cause__, exceptions.BaseError)
 
 
 def test_an_answer_that_takes_too_long_leaves_the_outcome_unknown(store: Callable) -> None:

@@ -48,11 +48,11 @@ def persist(clock: Clock, budget: Budget, call: Callable[[], T]) -> T:
         try:
             return call()
         except Again as exc:
-            error, again = exc.error, True
+            error, cause, again = exc.error, exc.__cause__, True
         except Unavailable as exc:
-            error = exc
+            error, cause = exc, exc.__cause__
         unknown = unknown or isinstance(error, OutcomeUnknown)
         tries += 1
         if not again or begun.age_seconds() >= budget.seconds_max:
-            raise (OutcomeUnknown(error.message, **error.details) if unknown else error) from error.__cause__
+            raise (OutcomeUnknown(error.message, **error.details) if unknown else error) from cause
         clock.sleep(backoff_seconds(clock, tries, budget.wait_seconds_first, budget.wait_seconds_max))

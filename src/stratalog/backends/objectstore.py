@@ -37,6 +37,9 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 T = TypeVar("T")
 
 LIST_KEYS = 1000
+# botocore renews what expires within ten minutes, so what it gives is good for less than that.
+CREDENTIALS_TTL = timedelta(minutes=9)
+CODE = re.compile(r"<Code>(\w+)</Code>")
 STATUS = re.compile(r"status code: (\d{3})")
 
 
@@ -170,7 +173,7 @@ def open_object_blobs(
         try:
             other = from_url(url, client_options=options, retry_config=retries)
         except exceptions.BaseError as exc:
-            raise Invalid("no object store is known for the URL", url=url, reason=_line(exc)) from exc
+            raise Invalid("no object store is known for the URL", url=url, reason=_reason(exc)) from exc
         return ObjectBlobs(other, clock, budget=budget, meter=meter)
     prefix = parts.path.strip("/")
     session = session or boto3.Session()
@@ -193,7 +196,7 @@ def open_object_blobs(
 def _credentials(session: Any) -> Boto3CredentialProvider:
     """One chain of credentials for both clients: environment, profile, container, function."""
     try:
-        return Boto3CredentialProvider(session)
+        return Boto3CredentialProvider(session, ttl=CREDENTIALS_TTL)
     except ValueError as exc:
         raise Unavailable("no credentials for the object store were found") from exc
 
@@ -210,7 +213,7 @@ def _once(key: str, call: Callable[[], T], writes: bool) -> T:
         return call()
     except FileNotFoundError as exc:
         if writes or "NoSuchBucket" in str(exc):
-            raise Unavailable("there is no such bucket", reason=_line(exc)) from exc
+            raise Unavailable("there is no such bucket", reason=_reason(exc)) from exc
         raise NotFound("no such blob", key=key) from exc
     except (ValueError, exceptions.InvalidPathError) as exc:
         raise Invalid("a blob key has a component that no object store takes", value=key) from exc
@@ -225,15 +228,20 @@ def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
     status = int(found[1]) if found else 0
     unreached = status == 0 and "kind: Connect," in text
     if status in (408, 409, 429, 503) or "RequestTimeout<" in text or unreached:
-        raise Again(Unavailable("the object store cannot take the request", reason=_line(exc))) from exc
+        raise Again(Unavailable("the object store cannot take the request", reason=_reason(exc))) from exc
     if 400 <= status < 500 or isinstance(exc, REFUSALS):
-        raise Unavailable("the object store refused", reason=_line(exc)) from exc
+        raise Unavailable("the object store refused", reason=_reason(exc)) from exc
     unknown: type[StratalogError] = OutcomeUnknown if writes else Unavailable
-    raise Again(unknown("the answer of the object store was lost", reason=_line(exc))) from exc
+    raise Again(unknown("the answer of the object store was lost", reason=_reason(exc))) from exc
 
 
-def _line(exc: Exception) -> str:
-    return str(exc).partition("\n")[0]
+def _reason(exc: Exception) -> str:
+    """Status and code of the answer, or else what obstore says of the connection."""
+    text = str(exc)
+    line = text.partition("\n")[0]
+    status, code = STATUS.search(text), CODE.search(text)
+    told = [found[1] for found in (status, code) if found]
+    return " ".join(told) or line.partition(" - ")[2] or line
 
 
 REFUSALS = (
