@@ -9,16 +9,17 @@ const [url, story, executablePath] = process.argv.slice(2);
 const base = `${url}/v1/organisations/acme/documents/${story}`;
 const WAIT_MS = 15_000;
 const PUSHES = "**/replicache/push";
+const PULLS = "**/replicache/pull";
 
 /** A window of a profile, with the page open and the client there. */
-async function windowOf(profile, hints = "events") {
+async function windowOf(profile, hints = "events", release = "first") {
   const page = await profile.newPage();
   page.setDefaultTimeout(WAIT_MS);
   page.on("pageerror", (error) => {
     console.error(error.stack);
     process.exit(1);
   });
-  await page.goto(`${url}/page/index.html?document=${story}&hints=${hints}`);
+  await page.goto(`${url}/page/index.html?document=${story}&hints=${hints}&release=${release}`);
   await shown(page);
   return page;
 }
@@ -60,12 +61,13 @@ const keeps = (page, text) =>
     return JSON.stringify(chunks).includes(wanted);
   }, text);
 
-const hold = (profile) => profile.route(PUSHES, (route) => route.abort());
-const release = (profile) => profile.unroute(PUSHES);
+const hold = (profile, calls = PUSHES) => profile.route(calls, (route) => route.abort());
+const letGo = (profile, calls = PUSHES) => profile.unroute(calls);
 
 /** The server applies so many pushes, and cuts each one's connection instead of answering. */
 const cutAnswers = (number) => fetch(`${base}/control/cuts`, { method: "PUT", body: String(number) });
-const cutsLeft = async () => Number(await (await fetch(`${base}/control/cuts`)).text());
+const areCut = (page) =>
+  page.waitForFunction(async (left) => (await (await fetch(left)).text()) === "0", `${base}/control/cuts`);
 
 const stories = {
   async twoWindowsAgree(browser) {
@@ -111,7 +113,7 @@ const stories = {
     await mutate(ada, "onlyHere", { key: "x", value: 1 });
     await put(ada, "y", "text");
     await shows(ada, { x: 1, y: "text" });
-    await release(ada.context());
+    await letGo(ada.context());
     await agree({ y: "text" }, ada, bob);
     assert.deepEqual([...new Set(statuses)], [200]);
   },
@@ -132,7 +134,7 @@ const stories = {
     assert.notEqual(await clientOf(ada), id);
     assert.equal(await groupOf(ada), group);
     assert.deepEqual(await content(bob), { a: 1 });
-    await release(ada.context());
+    await letGo(ada.context());
     await agree({ a: 1, b: 2, n: 1 }, ada, bob);
   },
 
@@ -147,17 +149,36 @@ const stories = {
     const next = await windowOf(profile);
     await shows(next, { n: 2 });
     await inc(staying);
-    await release(profile);
+    await letGo(profile);
     await agree({ n: 3 }, staying, next);
+  },
+
+  async aNewReleaseSendsWhatTheOldOneLeft(browser) {
+    const profile = await browser.newContext();
+    const [old, bob] = [await windowOf(profile), await windowOf(await browser.newContext())];
+    await put(old, "a", 1);
+    await agree({ a: 1 }, old, bob);
+    await hold(profile);
+    await inc(old);
+    await keeps(old, '"key":"n"');
+    const group = await groupOf(old);
+    await old.close();
+    await letGo(profile);
+    const renewed = await windowOf(profile, "events", "second");
+    await agree({ a: 1, n: 1 }, renewed, bob);
+    assert.notEqual(await groupOf(renewed), group);
   },
 
   async lostAnswersAreAppliedOnce(browser) {
     const [ada, bob] = await twoWindows(browser);
+    await hold(ada.context(), PULLS);
     await cutAnswers(3);
     await inc(ada);
     await inc(ada);
-    await agree({ n: 2 }, ada, bob);
-    assert.equal(await cutsLeft(), 0);
+    await areCut(ada);
+    await inc(ada);
+    await letGo(ada.context(), PULLS);
+    await agree({ n: 3 }, ada, bob);
   },
 };
 

@@ -41,6 +41,7 @@ STORIES = [
     "aRejectionIsTakenBack",
     "aReloadKeepsWhatIsPending",
     "whatAClosedTabLeavesIsSentOnce",
+    "aNewReleaseSendsWhatTheOldOneLeft",
     "lostAnswersAreAppliedOnce",
 ]
 

@@ -1,5 +1,6 @@
 // A page on the unmodified Replicache client: `index.html?document=NAME&hints=events` shows what a document holds.
-// `hints=live` is told by the WebSocket instead of server-sent events that something is new.
+// `hints=live` is told by the WebSocket instead of server-sent events that something is new. Clients of two releases,
+// whose mutators are not the same, are never of one group.
 
 import { Replicache } from "replicache";
 
@@ -11,6 +12,7 @@ const mutators = {
   put: (tx, { key, value }) => tx.set(key, value),
   inc: async (tx, { key }) => tx.set(key, ((await tx.get(key)) ?? 0) + 1),
   onlyHere: (tx, { key, value }) => tx.set(key, value),
+  [`of ${asked.get("release")}`]: () => undefined,
 };
 
 const client = new Replicache({
