@@ -49,7 +49,7 @@ docs: ready-dev ## check that every link and every file named in the documentati
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
-	rm -rf build dist src/*.egg-info $(BENCH_JSON)
+	rm -rf build dist src/*.egg-info tests/e2e/*/node_modules $(BENCH_JSON)
 	find src tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 ready-demo:

@@ -21,7 +21,7 @@ from tests.node import install, node_program
 HERE = Path(__file__).parent / "browser"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-STORY_SECONDS_MAX = 60
+STORY_SECONDS_MAX = 120
 MOVIES = 200
 STORIES = [
     "twoWindowsEditAndAgree",

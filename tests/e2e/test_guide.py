@@ -49,7 +49,7 @@ def test_the_app_of_the_guide_works_as_it_says(shop: Path, port: str, node: str,
     told = [node, "guide.mjs", f"http://127.0.0.1:{port}", chromium]
     with subprocess.Popen(told, cwd=HERE, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as people:
         assert join(shop, port) == "applied\n"
-        _, errors = people.communicate("coffee\n", timeout=60)
+        _, errors = people.communicate("coffee\n", timeout=120)
         assert people.returncode == 0, errors
 
 

@@ -21,7 +21,7 @@ const browser = await chromium.launch({
 
 async function windowOf(who) {
   const page = await (await browser.newContext()).newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(30_000);
   await page.goto(`${url}/web/shop/#${who}`);
   return page;
 }
