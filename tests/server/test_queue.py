@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 
+from stratalog.backends.memory import MemoryQueue
+from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
+from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.applying import SUSPECT_RECEIVES
+from stratalog.server.applying import SUSPECT_RECEIVES, TRIES_MAX
 from stratalog.server.backlog import Backlog
 from stratalog.server.dead_letters import list_letters
 from stratalog.server.errors import Refused
@@ -518,6 +522,13 @@ def test_two_workers_that_have_the_same_message_apply_it_once() -> None:
     assert second.step()
     assert first.step()
     assert path.document.get("n") == 1
+
+
+@pytest.mark.parametrize("backend", [MemoryQueue, SqliteDatabase])
+def test_a_worker_knows_how_often_a_queue_gives_a_message_out(backend: type[Any]) -> None:
+    parameters = inspect.signature(backend).parameters
+    assert parameters["receives_max"].default == QUEUE_RECEIVES_MAX == Working().receives_max
+    assert SUSPECT_RECEIVES + TRIES_MAX < QUEUE_RECEIVES_MAX
 
 
 def test_a_worker_that_lives_keeps_its_message() -> None:
