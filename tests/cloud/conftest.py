@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from stratalog.backends.s3_versions import create_bucket
 from tests.cloud.emulators import Emulator, ministack
+from tests.cloud.seaweed import PLAIN, VERSIONED, client, seaweed
+from tests.cloud.sqs_service import Service, running
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +17,19 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """DynamoDB and SQS."""
     with ministack(tmp_path_factory.mktemp("ministack")) as emulator:
         yield emulator
+
+
+@pytest.fixture(scope="session")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """An object store with one bucket that keeps versions and one that does not."""
+    with seaweed(tmp_path_factory.mktemp("seaweed")) as emulator:
+        create_bucket(client(emulator), VERSIONED)
+        client(emulator).create_bucket(Bucket=PLAIN)
+        yield emulator
+
+
+@pytest.fixture(scope="session")
+def sqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """SQS that goes by a test's clock."""
+    with running(tmp_path_factory.mktemp("sqs")) as service:
+        yield service

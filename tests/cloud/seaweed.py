@@ -6,13 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import boto3
 
+from stratalog.backends.attempts import Budget
+from stratalog.backends.boto import aws_client
+from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.clock import Clock, SystemClock, new_id
 from tests.cloud.emulators import Command, Emulator, program, started
 
-__all__ = ["seaweed", "session"]
+__all__ = ["PLAIN", "VERSIONED", "blobs_in", "client", "seaweed", "session"]
 
+VERSIONED = "versioned"
+PLAIN = "plain"
 KEY = "test"
 SECRET = "not-a-secret"
 
@@ -38,6 +45,19 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
 def session() -> boto3.Session:
     """The credentials that the emulators are started with; one session, since its first client is slow to make."""
     return boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1")
+
+
+def client(emulator: Emulator) -> Any:
+    """A client of an object store."""
+    return aws_client("s3", session(), emulator.url, Budget())
+
+
+def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:
+    """Blobs under a prefix that no other test has."""
+    prefix = prefix or new_id(SystemClock())
+    return open_object_blobs(
+        f"s3://{bucket}/{prefix}", clock or SystemClock(), endpoint=emulator.url, session=session()
+    )
 
 
 # Every part that would listen or call home besides the five ports.

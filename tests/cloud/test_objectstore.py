@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import time
 from base64 import b64decode
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from stratalog.assembly import Store
 from stratalog.backends import objectstore
-from stratalog.backends.attempts import Budget
-from stratalog.backends.boto import aws_client
 from stratalog.backends.memory import MemoryIndex, MemoryQueue
-from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.backends.objectstore import ObjectBlobs
 from stratalog.backends.s3_versions import S3Versions, create_bucket
-from stratalog.clock import Clock, SystemClock, new_id
+from stratalog.clock import Clock, SystemClock
 from stratalog.codec import compress, sha256
 from stratalog.documents import verify
 from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable
@@ -27,33 +23,10 @@ from stratalog.ports.blobs import BlobStat
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
 from tests.cloud.emulators import Emulator
-from tests.cloud.seaweed import seaweed, session
+from tests.cloud.seaweed import PLAIN, VERSIONED, blobs_in, client
 
-VERSIONED = "versioned"
-PLAIN = "plain"
 BODY = b"some bytes" * 100
 KEY = f"organisation/document/{sha256(BODY).hex()}"
-
-
-@pytest.fixture(scope="session")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """A store with one bucket that keeps versions and one that does not."""
-    with seaweed(tmp_path_factory.mktemp("seaweed")) as emulator:
-        create_bucket(client(emulator), VERSIONED)
-        client(emulator).create_bucket(Bucket=PLAIN)
-        yield emulator
-
-
-def client(emulator: Emulator) -> Any:
-    return aws_client("s3", session(), emulator.url, Budget())
-
-
-def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:
-    """Blobs under a prefix that no other test has."""
-    prefix = prefix or new_id(SystemClock())
-    return open_object_blobs(
-        f"s3://{bucket}/{prefix}", clock or SystemClock(), endpoint=emulator.url, session=session()
-    )
 
 
 class TestOnSeaweed(BlobsContract):

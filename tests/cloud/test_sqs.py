@@ -2,89 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from stratalog.backends.attempts import Budget
-from stratalog.backends.boto import aws_client
-from stratalog.backends.sqs import SqsQueue, create_queues
-from stratalog.clock import Clock, SystemClock, new_id
+from stratalog.backends.sqs import SqsQueue
+from stratalog.clock import Clock
 from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.ports.queue import Message, Queue
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.queue_contract import QueueContract
-from tests.cloud import sqs_by_clock
-from tests.cloud.emulators import Command, started
-from tests.cloud.seaweed import session
-
-
-class Service(msgspec.Struct, frozen=True):
-    """A running SQS, and the file that tells it the time."""
-
-    client: Any
-    time: Path
-
-
-class ToldClock(ManualClock):
-    """A clock that a service in another process goes by."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self._file = os.open(path, os.O_CREAT | os.O_WRONLY)
-        self._tell()
-
-    def sleep(self, seconds: float) -> None:
-        super().sleep(seconds)
-        self._tell()
-
-    def _tell(self) -> None:
-        os.pwrite(self._file, sqs_by_clock.TIME.pack(self.wall_ms() / 1000), 0)
-
-    def __del__(self) -> None:
-        os.close(self._file)
-
-
-@pytest.fixture(scope="session")
-def sqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with running(tmp_path_factory.mktemp("sqs")) as service:
-        yield service
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[Service]:
-    time = folder / "time"
-    ToldClock(time)
-
-    def command(ports: Sequence[int]) -> Command:
-        environment = {
-            "BIND_HOST": "127.0.0.1",
-            "GATEWAY_PORT": str(ports[0]),
-            "SERVICES": "sqs",
-            "IOT_MTLS_ENABLED": "0",
-            "PERSIST_STATE": "0",
-            "LOG_LEVEL": "WARNING",
-        }
-        return Command([sys.executable, sqs_by_clock.__file__, str(time)], environment, "/_ministack/health")
-
-    with started("sqs", 1, command, folder) as emulator:
-        yield Service(aws_client("sqs", session(), emulator.url, Budget()), time)
-
-
-def queue_on(service: Service, clock: Clock, receives_max: int = 10) -> SqsQueue:
-    """A queue of its own."""
-    urls = create_queues(service.client, new_id(SystemClock()))
-    for url in urls:
-        largest = {"MaximumMessageSize": str(sqs_by_clock.MESSAGE_BYTES_MAX)}
-        service.client.set_queue_attributes(QueueUrl=url, Attributes=largest)
-    return SqsQueue(service.client, *urls, clock, receives_max)
+from tests.cloud.sqs_service import Service, ToldClock, queue_on
 
 
 class TestSqsQueue(QueueContract):

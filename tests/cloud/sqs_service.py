@@ -1,0 +1,79 @@
+"""SQS for tests: an emulator in a process of its own that goes by the clock of the test, and queues on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stratalog.backends.attempts import Budget
+from stratalog.backends.boto import aws_client
+from stratalog.backends.sqs import SqsQueue, create_queues
+from stratalog.clock import Clock, SystemClock, new_id
+from stratalog.testing.clock import ManualClock
+from tests.cloud import sqs_by_clock
+from tests.cloud.emulators import Command, started
+from tests.cloud.seaweed import session
+
+__all__ = ["Service", "ToldClock", "queue_on", "running"]
+
+
+class Service(msgspec.Struct, frozen=True):
+    """A running SQS, and the file that tells it the time."""
+
+    client: Any
+    time: Path
+
+
+class ToldClock(ManualClock):
+    """A clock that the service goes by."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY)
+        self._tell()
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self._tell()
+
+    def _tell(self) -> None:
+        os.pwrite(self._file, sqs_by_clock.TIME.pack(self.wall_ms() / 1000), 0)
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Service]:
+    """ministack's SQS, by the clock of the test that uses it."""
+    time = folder / "time"
+    ToldClock(time)
+
+    def command(ports: Sequence[int]) -> Command:
+        environment = {
+            "BIND_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(ports[0]),
+            "SERVICES": "sqs",
+            "IOT_MTLS_ENABLED": "0",
+            "PERSIST_STATE": "0",
+            "LOG_LEVEL": "WARNING",
+        }
+        return Command([sys.executable, sqs_by_clock.__file__, str(time)], environment, "/_ministack/health")
+
+    with started("sqs", 1, command, folder) as emulator:
+        yield Service(aws_client("sqs", session(), emulator.url, Budget()), time)
+
+
+def queue_on(service: Service, clock: Clock, receives_max: int = 10) -> SqsQueue:
+    """A queue of its own."""
+    urls = create_queues(service.client, new_id(SystemClock()))
+    for url in urls:
+        largest = {"MaximumMessageSize": str(sqs_by_clock.MESSAGE_BYTES_MAX)}
+        service.client.set_queue_attributes(QueueUrl=url, Attributes=largest)
+    return SqsQueue(service.client, *urls, clock, receives_max)

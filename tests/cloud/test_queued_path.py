@@ -1,0 +1,95 @@
+"""Pushes on their way through SQS, into DynamoDB and an object store: claims, order, poison, and dead letters."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.clock import SystemClock
+from stratalog.documents import Document, Rules
+from stratalog.log import Place
+from stratalog.protocol import STOCK, Draft, Mutation
+from stratalog.protocol.sync import Push
+from stratalog.server.backlog import Backlog
+from stratalog.server.dead_letters import list_letters, redrive
+from stratalog.server.worker import Worker
+from tests.cloud.emulators import Emulator
+from tests.cloud.helpers import dynamo_index
+from tests.cloud.seaweed import VERSIONED, blobs_in
+from tests.cloud.sqs_service import Service, ToldClock, queue_on
+
+LARGE = random.Random(0).randbytes(1_500_000).hex()
+
+
+class Killed(BaseException):
+    """The worker's process ends."""
+
+
+def kill(draft: Draft, args: Any) -> None:
+    raise Killed
+
+
+@pytest.fixture
+def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Store:
+    clock = ToldClock(sqs.time)
+    # The blobs go by the machine's clock, which is their store's; the rest by the test's.
+    place = Place(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
+    return Store(place, queue_on(sqs, clock), Rules({**STOCK, "kill": kill}))
+
+
+def push(store: Store, document: Document, *mutations: Mutation) -> None:
+    assert Backlog(store).push(document, Push("g", list(mutations), document.log.record.incarnation), "").queued
+
+
+def put(id: int, value: str) -> Mutation:
+    return Mutation(client="c", id=id, name="put", args={"key": f"notes/{id}", "value": value})
+
+
+def work(store: Store) -> None:
+    """Workers one after the other, each started anew after it was killed, until there is nothing more to do."""
+    for _ in range(80):
+        worker = Worker(store)
+        try:
+            while worker.step():
+                pass
+        except Killed:
+            pass
+        store.place.clock.sleep(31)
+
+
+def test_pushes_small_and_large_arrive_in_order_and_leave_no_claim(store: Store) -> None:
+    document = store.create("acme", "plan")
+    push(store, document, put(1, "small"))
+    push(store, document, put(2, LARGE))
+    push(store, document, put(3, "small"))
+    claims = [stat.key for stat in store.place.blobs.list("acme/queue/")]
+    assert len(claims) == 1
+    work(store)
+    assert [document.get(f"notes/{id}") for id in (1, 2, 3)] == ["small", LARGE, "small"]
+    assert list(store.place.blobs.list("acme/queue/")) == []
+    assert store.queue.receive() == []
+
+
+def test_a_mutation_that_ends_every_worker_is_given_up_and_the_rest_goes_on(store: Store) -> None:
+    document = store.create("acme", "plan")
+    push(store, document, Mutation(client="c", id=1, name="kill"), put(2, "after"))
+    work(store)
+    assert document.get("notes/2") == "after"
+    (letter,) = list_letters(store)
+    assert (letter.client, letter.mutation) == ("c", 1)
+
+
+def test_a_message_that_nobody_can_apply_becomes_a_letter_that_can_be_redriven(store: Store) -> None:
+    document = store.create("acme", "plan")
+    push(store, document, put(1, "late"))
+    for _ in range(10):
+        (message,) = store.queue.receive(visibility_seconds=30)
+        store.place.clock.sleep(30)
+    assert store.queue.receive() == []
+    (letter,) = list_letters(store)
+    assert (letter.id, letter.document, letter.receives) == (message.id, "plan", 10)
+    assert [outcome.status for outcome in redrive(store, letter.id)] == ["applied"]
+    assert document.get("notes/1") == "late"
