@@ -11,7 +11,7 @@ from stratalog.backends.memory import MemoryQueue
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
-from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.limits import MESSAGE_BYTES_MAX, QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
@@ -188,6 +188,17 @@ def test_a_push_too_large_for_a_message_goes_by_way_of_blobs_that_are_removed() 
     path.work()
     assert path.document.last_mutation("ada") == 4
     assert list(path.store.place.blobs.list("acme/queue/")) == []
+
+
+def test_the_largest_message_is_one_that_a_queue_takes() -> None:
+    path, sizes = QueuePath(), []
+    for size in range(MESSAGE_BYTES_MAX - 2048, MESSAGE_BYTES_MAX + 2048, 512):
+        path.push(put("ada", 1, "k", path.clock.random_bytes(size)))
+        (message,) = path.waiting()
+        path.store.queue.acknowledge(message)
+        sizes.append(len(message.body))
+    assert MESSAGE_BYTES_MAX - 512 < max(sizes) <= MESSAGE_BYTES_MAX
+    assert min(sizes) < 1024
 
 
 def test_a_message_whose_claim_was_removed_is_settled() -> None:

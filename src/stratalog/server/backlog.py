@@ -40,7 +40,7 @@ its client known, is not in the queue.
 class Backlog:
     """Queues the pushes of one server process. Safe for threads.
 
-    At most ``pushes_max`` of a document wait. A message is at most ``message_bytes_max``, which some queues have lower.
+    At most ``pushes_max`` of a document wait. A message is at most ``message_bytes_max``; larger pushes go to blobs.
     """
 
     def __init__(
