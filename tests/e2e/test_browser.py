@@ -37,6 +37,7 @@ STORIES = [
     "tabsOfOneProfileAreClientsOfTheirOwn",
     "whatAClosedTabLeavesIsSentOnce",
     "troubleOfAllKindsEndsInAgreement",
+    "tokensTravelInHeadersAndMessagesAlone",
     "aStoreOfTheFirstFormatIsRead",
     "aServerThatPokesNobodyIsAskedNowAndThen",
 ]

@@ -324,6 +324,32 @@ const stories = {
     assert.equal(rejected > 0 || SESSIONS === 1, true);
   },
 
+  async tokensTravelInHeadersAndMessagesAlone(browser) {
+    const page = await (await browser.newContext()).newPage();
+    const requests = [];
+    page.on("request", (request) => requests.push(request));
+    const greeted = new Promise((resolve) => {
+      page.on("websocket", (socket) => {
+        socket.on("framesent", ({ payload }) => resolve([socket.url(), JSON.parse(payload)]));
+      });
+    });
+    await page.goto(`${url}/web/client/stratalog.d.ts`);
+    await page.evaluate(async () => {
+      const { connect } = await import("/web/client/stratalog.js");
+      const token = async () => "secret";
+      window.client = await connect("/v1/organisations/demo/documents/guarded", { create: true, token });
+      await (
+        await client.mutate("inc", { key: "count" })
+      ).settled;
+    });
+    const [socket, greeting] = await greeted;
+    assert.deepEqual(greeting, { type: "hello", token: "secret" });
+    const asked = requests.filter((request) => request.url().includes("/v1/"));
+    assert.equal(asked.length >= 3, true);
+    for (const request of asked) assert.equal(request.headers().authorization, "Bearer secret");
+    for (const address of [socket, ...requests.map((request) => request.url())]) assert.doesNotMatch(address, /secret/);
+  },
+
   async aStoreOfTheFirstFormatIsRead(browser) {
     const golden = JSON.parse(
       readFileSync(new URL("../../../formats/golden/browser-v1.json", import.meta.url), "utf8"),

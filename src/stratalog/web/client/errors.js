@@ -2,8 +2,7 @@
 
 export class StratalogError extends Error {
   constructor(code, message, details = {}) {
-    const said = Object.entries(details).map(([name, value]) => `${name}=${value}`);
-    super(said.length ? `${message}: ${said.join(", ")}` : message);
+    super(message);
     this.name = "StratalogError";
     this.code = code;
     this.details = details;
