@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,11 +34,12 @@ def kill(draft: Draft, args: Any) -> None:
 
 
 @pytest.fixture
-def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Store:
+def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
     clock = ToldClock(sqs.time)
     # The blobs go by the machine's clock, which is their store's; the rest by the test's.
     place = Place(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
-    return Store(place, queue_on(sqs, clock), Rules({**STOCK, "kill": kill}))
+    with Store(place, queue_on(sqs, clock), Rules({**STOCK, "kill": kill})) as opened:
+        yield opened
 
 
 def push(store: Store, document: Document, *mutations: Mutation) -> None:

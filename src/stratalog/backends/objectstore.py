@@ -58,6 +58,10 @@ class Versions(Protocol):
         """As the port's. Raises OutcomeUnknown as well: asking again is safe."""
         ...
 
+    def close(self) -> None:
+        """Let go of connections; closing twice is fine."""
+        ...
+
 
 class ObjectBlobs:
     """Blobs in ``store``, which several processes may share; it must not try again by itself.
@@ -125,6 +129,8 @@ class ObjectBlobs:
 
     def close(self) -> None:
         self._closed = True
+        if self._versions:
+            self._versions.close()
 
     def _page(self, prefix: str, after: str) -> tuple[Sequence[BlobStat], str]:
         """One page by obstore, which takes a prefix by whole components and begins behind a key."""

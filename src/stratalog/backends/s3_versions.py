@@ -94,6 +94,11 @@ class S3Versions:
             self._remove(version["Key"], version["VersionId"])
         return True
 
+    def close(self) -> None:
+        """Let go of connections; closing twice is fine."""
+        if "_client" in self.__dict__:
+            self._client.close()
+
     def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:
         """Answers of at most 1000 versions and markers, in order of key and then from new to old."""
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}

@@ -134,6 +134,7 @@ class SqsQueue:
 
     def close(self) -> None:
         self._closed = True
+        self._client.close()
 
     def _living(self, messages: list[Message]) -> list[Message]:
         """Those to work on. The others become dead letters: once more after a crash, which is listed once."""
