@@ -59,7 +59,7 @@ app = Application(
 def main(folder: Path, port: int) -> None:
     with stratalog.open(folder) as store:
         fill(store)
-    port = port or free_port()
+    port = free_port(port)
     say_what_to_do(folder, f"http://127.0.0.1:{port}/web/movies/")
     sys.path.insert(0, str(Path(__file__).parent))
     stratalog_program(["serve", "demo_sync:app", "--store", str(folder), "--port", str(port)])
@@ -81,9 +81,9 @@ def puts(batch: list[tuple[str, Any]]) -> Iterator[stratalog.Mutation]:
         yield stratalog.Mutation(client="import", name="put", args={"key": key, "value": movie})
 
 
-def free_port() -> int:
-    """The usual one, or any where somebody else has it."""
-    for port in (PORT, 0):
+def free_port(wanted: int) -> int:
+    """The one that is wanted, or any where somebody else has it, or where it is 0."""
+    for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -104,4 +104,4 @@ def say_what_to_do(folder: Path, url: str) -> None:
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    main(Path(arguments[0] if arguments else "data/demo-sync"), int(arguments[1]) if len(arguments) > 1 else 0)
+    main(Path(arguments[0] if arguments else "data/demo-sync"), int(arguments[1]) if len(arguments) > 1 else PORT)

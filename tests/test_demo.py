@@ -37,7 +37,7 @@ def run_demo(folder: Path) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def sync_demo(folder: Path) -> Iterator[str]:
     """The URL that the sync demo prints, while it serves; it ends well when it is interrupted."""
-    command = [sys.executable, str(SYNC_DEMO), str(folder)]
+    command = [sys.executable, str(SYNC_DEMO), str(folder), "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
         told = ""
