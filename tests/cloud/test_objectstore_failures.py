@@ -81,6 +81,7 @@ OUTCOMES: list[tuple[Sequence[Reply], type[StratalogError]]] = [
     ([refused(409, "OperationAborted")], Unavailable),
     ([LOST], OutcomeUnknown),
     ([BROKEN], OutcomeUnknown),
+    ([refused(503, "ServiceUnavailable")], OutcomeUnknown),
     ([LOST, BUSY], OutcomeUnknown),
     ([BROKEN, FORBIDDEN], OutcomeUnknown),
     ([BUSY, FORBIDDEN], Unavailable),

@@ -16,7 +16,7 @@ from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 from stratalog.backends.attempts import Again, Budget
 from stratalog.errors import OutcomeUnknown, Unavailable
 
-__all__ = ["Refused", "aws_client", "once"]
+__all__ = ["THROTTLES", "Refused", "aws_client", "once"]
 
 T = TypeVar("T")
 

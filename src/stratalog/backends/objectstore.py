@@ -19,7 +19,7 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import ObjectStore, S3Store, from_url
 
 from stratalog.backends.attempts import Again, Budget, persist
-from stratalog.backends.boto import aws_client
+from stratalog.backends.boto import THROTTLES, aws_client
 from stratalog.backends.s3_versions import S3Versions
 from stratalog.clock import Clock
 from stratalog.codec import compress, decompress
@@ -40,6 +40,8 @@ LIST_KEYS = 1000
 # botocore renews what expires within ten minutes, so what it gives is good for less than that.
 CREDENTIALS_TTL = timedelta(minutes=9)
 CODE = re.compile(r"<Code>(\w+)</Code>")
+# Too late in coming, at one key with another, too many: nothing was done.
+BUSY = (408, 409, 429)
 STATUS = re.compile(r"status code: (\d{3})")
 
 
@@ -230,10 +232,10 @@ def _once(key: str, call: Callable[[], T], writes: bool) -> T:
 def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
     """Obstore tells status and failed connections only in its text; what cannot be read from there is unknown."""
     text = str(exc)
-    found = STATUS.search(text)
+    found, code = STATUS.search(text), CODE.search(text)
     status = int(found[1]) if found else 0
     unreached = status == 0 and "kind: Connect," in text
-    if status in (408, 409, 429, 503) or "RequestTimeout<" in text or unreached:
+    if unreached or status in BUSY or (code and code[1] in THROTTLES):
         raise Again(Unavailable("the object store cannot take the request", reason=_reason(exc))) from exc
     if 400 <= status < 500 or isinstance(exc, REFUSALS):
         raise Unavailable("the object store refused", reason=_reason(exc)) from exc
