@@ -28,7 +28,7 @@ class S3Versions:
     """The versions of the objects in ``bucket`` whose key starts with ``base``.
 
     ``make_client`` makes the client, one that tries each request once, when it is first needed: few processes list or
-    delete, and making it takes a fifth of a second.
+    delete, and a function that starts cold need not wait for it.
 
     Removing a version brings the one before it to light, so a delete removes the oldest first and the current one last;
     one that ends midway has changed nothing that a reader sees.
