@@ -64,7 +64,8 @@ def opened(folder: Path) -> Iterator[Store]:
 
 def queue(folder: Path, *mutations: Any) -> None:
     with opened(folder) as store:
-        assert Backlog(store).push(store.document("acme", "plan"), Push("g", list(mutations))).queued
+        document = store.document("acme", "plan")
+        assert Backlog(store).push(document, Push("g", list(mutations), document.log.record.incarnation)).queued
 
 
 def content(folder: Path) -> dict[str, Any]:
