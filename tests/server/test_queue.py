@@ -119,10 +119,20 @@ def test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended
     path = QueuePath()
     path.push(put("ada", 1))
     path.work()
+    path.backlog = Backlog(path.store)
     for mutation, status in ((put("ada", 3), "gap"), (put("bob", 2), "unknown-client")):
         assert statuses(path.backlog.push(path.document, Push("g", [mutation])).outcomes) == [status]
         assert path.push(mutation).queued
+    path.backlog = Backlog(path.store)
     assert path.backlog.push(path.document, Push("g", [put("ada", 2), put("bob", 2)])).queued
+
+
+def test_who_does_not_say_the_incarnation_and_sends_the_next_alone_is_queued_behind_the_first() -> None:
+    path = QueuePath()
+    for id in (1, 2, 3):
+        assert path.backlog.push(path.document, Push("g", [put("ada", id)])).queued
+    path.work()
+    assert path.document.last_mutation("ada") == 3
 
 
 def test_a_push_that_cannot_be_is_refused_and_not_queued() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 
 from stratalog.assembly import Store
 from stratalog.clock import Clock, Observation
@@ -29,6 +30,7 @@ __all__ = ["Backlog", "path_of"]
 DOCUMENTS_MAX = 10_000
 FORGOTTEN_SECONDS = 900
 RETRY_SECONDS = 5
+RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
 """What a push cannot be told before the queue's earlier messages are settled; all else stands at once.
 
@@ -59,12 +61,12 @@ class Backlog:
         document wait, NotFound, Unavailable: nothing is queued. OutcomeUnknown: it may be; push the same again.
         """
         request = check_push(request)
-        state = document.state()
-        answer = refusal(document, request) or _final(document, state, request, owner)
+        record, state = document.log.record, document.state()
+        sent = self._sent_to(record.prefix)
+        mendable = bool(request.incarnation) or sent.holds_any(request.mutations)
+        answer = refusal(document, request) or _final(document, state, request, owner, OPEN if mendable else RUNNABLE)
         if answer is not None:
             return answer
-        record = document.log.record
-        sent = self._sent_to(record.prefix)
         sent.check_room(state, self._pushes_max)
         message = write_message(self._store.place, record, request, owner, author, self._message_bytes_max)
         self._store.queue.send(group_of(record), [message])
@@ -103,11 +105,17 @@ class _Sent:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Observation, dict[str, int]]] = deque()
 
-    def note(self, mutations: list[Mutation]) -> None:
+    def note(self, mutations: Sequence[Mutation]) -> None:
         """One was sent, which takes its clients that far."""
         last = {mutation.client: mutation.id for mutation in mutations}
         with self._lock:
             self._waiting.append((Observation(self._clock), last))
+
+    def holds_any(self, mutations: Sequence[Mutation]) -> bool:
+        """Whether a push of one of these clients was sent and not seen settled."""
+        clients = {mutation.client for mutation in mutations}
+        with self._lock:
+            return any(not clients.isdisjoint(last) for _, last in self._waiting)
 
     def check_room(self, state: State, pushes_max: int) -> None:
         """Raise Refused where as many wait as may, by what ``state`` says of those that were sent."""
@@ -132,12 +140,11 @@ class _Sent:
         return all((found := state.client(client)) is not None and found.id >= id for client, id in last.items())
 
 
-def _final(document: Document, state: State, request: Push, owner: str) -> Pushed | None:
+def _final(document: Document, state: State, request: Push, owner: str, waiting: frozenset[str]) -> Pushed | None:
     """The answer, where none of the mutations can have an effect any more, whatever waits in the queue."""
     try:
         batch = [check_mutation(mutation) for mutation in request.mutations]
     except (Invalid, LimitExceeded):
         return None
     outcomes = run_batch(state, document.values, {}, batch, request.group, owner).outcomes
-    waiting = OPEN if request.incarnation else {"rejected"}
     return None if any(outcome.status in waiting for outcome in outcomes) else Pushed(outcomes)
