@@ -19,9 +19,12 @@ from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.log import Event, Place, Settings
 from tests.cloud.canned import damaged, refused
 from tests.cloud.emulators import Emulator
-from tests.cloud.helpers import GivenCredentials
+from tests.cloud.helpers import GivenCredentials, dynamo_client
 
-FAULTS = ["throttled", "conflict", "unsent", "request lost", "answer lost", "failed after", "failed before", "damaged"]
+UNHEARD = ["throttled", "conflict", "unsent", "request lost", "failed before"]
+HEARD = ["answer lost", "failed after", "damaged"]
+FAULTS = [*UNHEARD, *HEARD, "late"]
+LATE_SECONDS_MAX = 0.03
 FAULT_SHARE = 0.25
 WRITERS = 4
 APPENDS = 30
@@ -33,14 +36,18 @@ class RoughEndpoint:
     def __init__(self, url: str, seed: int) -> None:
         self._endpoint = Endpoint(url)
         self._random = random.Random(seed)
+        self._delays = random.Random(seed)
         self._lock = threading.Lock()
         self.host = self._endpoint.host
         self.met: Counter[str] = Counter()
+        self._late: list[threading.Timer] = []
 
     def exchange(self, request: bytes) -> Reply:
         fault = self._fault()
-        if fault in ("throttled", "conflict", "unsent", "request lost", "failed before"):
+        if fault in UNHEARD:
             return _instead_of_sending(fault)
+        if fault == "late":
+            return self._send_late(request)
         reply = self._endpoint.exchange(request)
         if fault == "answer lost":
             raise OutcomeUnknown("the answer of the service was lost")
@@ -48,8 +55,20 @@ class RoughEndpoint:
             return refused("InternalServerError", status=500)
         return damaged(reply) if fault == "damaged" else reply
 
+    def wait(self) -> None:
+        """Until every request that is late has arrived."""
+        for timer in self._late:
+            timer.join()
+
     def close(self) -> None:
         self._endpoint.close()
+
+    def _send_late(self, request: bytes) -> Reply:
+        """It has its effect when its sender has long given it up."""
+        timer = threading.Timer(self._delays.random() * LATE_SECONDS_MAX, self._endpoint.exchange, [request])
+        self._late.append(timer)
+        timer.start()
+        raise OutcomeUnknown("the answer of the service was lost")
 
     def _fault(self) -> str:
         with self._lock:
@@ -66,7 +85,7 @@ def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, s
     client = DynamoClient(line, "us-east-1", GivenCredentials, SystemClock(), patience=patience)
     index = DynamoIndex(client, f"rough-{seed}")
     create_table(client, index.table)
-    log = _store(index).create_log("acme", "plan")
+    _store(index).create_log("acme", "plan")
     told: list[tuple[int, str]] = []
 
     def write(writer: int) -> None:
@@ -79,8 +98,11 @@ def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, s
         thread.start()
     for thread in threads:
         thread.join()
-    found = [(entry.version, entry.write_id) for entry in log.read()]
+    line.wait()
     client.close()
+    calm = DynamoIndex(dynamo_client(aws), index.table)
+    found = [(entry.version, entry.write_id) for entry in _store(calm).log("acme", "plan").read()]
+    calm.close()
     assert sorted(told) == found
     assert [version for version, _ in found] == list(range(1, WRITERS * APPENDS + 1))
     assert set(line.met) == {*FAULTS, "none"}
