@@ -24,6 +24,12 @@ async function windowOf(profile, hints = "events", release = "first") {
   return page;
 }
 
+/** What Playwright has for this takes the promise of an answer for a yes. */
+async function until(page, holds, given) {
+  const end = Date.now() + WAIT_MS;
+  while (!(await page.evaluate(holds, given))) assert.ok(Date.now() < end, `waited in vain until ${holds}`);
+}
+
 /** Windows of two people, who share nothing but the server. */
 async function twoWindows(browser) {
   return [await windowOf(await browser.newContext()), await windowOf(await browser.newContext(), "live")];
@@ -36,8 +42,7 @@ const shown = (page) => page.waitForFunction(() => document.querySelector("#cont
 const content = async (page) => JSON.parse(await page.textContent("#content"));
 const shows = (page, expected) =>
   page.waitForFunction((text) => document.querySelector("#content").textContent === text, JSON.stringify(expected));
-const settles = (page) =>
-  page.waitForFunction(async () => (await client.experimentalPendingMutations()).length === 0);
+const settles = (page) => until(page, async () => (await client.experimentalPendingMutations()).length === 0);
 const clientOf = (page) => page.evaluate(() => client.clientID);
 const groupOf = (page) => page.evaluate(() => client.clientGroupID);
 
@@ -53,7 +58,7 @@ async function agree(expected, ...pages) {
 
 /** A client writes down what it has when it is idle; only then a reload finds it. */
 const keeps = (page, text) =>
-  page.waitForFunction(async (wanted) => {
+  until(page, async (wanted) => {
     const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
     const connection = await done(indexedDB.open(client.idbName));
     const chunks = await done(connection.transaction("chunks").objectStore("chunks").getAll());
@@ -65,9 +70,13 @@ const hold = (profile, calls = PUSHES) => profile.route(calls, (route) => route.
 const letGo = (profile, calls = PUSHES) => profile.unroute(calls);
 
 /** The server applies so many pushes, and cuts each one's connection instead of answering. */
-const cutAnswers = (number) => fetch(`${base}/control/cuts`, { method: "PUT", body: String(number) });
+async function cutAnswers(number) {
+  const set = await fetch(`${base}/control/cuts`, { method: "PUT", body: String(number) });
+  assert.equal(await set.text(), String(number));
+}
+
 const areCut = (page) =>
-  page.waitForFunction(async (left) => (await (await fetch(left)).text()) === "0", `${base}/control/cuts`);
+  until(page, async (left) => (await (await fetch(left)).text()) === "0", `${base}/control/cuts`);
 
 const stories = {
   async twoWindowsAgree(browser) {
