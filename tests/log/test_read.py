@@ -6,9 +6,11 @@ from itertools import islice
 
 import pytest
 
-from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
+from stratalog.keys import entries_partition, number
 from stratalog.log import Event, Log, Upcasters, open_log
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.ports.index import Item, Put
 from tests.log.helpers import DUE_SECONDS, NAME, ORGANISATION, another, clock_of, data, event, fill, new_log, scripted
 
 
@@ -162,3 +164,12 @@ def test_a_small_body_is_no_blob() -> None:
     log = new_log()
     log.append(event("x" * 1000))
     assert list(log.place.blobs.list("")) == []
+
+
+def test_a_last_item_that_is_no_entry_is_corrupt() -> None:
+    log = new_log()
+    fill(log, 2)
+    partition = entries_partition(log.record.prefix, 1)
+    scripted(log.place).backend.commit([Put(Item(partition, number(3), {"x": "?"}))])
+    with pytest.raises(Corrupt, match="no entry"):
+        open_log(log.place, ORGANISATION, NAME).head()

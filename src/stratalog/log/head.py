@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stratalog.clock import Clock, Observation
-from stratalog.errors import NotFound
+from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import entries_partition, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import END, SEAL
@@ -59,8 +59,15 @@ def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> He
         if kind == END:
             raise NotFound("the log was deleted", organisation=name.organisation, log=name.name)
         if kind != SEAL:
-            return Head(parse_number(last.sort), segment, attributes["c"], seen)
+            return Head(parse_number(last.sort), segment, _created_ms(last), seen)
         segment = parse_number(last.sort)
+
+
+def _created_ms(entry: Item) -> int:
+    created_ms = entry.attributes.get("c")
+    if not isinstance(created_ms, int):
+        raise Corrupt("the last item is no entry", partition=entry.partition, sort=entry.sort)
+    return created_ms
 
 
 def _last_item(index: Index, prefix: str, segment: int) -> Item | None:

@@ -154,6 +154,12 @@ class IndexContract:
         _refused(index, Invalid, [Check("p", "s", Absent()), Put(_item("s"))])
         assert index.get("p", "s") is None
 
+    def test_an_attribute_of_another_type_is_refused(self) -> None:
+        index = self.make()
+        for value in (1.5, None, [1], {"a": 1}):
+            _refused(index, Invalid, [Put(Item("p", "s", {"a": value}))])  # type: ignore[dict-item]
+        assert index.get("p", "s") is None
+
     def test_a_full_commit_and_the_longest_keys_fit(self) -> None:
         index = self.make()
         long = Item("p" * PARTITION_BYTES_MAX, "s" * SORT_BYTES_MAX, {"n": 1})
