@@ -18,9 +18,8 @@ from stratalog.errors import OutcomeUnknown
 from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.disk import SECTOR_BYTES, Disk, DiskWeather, Machine
-from stratalog.testing.mutants import Mutant, hunt
 from stratalog.testing.scheduler import Scheduler
-from stratalog.testing.world_disk import MUTANTS, DiskWorld
+from stratalog.testing.world_disk import DiskWorld
 from stratalog.testing.worlds import run_seed
 
 LIVES = range(40)
@@ -136,9 +135,3 @@ def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert [run_seed(DiskWorld, seed).details for seed in range(30)] == [""] * 30
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_planted_bugs_are_caught(mutant: Mutant) -> None:
-    caught = hunt(mutant, range(2_000))
-    assert caught.good, caught

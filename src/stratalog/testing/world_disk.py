@@ -187,11 +187,18 @@ class _Life:
             self.world.opened.append(self.database)
         except Corrupt as exc:
             raise Violation("opens", str(exc)) from exc
-        connection = apsw.Connection(self.database.path, vfs=self.machine.vfs)
-        found = connection.pragma("integrity_check")
-        connection.close()
+        found = self._integrity()
         if found != "ok":
-            raise Violation("integrity", str(found))
+            raise Violation("integrity", found)
+
+    def _integrity(self) -> str:
+        connection = apsw.Connection(self.database.path, vfs=self.machine.vfs)
+        try:
+            return str(connection.pragma("integrity_check"))
+        except apsw.CorruptError as exc:
+            return str(exc)
+        finally:
+            connection.close()
 
     def write(self) -> None:
         """Put one item or two, some of them where others try to put theirs."""
@@ -361,7 +368,10 @@ MUTANTS = (
         ("refused",),
     ),
     Mutant(
-        "acknowledged before fsync (SQLite)", DiskWorld, replaced(sqlite_file, "_open_writer", _open_unsynced), LOST
+        "acknowledged before fsync (SQLite)",
+        DiskWorld,
+        replaced(sqlite_file, "_open_writer", _open_unsynced),
+        (*LOST, "integrity", "opens"),
     ),
     Mutant(
         "acknowledged before fsync (files)",
