@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("formats/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"((?:tests|src)/[\w/]+\.py)::(\w+)")
-PROOFS = re.compile(r"(world|mutant|checker)s?((?:(?:, | and )?\s?`[^`]+`)+)")
+PROOFS = re.compile(r"(?<!\w)(world|mutant|checker)s?((?:(?:,| and)?\s`[^`]+`)+)")
 FILE = re.compile(r"`([\w.]+/[\w./]+\.(?:py|md|json|txt))`")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
