@@ -105,7 +105,8 @@ class ClientFile:
         """For a forked child: let go of the lock without unlocking it, or it would stay locked as long as the child."""
         if not self._closed:
             self._closed = True
-            self._unlock()
+            if self._lock_file is not None:
+                os.close(self._lock_file)
 
     def _roll_back(self) -> None:
         with suppress(apsw.Error):
@@ -113,7 +114,9 @@ class ClientFile:
                 self._connection.execute("ROLLBACK")
 
     def _unlock(self) -> None:
+        """Said in words: closing alone would leave the lock to a child that was just forked and has not run yet."""
         if self._lock_file is not None:
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
             os.close(self._lock_file)
 
 
