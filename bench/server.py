@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -99,7 +100,10 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 class _Sender:
-    """A client that knows nothing but to push its next mutations, over one connection that it keeps."""
+    """A client that knows nothing but to push its next mutations, over one connection a round.
+
+    Servers hang up on connections that are idle for as long as the other side's round may take.
+    """
 
     def __init__(self, url: str, name: str, documents: Sequence[str]) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=READY_SECONDS_MAX)
@@ -117,6 +121,7 @@ class _Sender:
                 for id in range(first, first + size)
             ]
             self._ask(self._paths[place], msgspec.msgpack.encode(Push(self._name, mutations)))
+        self.close()
 
     def close(self) -> None:
         self._connection.close()
@@ -176,11 +181,9 @@ def _send(url: str, method: str, path: str) -> None:
 
 
 def _together(senders: Sequence[_Sender], work: Callable[[_Sender], None]) -> None:
-    threads = [threading.Thread(target=work, args=(sender,)) for sender in senders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    """All at the same time. Raises what one of them raised: a push that failed is no quick push."""
+    with ThreadPoolExecutor(len(senders)) as threads:
+        list(threads.map(work, senders))
 
 
 def _rates(seconds: tuple[float, float], count: int) -> Measured:

@@ -33,6 +33,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 def main() -> None:
     """Serve `echo` with the server's own settings, and say where."""
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         print(json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}), flush=True)
         config = uvicorn.Config(echo, access_log=False, lifespan="off", log_level="warning", server_header=False)
         uvicorn.Server(config).run(sockets=[listening])
