@@ -30,6 +30,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 __all__ = [
+    "BY_CODE",
     "Closed",
     "Collected",
     "ConditionFailed",
@@ -162,6 +163,28 @@ class Closed(StratalogError):
     """The store was closed before the call."""
 
     code = "closed"
+
+
+BY_CODE: Mapping[str, type[StratalogError]] = {
+    kind.code: kind
+    for kind in (
+        Collected,
+        Conflict,
+        ContentionError,
+        Corrupt,
+        Forbidden,
+        Invalid,
+        LimitExceeded,
+        NotFound,
+        OutcomeUnknown,
+        StorageFull,
+        Unavailable,
+        Unsupported,
+        VersionConflict,
+        VersionForgotten,
+    )
+}
+"""The kinds that a server tells its clients of, by their names on the wire."""
 
 
 def _short(value: object) -> str:

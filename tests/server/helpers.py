@@ -9,6 +9,7 @@ from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Pushed
 from stratalog.server.pull import pull
 from stratalog.server.push import push
+from stratalog.server.replicache import Answer, answer_push, read_push
 
 
 class Follower:
@@ -42,3 +43,9 @@ class Follower:
     def push(self, document: Document, *mutations: Mutation) -> Pushed:
         """Push for the group."""
         return push(document, Push(self.group, list(mutations)), self.owner)
+
+
+def push_replicache(document: Document, body: Any, owner: str = "") -> Answer:
+    """A push as Replicache's endpoint takes and answers it."""
+    request = read_push(body)
+    return request if isinstance(request, Answer) else answer_push(push(document, request, owner))

@@ -16,8 +16,9 @@ from stratalog.protocol.readable import from_plain, to_plain
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.pull import pull
 from stratalog.server.push import push
-from stratalog.server.replicache import Answer, pull_replicache, push_replicache
+from stratalog.server.replicache import Answer, pull_replicache
 from tests.documents.helpers import World
+from tests.server.helpers import push_replicache
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/sync-v1.json").read_text())
 

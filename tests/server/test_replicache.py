@@ -16,11 +16,11 @@ from stratalog.server.replicache import (
     Answer,
     answer_push,
     pull_replicache,
-    push_replicache,
     read_pull,
     read_push,
 )
 from tests.documents.helpers import World
+from tests.server.helpers import push_replicache
 
 NOT_FOUND = Answer(200, {"error": "ClientStateNotFound"})
 

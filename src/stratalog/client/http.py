@@ -13,23 +13,7 @@ import msgspec
 from stratalog.client.live import Listener
 from stratalog.client.transport import Stop, Unreached
 from stratalog.clock import Clock, SystemClock
-from stratalog.errors import (
-    Collected,
-    Conflict,
-    ContentionError,
-    Corrupt,
-    Forbidden,
-    Invalid,
-    LimitExceeded,
-    NotFound,
-    OutcomeUnknown,
-    StorageFull,
-    StratalogError,
-    Unavailable,
-    Unsupported,
-    VersionConflict,
-    VersionForgotten,
-)
+from stratalog.errors import BY_CODE, Corrupt, Forbidden, Invalid, NotFound, OutcomeUnknown, StratalogError
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 
 __all__ = ["HttpTransport", "document_of"]
@@ -37,25 +21,6 @@ __all__ = ["HttpTransport", "document_of"]
 MSGPACK = "application/msgpack"
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 RETRY_AFTER_SECONDS_MAX = 300.0
-KINDS: dict[str, type[StratalogError]] = {
-    kind.code: kind
-    for kind in (
-        Collected,
-        Conflict,
-        ContentionError,
-        Corrupt,
-        Forbidden,
-        Invalid,
-        LimitExceeded,
-        NotFound,
-        OutcomeUnknown,
-        StorageFull,
-        Unavailable,
-        Unsupported,
-        VersionConflict,
-        VersionForgotten,
-    )
-}
 Answer = TypeVar("Answer", Pushed, Pulled)
 
 
@@ -149,7 +114,7 @@ def error_of(response: httpx.Response) -> StratalogError:
         return Unreached(message, **details)
     if status == 401:
         return Forbidden(message, **details)
-    kind = KINDS.get(str(problem.get("code")))
+    kind = BY_CODE.get(str(problem.get("code")))
     if kind is None:
         kind = OutcomeUnknown if status >= 500 or status == 408 else NotFound if status == 404 else Invalid
     return kind(message, **details)

@@ -17,7 +17,6 @@ from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed
 from stratalog.server.pull import pull
-from stratalog.server.push import push
 
 __all__ = [
     "Answer",
@@ -25,7 +24,6 @@ __all__ = [
     "answer_push",
     "client_state_not_found",
     "pull_replicache",
-    "push_replicache",
     "read_pull",
     "read_push",
 ]
@@ -58,12 +56,6 @@ class _Push(msgspec.Struct, frozen=True):
 class _Pull(msgspec.Struct, frozen=True):
     group: str = msgspec.field(name="clientGroupID")
     cookie: Any = None
-
-
-def push_replicache(document: Document, body: Any, owner: str = "", author: str = "") -> Answer:
-    """Apply a push whose JSON body was decoded to ``body``. Raises what `push` does, and Invalid for another shape."""
-    request = read_push(body)
-    return request if isinstance(request, Answer) else answer_push(push(document, request, owner, author))
 
 
 def pull_replicache(document: Document, body: Any, owner: str = "") -> Answer:
