@@ -61,7 +61,7 @@ def create_app(store: Store, application: Application | None = None, *, push: Pu
     application = application or Application()
     service = Service(store, application, path_of(store, application, push))
     app = Litestar(
-        [*ROUTES, pages(application)],
+        [*ROUTES, *application.routes, pages(application)],
         debug=False,
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers={

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from litestar.types import ControllerRouterHandler
 
 from stratalog.documents import Rules
 from stratalog.limits import (
@@ -67,6 +68,10 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     pages: Mapping[str, str | Path] = {}
     """Folders of web pages, by the name they have below `/web/`; anybody may look at them. The browser client is
     `/web/client/stratalog.js`."""
+
+    routes: Sequence[ControllerRouterHandler] = ()
+    """Handlers of its own beside the server's: they pass the same edge, are guarded by the ``action`` in their ``opt``,
+    and may ask for the ``service``."""
 
     queued: Callable[[str, str], bool] | None = None
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
