@@ -92,11 +92,24 @@ def test_a_steady_writer_makes_one_commit_and_no_read() -> None:
     assert calls_of(log, lambda: log.append(event())) == {"commit": 1}
 
 
-def test_a_cold_append_reads_twice() -> None:
+def test_opening_reads_the_name_and_the_first_append_nothing_but_the_head() -> None:
     log = new_log()
     fill(log, 3)
     cold = other(log)
-    assert calls_of(cold, lambda: cold.append(event())) == {"get": 1, "query": 1, "commit": 1}
+    assert scripted(cold.place).calls == {"get": 1}
+    assert calls_of(cold, lambda: cold.append(event())) == {"query": 1, "commit": 1}
+
+
+def test_a_handle_opened_too_long_ago_reads_the_name_again() -> None:
+    log = new_log()
+    cold = other(log)
+    clock_of(log.place).sleep(301)
+    assert calls_of(cold, cold.head) == {"get": 1, "query": 1}
+
+
+def test_the_head_of_an_empty_log_costs_one_read_again_and_again() -> None:
+    cold = other(new_log())
+    assert [calls_of(cold, cold.head) for _ in range(2)] == [{"query": 1}] * 2
 
 
 def test_those_who_wait_share_the_next_commit() -> None:

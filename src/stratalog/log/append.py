@@ -27,7 +27,7 @@ from stratalog.keys import entries_partition, number
 from stratalog.lane import Lane
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
-from stratalog.log.head import Head, follow_head
+from stratalog.log.head import Head, first_head, follow_head
 from stratalog.log.names import NameRecord, name_put, require_name
 from stratalog.log.patience import Patience
 from stratalog.log.pending import Pending
@@ -88,6 +88,7 @@ class Appender:
         name: NameRecord,
         stored_entry: Callable[[int], Entry],
         segment_ready: Callable[[Head], bool],
+        seen: Observation | None,
     ) -> None:
         self._place = place
         self._name = name
@@ -95,6 +96,8 @@ class Appender:
         self._segment_ready = segment_ready
         self._lane: Lane[Pending] = Lane()
         self._head: Head | None = None
+        # What the name record told when it was read spares reading it again, as long as the observation rule allows.
+        self._origin = None if seen is None else first_head(name, seen)
         self._ask_again_at = 0
 
     def pending(
@@ -137,7 +140,8 @@ class Appender:
 
     def head(self) -> Head:
         """The head, read now and consistently."""
-        head = self._head = follow_head(self._place.index, self._place.clock, self._name, self._head)
+        known = self._head or self._origin
+        head = self._head = follow_head(self._place.index, self._place.clock, self._name, known)
         return head
 
     def known_head(self) -> Head | None:
@@ -226,8 +230,7 @@ class _Attempts:
 
     def _reread(self) -> Head:
         """Read the head consistently: from now on it is fresh, and final answers may be given from it."""
-        appender = self._appender
-        head = appender._head = follow_head(self._place.index, self._place.clock, appender._name, appender._head)
+        head = self._appender.head()
         self._fresh = True
         return head
 
@@ -258,10 +261,10 @@ class _Attempts:
         """None: the head's segment is sealed, as its name record shows, and may be freed by the time of the commit."""
         roll_over = self._roll_over_due(head)
         if roll_over:
-            name = self._appender._name
+            name, seen = self._appender._name, Observation(self._place.clock)
             self._appender._name = require_name(self._place.index, name.organisation, name.name, name.incarnation)
             if self._appender._name.segment != head.segment:
-                self._appender._head = None
+                self._appender._head, self._appender._origin = None, first_head(self._appender._name, seen)
                 return None
         return plan_append(self._appender._name, head, chosen, self._sent.wall_ms, roll_over)
 

@@ -14,7 +14,7 @@ from stratalog.log.entries import END, SEAL
 from stratalog.log.names import NameRecord, require_name
 from stratalog.ports.index import Index, Item
 
-__all__ = ["Head", "find_head", "follow_head"]
+__all__ = ["Head", "find_head", "first_head", "follow_head"]
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -26,14 +26,19 @@ class Head(msgspec.Struct, frozen=True):
     seen: Observation
 
 
+def first_head(name: NameRecord, seen: Observation) -> Head:
+    """Where to look from, by a name record as it was when ``seen`` was taken: no entry of its segment is known."""
+    return Head(name.segment - 1, name.segment, name.created_ms, seen)
+
+
 def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
     """The head of the incarnation ``name`` speaks of, from its name record: two reads. Raises NotFound."""
     while True:
         seen = Observation(clock)
         name = require_name(index, name.organisation, name.name, name.incarnation)
-        head = _walk(index, name, name.segment, seen)
-        if seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
-            return head or Head(name.segment - 1, name.segment, name.created_ms, seen)
+        found = _look(index, clock, name, first_head(name, seen))
+        if found is not None:
+            return found
 
 
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
@@ -42,10 +47,19 @@ def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None)
     A segment seen longer ago than the observation rule allows may be freed, and a late write may have fallen into it.
     """
     if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
-        found = _walk(index, name, head.segment, Observation(clock))
-        if found is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
+        found = _look(index, clock, name, head)
+        if found is not None:
             return found
     return find_head(index, clock, name)
+
+
+def _look(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head | None:
+    """The head now; None where ``head`` was seen too long ago by then, or names a segment whose entries are gone."""
+    seen = Observation(clock)
+    found = _walk(index, name, head.segment, seen)
+    if found is None and head.version < head.segment:
+        found = msgspec.structs.replace(head, seen=seen)
+    return found if head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX else None
 
 
 def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> Head | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stratalog.clock import new_id
+from stratalog.clock import Observation, new_id
 from stratalog.errors import (
     ConditionFailed,
     Conflict,
@@ -37,12 +37,14 @@ def create_log(
 
     Raises Conflict where one of that name lives, in this organisation or another; NotFound never.
     """
-    return Log(place, _create(place, organisation, name, kind), upcasters)
+    seen = Observation(place.clock)
+    return Log(place, _create(place, organisation, name, kind), upcasters, seen=seen)
 
 
 def open_log(place: Place, organisation: str, name: str, *, upcasters: Upcasters | None = None) -> Log:
     """The log that lives under the name now. One read. Raises NotFound."""
-    return Log(place, require_name(place.index, organisation, name), upcasters)
+    seen = Observation(place.clock)
+    return Log(place, require_name(place.index, organisation, name), upcasters, seen=seen)
 
 
 def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
@@ -60,11 +62,12 @@ def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None
         source = _holder(place, log.record, at)
         if at < source.floor:
             raise VersionForgotten("the version is not kept", log=source.name, version=at, floor=source.floor)
+        seen = Observation(place.clock)
         try:
             record = _create(place, organisation, name, source.kind, source, _lineage(source, at), head.created_ms)
         except _SourceChanged:
             continue
-        return Log(place, record, upcasters)
+        return Log(place, record, upcasters, seen=seen)
     raise ContentionError("the log to fork from kept changing", log=log.record.name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.log.append import Appender
 from stratalog.log.entries import Entry, Event, Upcasters
@@ -25,13 +26,16 @@ class Log:
     `open_log` and `fork_log`.
     """
 
-    def __init__(self, place: Place, record: NameRecord, upcasters: Upcasters | None = None) -> None:
+    def __init__(
+        self, place: Place, record: NameRecord, upcasters: Upcasters | None = None, *, seen: Observation | None = None
+    ) -> None:
+        """``seen`` was taken before ``record`` was read or written, and spares reading it again."""
         self.place = place
         self.record = record
         """The name record as it was when the handle was made."""
 
         self._floor = record.floor
-        self._appender = Appender(place, record, self._stored_entry, self._segment_ready)
+        self._appender = Appender(place, record, self._stored_entry, self._segment_ready, seen)
         self._reader = Reader(place, record.prefix, record.owner, upcasters)
         self._ancestors = [(parent, Reader(place, parent.prefix, record.owner, upcasters)) for parent in record.lineage]
 

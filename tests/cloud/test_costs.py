@@ -1,0 +1,97 @@
+"""What a document and a log cost in DynamoDB's units, by its published rules: opening cold, appending, rolling over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.clock import SystemClock
+from stratalog.keys import entries_partition
+from stratalog.log import Event, Place, Settings
+from stratalog.ports.index import item_bytes
+from stratalog.ports.meter import read_units
+from tests.cloud.emulators import Emulator
+from tests.cloud.helpers import dynamo_index
+
+NAME = HEAD = SNAPSHOT = 1
+
+
+@pytest.fixture
+def index(aws: Emulator) -> Iterator[DynamoIndex]:
+    made = dynamo_index(aws)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(index: DynamoIndex) -> Store:
+    clock = SystemClock()
+    settings = Settings(segment_entries_target=20, snapshot_entries_interval=1000)
+    return Store(Place(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
+
+
+def units(index: DynamoIndex, act: Callable[[], object]) -> tuple[float, float]:
+    """The read and write units that ``act`` costs."""
+    before = index.meter.total("read units"), index.meter.total("write units")
+    act()
+    return index.meter.total("read units") - before[0], index.meter.total("write units") - before[1]
+
+
+@pytest.mark.parametrize("tail", [1, 14])
+def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_snapshot(
+    index: DynamoIndex, store: Store, tail: int
+) -> None:
+    """1 (name) + 1 (head) + ⌈tail / 4 KB⌉ + 1 (the snapshot's record). A tail of 14 entries is more than 8 KB."""
+    document = store.create("acme", "budget")
+    document.mutate("put", {"key": "first", "value": 0})
+    document.snapshot()
+    for n in range(tail):
+        document.mutate("put", {"key": f"items/{n}", "value": bytes(700).hex()[n:] + str(n)})
+    prefix = document.log.record.prefix
+    items = list(index.query(entries_partition(prefix, 1), after=f"{1:016d}"))
+    tail_units = read_units(sum(map(item_bytes, items)), consistent=True)
+    cold = Store(store.place, store.queue)
+    assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT + tail_units, 0)
+    assert len(items) == tail
+
+
+def test_opening_a_document_whose_snapshot_is_its_head_reads_no_tail(index: DynamoIndex, store: Store) -> None:
+    document = store.create("acme", "budget")
+    document.mutate("put", {"key": "first", "value": 0})
+    document.snapshot()
+    cold = Store(store.place, store.queue)
+    assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT, 0)
+
+
+def test_the_first_append_of_a_process_costs_two_read_units_and_one_write_unit(
+    index: DynamoIndex, store: Store
+) -> None:
+    store.create_log("acme", "plan").append(Event("step", 1))
+    assert units(index, lambda: store.log("acme", "plan").append(Event("step", 2))) == (NAME + HEAD, 1)
+
+
+def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(index: DynamoIndex, store: Store) -> None:
+    """Seal, segment, name and entry in one transaction, 2 units each: 8 in place of 1. The name is read before it.
+
+    So a roll-over's share is 7 write units and 1 read unit over the entries of a segment: of 20 here 0.35 and 0.05; of
+    10,000, the default, 0.0007 and 0.0001.
+    """
+    log = store.create_log("acme", "plan")
+    log.append(Event("step", 0))
+    steps = [units(index, lambda: log.append(Event("step", 0))) for _ in range(40)]
+    assert steps == ([(0, 1)] * 19 + [(NAME, 8)]) * 2
+
+
+def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: DynamoIndex, store: Store) -> None:
+    """2 read units and 7 write units more than a commit, once the segment has its snapshot."""
+    document = store.create("acme", "budget")
+    costs = []
+    for n in range(21):
+        costs.append(units(index, lambda n=n: document.mutate("put", {"key": f"{n}", "value": n})))  # type: ignore[misc]
+        if n == 5:
+            document.snapshot()
+    assert costs[1:] == [(0, 1)] * 19 + [(NAME + SNAPSHOT, 8)]
