@@ -2,24 +2,21 @@
 
 What it does with a message, by what came of it:
 
-    =========================================  ========================================================
-    applied, rejected, seen                    acknowledged
-    behind a gap, of a client unknown          acknowledged and dropped: the client's next push brings it
-    of another incarnation, of no document     acknowledged and dropped: it was not meant for the heir
-    an error of a port                         kept in hand, its hold extended, tried again: never counted
-    any other error, a damaged document        let go for a while; given out again up to the queue's limit
-    the end of the process                     given out again when its hold runs out
-    =========================================  ========================================================
+    ===================================  ========================================================
+    settled (`settling.py`)              acknowledged
+    an error of a port                   kept in hand, its hold extended, tried again: never counted
+    any other error, a damaged document  let go for a while; given out again up to the queue's limit
+    the end of the process               given out again when its hold runs out
+    ===================================  ========================================================
 
-A message that was given out often is run one mutation at a time (`applying.py`). The queue is no fence: two workers may
-have the same message, and the log stays right.
+The queue is no fence: two workers may have the same message, and the log stays right.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
 
@@ -27,18 +24,14 @@ import msgspec
 
 from stratalog.assembly import Store
 from stratalog.clock import Clock, Observation, backoff_seconds
-from stratalog.documents import Document
-from stratalog.errors import Closed, Corrupt, Invalid, NotFound, StratalogError
+from stratalog.errors import Closed, StratalogError
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
 from stratalog.ports.queue import Message
-from stratalog.protocol.messages import Outcome
-from stratalog.server.applying import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
-from stratalog.server.notes import drop_note, read_note, write_note
-from stratalog.server.queued import Envelope, claim_stands, open_push, read_message, remove_claim
+from stratalog.server.applying import TRANSIENT
+from stratalog.server.settling import Settler, again_seconds
 
 __all__ = ["Worker", "Working", "beating"]
 
-REASON_CHARACTERS_MAX = 300
 Tell = Callable[[Message, str], None]
 
 
@@ -76,11 +69,9 @@ class Worker:
         tell: Tell = lambda message, reason: None,
         aside: Executor | None = None,
     ) -> None:
-        self.counts: Counter[str] = Counter()
-        """What became of mutations by status, and of messages."""
-
         self._store = store
         self._working = working or Working()
+        self._settler = Settler(store, self._working.receives_max)
         self._tell = tell
         self._aside = aside
         self._finishing: list[Future[None]] = []
@@ -91,6 +82,11 @@ class Worker:
         self._is_news_turn = False
         # A new process takes one message, so that one which ends it takes no others along; each that goes well doubles.
         self._size = 1
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What became of mutations by status, and of messages."""
+        return self._settler.counts
 
     def run(self, *, drain: bool = False) -> None:
         """Work until `stop` is called; with ``drain`` until the queue has nothing more to give. Raises Closed."""
@@ -198,66 +194,21 @@ class Worker:
 
     def _settle(self, message: Message) -> None:
         """Apply a message and have it acknowledged. Whatever it raises, it can be called again."""
-        envelope = read_message(message.body)
-        document = self._document(envelope)
-        if document is None:
-            self.counts["of another incarnation"] += 1
-        elif claim_stands(self._store.place.blobs, envelope):
-            for outcome in self._apply(document, message, envelope):
-                self.counts[outcome.status] += 1
+        settled = self._settler.settle(message)
         if self._aside is None:
-            self._finish(message, envelope)
+            self._settler.finish(settled)
         else:
-            self._finishing = [*self._unfinished(), self._aside.submit(self._finish, message, envelope)]
+            self._finishing = [*self._unfinished(), self._aside.submit(self._settler.finish, settled)]
         self.counts["messages"] += 1
-
-    def _finish(self, message: Message, envelope: Envelope) -> None:
-        """Acknowledge what is applied. Where that fails the message comes again, and is found to be applied."""
-        remove_claim(self._store.place.blobs, envelope)
-        self._store.queue.acknowledge(message)
-        if message.receives > 1:
-            drop_note(self._store.place.index, message.id)
 
     def _unfinished(self) -> list[Future[None]]:
         return [one for one in self._finishing if not one.done()]
 
-    def _document(self, envelope: Envelope) -> Document | None:
-        """The document that a message is for, if it lives."""
-        try:
-            document = self._store.document(envelope.organisation, envelope.document)
-        except (NotFound, Invalid):
-            return None
-        return document if document.log.record.incarnation == envelope.incarnation else None
-
-    def _apply(self, document: Document, message: Message, envelope: Envelope) -> Sequence[Outcome]:
-        try:
-            queued = open_push(self._store.place.blobs, envelope)
-        except Corrupt:
-            if claim_stands(self._store.place.blobs, envelope):
-                raise
-            return []
-        try:
-            if message.receives < SUSPECT_RECEIVES:
-                return apply(document, queued)
-            return apply_one_by_one(document, message, queued, self._working.receives_max)
-        except NotFound:
-            if self._document(envelope) is not None:
-                raise
-            self.counts["of another incarnation"] += 1
-            return []
-
     def _fail(self, message: Message, error: Exception) -> None:
         """Note why, and let the message go for a while, with all of its group that come after it."""
-        reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
-        self._tell(message, reason)
-        self.counts["failures"] += 1
-        index = self._store.place.index
-        with suppress(*TRANSIENT, Corrupt):
-            note = read_note(index, message.id)
-            write_note(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=self._clock.wall_ms()))
-        seconds = min(self._working.failure_seconds_max, 2.0 ** (message.receives - 1))
+        self._tell(message, self._settler.note_failure(message, error))
         self._size = 1
-        self._give_back(message.group, seconds)
+        self._give_back(message.group, again_seconds(message, self._working.failure_seconds_max))
 
     def _let_go(self) -> None:
         for group in list(self._hands):

@@ -9,8 +9,9 @@ from stratalog.documents import Document
 from stratalog.errors import Invalid, NotFound
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
-from stratalog.server import applying, worker
+from stratalog.server import applying, settling
 from stratalog.server.queued import Carried, Envelope
+from stratalog.server.settling import Settler
 from stratalog.server.worker import Worker
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.world_queue import QueueWorld
@@ -40,7 +41,7 @@ def _unmarked(self: Any, one: Carried, tries: int, receives: int) -> None:
     """No note says who was on trial."""
 
 
-def _any_incarnation(self: Worker, envelope: Envelope) -> Document | None:
+def _any_incarnation(self: Settler, envelope: Envelope) -> Document | None:
     try:
         return self._store.document(envelope.organisation, envelope.document)
     except (NotFound, Invalid):
@@ -59,11 +60,11 @@ MUTANTS = (
     Mutant(
         "queue: acknowledged before commit", QueueWorld, replaced(Worker, "_settle", _acknowledge_first), ("settled",)
     ),
-    Mutant("queue: claim not read", QueueWorld, replaced(worker, "claim_stands", _no_claim_stands), ("settled",)),
+    Mutant("queue: claim not read", QueueWorld, replaced(settling, "claim_stands", _no_claim_stands), ("settled",)),
     Mutant(
         "queue: rejection above the receive limit",
         QueueWorld,
-        replaced(worker, "SUSPECT_RECEIVES", 11),
+        replaced(settling, "SUSPECT_RECEIVES", 11),
         ("moved aside", "progress"),
     ),
     Mutant(
@@ -78,7 +79,7 @@ MUTANTS = (
     Mutant(
         "queue: other incarnation applied",
         QueueWorld,
-        replaced(Worker, "_document", _any_incarnation),
-        ("heirs", "last"),
+        replaced(Settler, "_document", _any_incarnation),
+        ("failure", "heirs", "last"),
     ),
 )
