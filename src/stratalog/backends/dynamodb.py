@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from stratalog.backends.dynamodb_client import Answer, Attributes, Call, DynamoClient, Kind, Value
 from stratalog.clock import new_id
-from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid
+from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid, Unavailable
 from stratalog.ports.index import (
     Absent,
     Attribute,
@@ -22,11 +22,12 @@ from stratalog.ports.index import (
     Write,
     check_commit,
     holds,
-    item_bytes,
 )
-from stratalog.ports.meter import Meter, read_units, write_units
+from stratalog.ports.meter import Meter, commit_operation, count_commit, count_read
 
 __all__ = ["DynamoIndex"]
+
+T = TypeVar("T")
 
 INTEGER_BITS_MAX = 64
 TOKEN_CHARACTERS = 32
@@ -80,9 +81,9 @@ class DynamoIndex:
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self._check_open()
         request = self._request(Key=_key(partition, sort), ConsistentRead=consistent)
-        found = self._client.call("GetItem", request, _got, Call.READ).value
+        found = self._ask("GetItem", request, _got, Call.READ).value
         item = _item(found.Item) if found and found.Item else None
-        self._count_read("GetItem", [item] if item else [], consistent)
+        count_read(self.meter, "GetItem", [item] if item else [], consistent=consistent)
         return item
 
     def query(
@@ -126,19 +127,17 @@ class DynamoIndex:
         self._client.close()
 
     def _commit_one(self, write: Put | Delete) -> None:
-        operation = "PutItem" if isinstance(write, Put) else "DeleteItem"
         request = self._request(ReturnConsumedCapacity="TOTAL", **_written_as(write))
-        self._settle(operation, [write], self._client.call(operation, request, _written, Call.WRITE))
+        self._settle([write], self._ask(commit_operation([write]), request, _written, Call.WRITE))
 
     def _commit_all(self, writes: Sequence[Write]) -> None:
-        operation = "TransactWriteItems"
         parts = [{_part(write): {"TableName": self.table, **_written_as(write)}} for write in writes]
         request = {
             "TransactItems": parts,
             "ClientRequestToken": new_id(self._client.clock, TOKEN_CHARACTERS),
             "ReturnConsumedCapacity": "TOTAL",
         }
-        self._settle(operation, writes, self._client.call(operation, request, _written, Call.TOKEN))
+        self._settle(writes, self._ask(commit_operation(writes), request, _written, Call.TOKEN))
 
     def _check_alone(self, check: Check) -> None:
         """A condition with nothing to write is a consistent read; a transaction says no more at ten times the price."""
@@ -146,24 +145,33 @@ class DynamoIndex:
         if not holds(check.condition, item):
             raise ConditionFailed({0: item})
 
-    def _settle(self, operation: str, writes: Sequence[Write], answer: Answer[_Written]) -> None:
+    def _settle(self, writes: Sequence[Write], answer: Answer[_Written]) -> None:
         if answer.kind is Kind.DONE:
-            self._count_written(operation, writes, answer.value)
+            # Only DynamoDB knows the size of what was overwritten or removed.
+            count_commit(self.meter, writes, {}, told=_told(answer.value))
             return
         failed = {
             place: _item(reason.Item) if reason.Item else None
             for place, reason in enumerate(answer.reasons)
             if reason.Code != "None"
         }
-        self._count_wasted(operation, writes, failed)
+        count_commit(self.meter, writes, failed, wasted=True)
         raise ConditionFailed(failed)
 
     def _page(self, request: Request) -> tuple[list[Item], Attributes | None]:
         self._check_open()
-        page = self._client.call("Query", request, _page, Call.READ).value or _Page()
+        page = self._ask("Query", request, _page, Call.READ).value or _Page()
         items = [_item(attributes) for attributes in page.Items]
-        self._count_read("Query", items, request["ConsistentRead"])
+        count_read(self.meter, "Query", items, consistent=request["ConsistentRead"])
         return items, page.LastEvaluatedKey
+
+    def _ask(self, operation: str, request: Request, decoder: msgspec.json.Decoder[T], kind: Call) -> Answer[T]:
+        try:
+            return self._client.call(operation, request, decoder, kind)
+        except Unavailable as exc:
+            if exc.details.get("code") == "ResourceNotFoundException":
+                raise Unavailable("there is no such table; `stratalog init` makes it", table=self.table) from exc
+            raise
 
     def _request(self, **more: Any) -> Request:
         return {"TableName": self.table, **more}
@@ -172,30 +180,12 @@ class DynamoIndex:
         if self._closed:
             raise Closed("the index is closed")
 
-    def _count_read(self, operation: str, items: Sequence[Item], consistent: bool) -> None:
-        units = read_units(sum(item_bytes(item) for item in items), consistent=consistent)
-        self.meter.add(operation, "read units", units)
 
-    def _count_written(self, operation: str, writes: Sequence[Write], written: _Written | None) -> None:
-        consumed = written.ConsumedCapacity if written else None
-        parts = consumed if isinstance(consumed, tuple) else (consumed,) if consumed else ()
-        units = max(sum(part.CapacityUnits for part in parts), _units(writes, {}))
-        self.meter.add(operation, "write units", units)
-
-    def _count_wasted(self, operation: str, writes: Sequence[Write], failed: Mapping[int, Item | None]) -> None:
-        units = _units(writes, failed)
-        self.meter.add(operation, "write units", units)
-        self.meter.add(operation, "wasted write units", units)
-
-
-def _units(writes: Sequence[Write], standing: Mapping[int, Item | None]) -> int:
-    """By the rules: the larger of what is written and what stands there, as far as it is known."""
-    total = 0
-    for place, write in enumerate(writes):
-        items = [write.item if isinstance(write, Put) else None, standing.get(place)]
-        size = max(item_bytes(item) if item else 0 for item in items)
-        total += write_units(size, transaction=len(writes) > 1)
-    return total
+def _told(written: _Written | None) -> float:
+    """What DynamoDB says that a commit cost, in all its tables."""
+    consumed = written.ConsumedCapacity if written else None
+    parts = consumed if isinstance(consumed, tuple) else (consumed,) if consumed else ()
+    return sum(part.CapacityUnits for part in parts)
 
 
 def _bounds(partition: str, after: str | None, before: str | None, reverse: bool) -> Request:

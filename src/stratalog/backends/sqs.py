@@ -26,17 +26,14 @@ from stratalog.backends.boto import Refused, once
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX
-from stratalog.ports.meter import Meter
+from stratalog.ports.meter import Meter, billed_requests, message_bytes
 from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
 
-__all__ = ["SqsQueue", "create_queues"]
+__all__ = ["SqsQueue", "create_queues", "find_queues", "missing_queues"]
 
 T = TypeVar("T")
 
 REQUEST_BYTES_MAX = 1024 * 1024
-# What SQS counts besides: names, types and the number of an attribute.
-NAMES_BYTES_MAX = 64
-BILLED_BYTES = 64 * 1024
 BATCH = 10
 LOOK_SECONDS = 60
 HELD_MAX = 10_000
@@ -45,6 +42,7 @@ RETENTION_SECONDS = 14 * 24 * 3600
 # A group goes by its own name where SQS takes that, else by a hash, and its name goes with the message.
 GROUP = re.compile(r"[!-~]{1,128}")
 EMPTY = "-"
+MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
 STALE = frozenset({"InvalidParameterValue", "MessageNotInflight", "ReceiptHandleIsInvalid"})
 ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroupId", "SentTimestamp")
 
@@ -85,7 +83,7 @@ class SqsQueue:
         self._check_open()
         check_send(group, bodies)
         entries = [_entry(group, body, self._new_id()) for body in bodies]
-        size = sum(len(entry["MessageBody"]) + len(group.encode()) + NAMES_BYTES_MAX for entry in entries)
+        size = sum(message_bytes(group, len(body)) for body in bodies)
         if size > REQUEST_BYTES_MAX:
             raise LimitExceeded("a send is too large for SQS", value=size, limit=REQUEST_BYTES_MAX)
         self._ask("SendMessageBatch", partial(self._send_rest, self._url, entries), writes=True, sent_bytes=size)
@@ -146,7 +144,7 @@ class SqsQueue:
     def _move_aside(self, message: Message) -> None:
         entry = _entry(message.group, message.body, message.id, receives=str(message.receives - 1))
         send = partial(self._send_rest, self._dead_url, [entry | {"MessageGroupId": message.id}])
-        self._ask("SendMessageBatch", send, writes=True, sent_bytes=len(entry["MessageBody"]))
+        self._ask("SendMessageBatch", send, writes=True, sent_bytes=message_bytes(message.group, len(message.body)))
         self._settle("DeleteMessage", message, self._client.delete_message, 0)
 
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
@@ -182,7 +180,8 @@ class SqsQueue:
             ),
         )
         found: list[Any] = answer.get("Messages", [])
-        self.meter.add("ReceiveMessage", "billed requests", _billed(sum(len(one["Body"]) for one in found)) - 1)
+        size = sum(message_bytes(message.group, len(message.body)) for message in map(_message, found))
+        self.meter.add("ReceiveMessage", "billed requests", billed_requests(size) - 1)
         return found
 
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
@@ -227,11 +226,11 @@ class SqsQueue:
         return f"{self._clock.wall_ms():013d}-{next(self._numbers) % 10**6:06d}-{new_id(self._clock)}"
 
     def _ask(self, operation: str, call: Callable[[], T], *, writes: bool = False, sent_bytes: int = 0) -> T:
-        """Requests are billed anew for each 64 KB of the bodies in them, sent or received."""
+        """Requests are billed anew for each 64 KB of the messages in them, sent or received."""
 
         def attempt() -> T:
             self.meter.add(operation, "requests")
-            self.meter.add(operation, "billed requests", _billed(sent_bytes))
+            self.meter.add(operation, "billed requests", billed_requests(sent_bytes))
             return once("SQS", call, writes=writes)
 
         return persist(self._clock, self._budget, attempt)
@@ -248,6 +247,22 @@ class _Hold(msgspec.Struct, frozen=True):
     seconds: float
 
 
+def find_queues(client: Any, name: str) -> tuple[str, str]:
+    """The URLs of the FIFO queue ``name`` and its dead queue. Raises Unavailable, which names one that is missing."""
+    urls = []
+    for full_name in _names(name):
+        url = _url(client, full_name)
+        if not url:
+            raise Unavailable("there is no such queue; `stratalog init` makes it", queue=full_name)
+        urls.append(url)
+    return urls[0], urls[1]
+
+
+def missing_queues(client: Any, name: str) -> list[str]:
+    """The full names of those of the two queues that do not stand. Raises Unavailable."""
+    return [full_name for full_name in _names(name) if not _url(client, full_name)]
+
+
 def create_queues(client: Any, name: str) -> tuple[str, str]:
     """Make the FIFO queue ``name`` and its dead queue, if they are missing; their URLs.
 
@@ -260,13 +275,29 @@ def create_queues(client: Any, name: str) -> tuple[str, str]:
         "MessageRetentionPeriod": str(RETENTION_SECONDS),
     }
     urls = []
-    for full_name in (f"{name}.fifo", f"{name}-dead.fifo"):
+    for full_name in _names(name):
         make = partial(client.create_queue, QueueName=full_name, Attributes=attributes)
         try:
             urls.append(once("SQS", make, writes=True)["QueueUrl"])
         except Again as exc:
             raise exc.error from exc
     return urls[0], urls[1]
+
+
+def _names(name: str) -> tuple[str, str]:
+    return f"{name}.fifo", f"{name}-dead.fifo"
+
+
+def _url(client: Any, full_name: str) -> str:
+    """The URL of a queue; empty where there is none."""
+    try:
+        return str(once("SQS", partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
+    except Again as exc:
+        raise exc.error from exc
+    except Refused as exc:
+        if exc.reason not in MISSING:
+            raise
+        return ""
 
 
 def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any]:
@@ -306,10 +337,6 @@ def _body(text: str) -> bytes:
         return b"" if text == EMPTY else b64decode(text, validate=True)
     except ValueError:
         return text.encode()
-
-
-def _billed(body_bytes: int) -> int:
-    return max(1, -(-body_bytes // BILLED_BYTES))
 
 
 def _text(value: str) -> dict[str, str]:

@@ -1,0 +1,220 @@
+"""The ports with a meter: what DynamoDB, S3 and SQS would bill for what any other backend is asked.
+
+A wrapper adds nothing but the counting, with one exception that the counting needs: `joint_commits` is False, so that a
+log writes entry by entry as it would on DynamoDB. Requests are counted once each, as if none failed on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from stratalog.codec import compress
+from stratalog.errors import ConditionFailed
+from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.index import Absent, Check, Index, Item, Put, Write, item_bytes
+from stratalog.ports.meter import (
+    LIST_KEYS,
+    QUERY_PAGE_BYTES,
+    Meter,
+    billed_requests,
+    commit_operation,
+    count_commit,
+    count_read,
+    message_bytes,
+)
+from stratalog.ports.queue import DeadLetter, Message, Queue
+
+__all__ = ["MeteredBlobs", "MeteredIndex", "MeteredQueue"]
+
+LETTERS_A_REQUEST = 10
+
+
+class MeteredIndex:
+    """An index that counts as DynamoDB bills. What a write stands on is looked up first, uncounted: it sets the price.
+
+    A query is read ahead by DynamoDB's pages of 1 MB, since a page is billed whole, also where its reader stops midway.
+    """
+
+    joint_commits = False
+
+    def __init__(self, index: Index, meter: Meter) -> None:
+        self.meter = meter
+        self._index = index
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        item = self._index.get(partition, sort, consistent=consistent)
+        self._count_read("GetItem", [item] if item else [], consistent)
+        return item
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        items = self._index.query(
+            partition, after=after, before=before, reverse=reverse, limit=limit, consistent=consistent
+        )
+        if limit == 0 or (before is not None and (after or "") >= before):
+            return
+        left, more = limit, True
+        while more:
+            page, more = _page(items, left)
+            self._count_read("Query", page, consistent)
+            yield from page
+            left = None if left is None else left - len(page)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        standing = {place: self._at(write) for place, write in enumerate(writes) if _may_stand_on(write)}
+        alone = len(writes) == 1 and isinstance(writes[0], Check)
+        try:
+            self._index.commit(writes)
+        except ConditionFailed as exc:
+            self._count_commit(writes, {**standing, **exc.items}, alone, wasted=True)
+            raise
+        self._count_commit(writes, standing, alone, wasted=False)
+
+    def close(self) -> None:
+        self._index.close()
+
+    def _at(self, write: Write) -> Item | None:
+        if isinstance(write, Put):
+            return self._index.get(write.item.partition, write.item.sort)
+        return self._index.get(write.partition, write.sort)
+
+    def _count_commit(
+        self, writes: Sequence[Write], standing: dict[int, Item | None], alone: bool, *, wasted: bool
+    ) -> None:
+        """A check with nothing to write is asked as a read."""
+        if alone:
+            self._count_read("GetItem", [item for item in standing.values() if item], consistent=True)
+        else:
+            self.meter.add(commit_operation(writes), "requests")
+            count_commit(self.meter, writes, standing, wasted=wasted)
+
+    def _count_read(self, operation: str, items: Sequence[Item], consistent: bool) -> None:
+        self.meter.add(operation, "requests")
+        count_read(self.meter, operation, items, consistent=consistent)
+
+
+class MeteredBlobs:
+    """Blobs that count as S3 bills, in a bucket that keeps versions; `bytes` are those of the stored frame."""
+
+    def __init__(self, blobs: Blobs, meter: Meter) -> None:
+        self.meter = meter
+        self._blobs = blobs
+        self._asked_for_versions = False
+
+    def put(self, key: str, body: bytes) -> None:
+        self._blobs.put(key, body)
+        self._count("PutObject", len(compress(body)))
+
+    def get(self, key: str) -> bytes:
+        body = self._blobs.get(key)
+        self._count("GetObject", len(compress(body)))
+        return body
+
+    def stat(self, key: str) -> BlobStat | None:
+        found = self._blobs.stat(key)
+        self._count("HeadObject")
+        return found
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        stats = self._blobs.list(prefix, after=after)
+        self._ask_for_versions()
+        while True:
+            page = list(islice(stats, LIST_KEYS))
+            self._count("ListObjectVersions")
+            yield from page
+            if len(page) < LIST_KEYS:
+                return
+
+    def delete(self, key: str, stamp: str) -> bool:
+        stood = self._blobs.stat(key) is not None
+        removed = self._blobs.delete(key, stamp)
+        self._ask_for_versions()
+        self._count("ListObjectVersions")
+        if stood and removed:
+            self._count("DeleteObject")
+        return removed
+
+    def close(self) -> None:
+        self._blobs.close()
+
+    def _ask_for_versions(self) -> None:
+        if not self._asked_for_versions:
+            self._asked_for_versions = True
+            self._count("GetBucketVersioning")
+
+    def _count(self, operation: str, size: int | None = None) -> None:
+        self.meter.add(operation, "requests")
+        if size is not None:
+            self.meter.add(operation, "bytes", size)
+
+
+class MeteredQueue:
+    """A queue that counts as SQS bills: a send or receive by the size of all its messages together."""
+
+    def __init__(self, queue: Queue, meter: Meter) -> None:
+        self.meter = meter
+        self._queue = queue
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        self._queue.send(group, bodies)
+        self._count("SendMessageBatch", sum(message_bytes(group, len(body)) for body in bodies))
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        given = self._queue.receive(limit, visibility_seconds=visibility_seconds)
+        self._count("ReceiveMessage", sum(message_bytes(message.group, len(message.body)) for message in given))
+        return given
+
+    def acknowledge(self, message: Message) -> bool:
+        done = self._queue.acknowledge(message)
+        self._count("DeleteMessage")
+        return done
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        done = self._queue.release(message, after_seconds=after_seconds)
+        self._count("ChangeMessageVisibility")
+        return done
+
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+        """All are brought, ten at a time, and let go of again, whichever are wanted."""
+        letters = list(self._queue.dead_letters())
+        for start in range(0, len(letters), LETTERS_A_REQUEST):
+            some = letters[start : start + LETTERS_A_REQUEST]
+            self._count("ReceiveMessage", sum(message_bytes(letter.group, len(letter.body)) for letter in some))
+            self._count("ChangeMessageVisibilityBatch")
+        self._count("ReceiveMessage")
+        yield from (letter for letter in letters if letter.id > after)
+
+    def close(self) -> None:
+        self._queue.close()
+
+    def _count(self, operation: str, size: int = 0) -> None:
+        self.meter.add(operation, "requests")
+        self.meter.add(operation, "billed requests", billed_requests(size))
+
+
+def _may_stand_on(write: Write) -> bool:
+    """Whether something may stand at the key of a write that succeeds."""
+    return not isinstance(write.condition, Absent)
+
+
+def _page(items: Iterator[Item], limit: int | None) -> tuple[list[Item], bool]:
+    """What one request brings, and whether DynamoDB would say that another may bring more."""
+    page: list[Item] = []
+    size = 0
+    for item in items:
+        page.append(item)
+        size += item_bytes(item)
+        if len(page) == limit:
+            return page, False
+        if size >= QUERY_PAGE_BYTES:
+            return page, True
+    return page, False

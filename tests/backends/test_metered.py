@@ -1,0 +1,171 @@
+"""A wrapper with a meter keeps its port's contract, and counts by the published rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
+from stratalog.clock import Clock
+from stratalog.codec import compress, sha256
+from stratalog.errors import ConditionFailed
+from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put
+from stratalog.ports.meter import Meter
+from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.index_contract import IndexContract
+from stratalog.testing.queue_contract import QueueContract
+
+MB = 1024 * 1024
+
+
+class TestMeteredIndex(IndexContract):
+    def make(self) -> MeteredIndex:
+        return MeteredIndex(MemoryIndex(), Meter())
+
+
+class TestMeteredBlobs(BlobsContract):
+    def make(self, clock: Clock) -> MeteredBlobs:
+        return MeteredBlobs(MemoryBlobs(clock), Meter())
+
+
+class TestMeteredQueue(QueueContract):
+    def make(self, clock: Clock, receives_max: int) -> MeteredQueue:
+        return MeteredQueue(MemoryQueue(clock, receives_max), Meter())
+
+
+@pytest.fixture
+def index() -> MeteredIndex:
+    return MeteredIndex(MemoryIndex(), Meter())
+
+
+def item(sort: str = "sss", size: int = 0, **attributes: Any) -> Item:
+    """An item of ``size`` bytes and seven more: `P`, p, `S`, sss and `b`."""
+    return Item("p", sort, {"b": bytes(size), **attributes})
+
+
+def spent(index: MeteredIndex, work: Callable[[], object]) -> dict[tuple[str, str], float]:
+    """What ``work`` adds to the meter, requests left out."""
+    before = index.meter.read()
+    work()
+    after = index.meter.read()
+    return {
+        key: sum_ - before.get(key, 0)
+        for key, sum_ in after.items()
+        if key[1] != "requests" and sum_ != before.get(key, 0)
+    }
+
+
+@pytest.mark.parametrize(("size", "units"), [(0, 1), (1017, 1), (1018, 2), (5000, 5), (409_593, 400)])
+def test_a_write_counts_each_kb_begun_with_names_and_keys(index: MeteredIndex, size: int, units: int) -> None:
+    assert spent(index, lambda: index.commit([Put(item(size=size), Absent())])) == {("PutItem", "write units"): units}
+
+
+def test_a_transaction_counts_double_and_its_checks_too(index: MeteredIndex) -> None:
+    index.commit([Put(item("ccc", 3000))])
+    writes = [Put(item("aaa", 1500)), Delete("p", "bbb"), Check("p", "ccc", Equals("b", bytes(3000)))]
+    assert spent(index, lambda: index.commit(writes)) == {("TransactWriteItems", "write units"): 2 * (2 + 1 + 3)}
+
+
+def test_an_overwrite_counts_the_larger_of_both(index: MeteredIndex) -> None:
+    index.commit([Put(item(size=5000))])
+    assert spent(index, lambda: index.commit([Put(item(size=10))])) == {("PutItem", "write units"): 5}
+    assert spent(index, lambda: index.commit([Put(item(size=3000))])) == {("PutItem", "write units"): 3}
+
+
+def test_a_delete_counts_what_it_removes(index: MeteredIndex) -> None:
+    index.commit([Put(item(size=5000))])
+    assert spent(index, lambda: index.commit([Delete("p", "sss")])) == {("DeleteItem", "write units"): 5}
+    assert spent(index, lambda: index.commit([Delete("p", "sss")])) == {("DeleteItem", "write units"): 1}
+
+
+def test_a_failed_condition_is_billed_as_if_it_held(index: MeteredIndex) -> None:
+    index.commit([Put(item(size=5000))])
+
+    def lose() -> None:
+        with pytest.raises(ConditionFailed):
+            index.commit([Put(item(), Absent())])
+
+    assert spent(index, lose) == {("PutItem", "write units"): 5, ("PutItem", "wasted write units"): 5}
+
+
+def test_a_check_alone_is_a_consistent_read(index: MeteredIndex) -> None:
+    index.commit([Put(item(size=5000, n=1))])
+    assert spent(index, lambda: index.commit([Check("p", "sss", Equals("n", 1))])) == {("GetItem", "read units"): 2}
+    with pytest.raises(ConditionFailed):
+        index.commit([Check("p", "none", Equals("n", 1))])
+    assert index.meter.total("read units") == 3
+    assert index.meter.total("write units") == 5
+
+
+def test_reads_count_each_4_kb_begun_and_half_where_they_may_be_old(index: MeteredIndex) -> None:
+    index.commit([Put(item(size=5000))])
+    assert spent(index, lambda: index.get("p", "sss")) == {("GetItem", "read units"): 2}
+    assert spent(index, lambda: index.get("p", "sss", consistent=False)) == {("GetItem", "read units"): 1}
+    assert spent(index, lambda: index.get("p", "none")) == {("GetItem", "read units"): 1}
+
+
+def test_a_page_of_a_query_is_added_up_and_then_rounded(index: MeteredIndex) -> None:
+    for number in range(10):
+        index.commit([Put(item(f"{number:03d}", 493))])
+    assert spent(index, lambda: list(index.query("p"))) == {("Query", "read units"): 2}
+    assert spent(index, lambda: list(index.query("p", limit=3))) == {("Query", "read units"): 1}
+    assert spent(index, lambda: list(index.query("p", consistent=False))) == {("Query", "read units"): 1}
+    assert spent(index, lambda: list(index.query("none"))) == {("Query", "read units"): 1}
+    assert spent(index, lambda: list(index.query("p", limit=0))) == {}
+
+
+def test_a_reader_who_stops_midway_pays_for_the_page(index: MeteredIndex) -> None:
+    for number in range(12):
+        index.commit([Put(item(f"{number:03d}", 300_000))])
+    first_page = -(-4 * 300_007 // 4096)
+    assert spent(index, lambda: next(index.query("p"))) == {("Query", "read units"): first_page}
+    assert [found.sort for found in index.query("p")] == [f"{number:03d}" for number in range(12)]
+
+
+def test_a_log_writes_entry_by_entry_as_it_would_on_dynamodb() -> None:
+    assert MemoryIndex().joint_commits
+    assert not MeteredIndex(MemoryIndex(), Meter()).joint_commits
+
+
+def test_blobs_count_requests_by_class_and_stored_bytes() -> None:
+    blobs = MeteredBlobs(MemoryBlobs(ManualClock()), Meter())
+    body = b"some text " * 1000
+    key = f"acme/plan/{sha256(body).hex()}"
+    blobs.put(key, body)
+    assert blobs.get(key) == body
+    (stat,) = blobs.list("acme/")
+    assert blobs.stat(key) == stat
+    assert blobs.delete(key, stat.stamp)
+    assert blobs.delete(key, stat.stamp)
+    assert blobs.meter.read() == {
+        ("PutObject", "requests"): 1,
+        ("PutObject", "bytes"): len(compress(body)),
+        ("GetObject", "requests"): 1,
+        ("GetObject", "bytes"): len(compress(body)),
+        ("GetBucketVersioning", "requests"): 1,
+        ("ListObjectVersions", "requests"): 3,
+        ("HeadObject", "requests"): 1,
+        ("DeleteObject", "requests"): 1,
+    }
+
+
+def test_the_queue_counts_64_kb_a_request_and_a_batch_as_one() -> None:
+    """The same as on SQS: `tests/cloud/test_sqs.py::test_requests_are_counted_as_they_are_billed`."""
+    queue = MeteredQueue(MemoryQueue(ManualClock()), Meter())
+    queue.send("g", [b"small"] * 10)
+    given = queue.receive()
+    queue.send("h", [bytes(150_000)])
+    (large,) = queue.receive()
+    assert queue.acknowledge(large)
+    assert queue.release(given[0])
+    billed = {name: amount for (name, unit), amount in queue.meter.read().items() if unit == "billed requests"}
+    assert billed == {
+        "SendMessageBatch": 1 + 4,
+        "ReceiveMessage": 1 + 4,
+        "DeleteMessage": 1,
+        "ChangeMessageVisibility": 1,
+    }
