@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -132,3 +134,17 @@ def test_only_so_many_documents_are_held_and_those_used_last_stay(monkeypatch: p
         store.create("acme", "third")
         assert store.document("acme", "first") is first
         assert store.document("acme", "second") is not second
+
+
+def test_a_store_on_aws_without_its_libraries_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "stratalog.backends.aws_store", None)
+    with pytest.raises(stratalog.Invalid, match=r'pip install "stratalog\[aws\]"'):
+        stratalog.open("aws://acme")
+
+
+def test_a_store_on_one_machine_loads_nothing_of_aws() -> None:
+    program = (
+        "import sys, stratalog; stratalog.open('memory:').close(); print({'boto3', 'obstore'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -4,38 +4,66 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import msgspec
 
 from stratalog.backends.files import FileBlobs, make_folder
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
-from stratalog.errors import Invalid
+from stratalog.errors import Closed, Invalid, StratalogError
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Log, Place, Settings, Upcasters, create_log, open_log
 from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Index
+from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
 from stratalog.records import Records
 
-__all__ = ["Store", "open_store"]
+if TYPE_CHECKING:
+    from stratalog.backends.aws_store import AwsStore
+
+__all__ = ["Ports", "Store", "make_store", "open_store"]
 
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
 
 
 class Store:
-    """An opened place: an index, blobs and a queue behind one URL. Close it, or use it in a ``with`` statement."""
+    """An opened place: an index, blobs and a queue behind one URL. Close it, or use it in a ``with`` statement.
 
-    def __init__(self, place: Place, queue: Queue, rules: Rules | None = None) -> None:
+    ``queue`` may be the way to open it, which is taken when it is first asked for: who only reads needs none. ``meter``
+    counts what is asked of hosted services; None where nothing is counted.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        queue: Queue | Callable[[], Queue],
+        rules: Rules | None = None,
+        meter: Meter | None = None,
+    ) -> None:
         self.place = place
-        self.queue = queue
+        self.meter = meter
+        self._queue = queue
         self.rules = rules or Rules()
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
         self._lock = threading.Lock()
+
+    @property
+    def queue(self) -> Queue:
+        """The queue. Raises Unavailable where there is none."""
+        with self._lock:
+            if callable(self._queue):
+                self._queue = self._queue()
+            return self._queue
 
     def create(self, organisation: str, document: str) -> Document:
         """A new, empty document. Raises Conflict where one of that id lives, in this organisation or another."""
@@ -81,7 +109,11 @@ class Store:
 
     def close(self) -> None:
         """Let go of files and connections. Closing twice is fine."""
-        self.queue.close()
+        with self._lock:
+            if callable(self._queue):
+                self._queue = _closed
+            else:
+                self._queue.close()
         self.place.blobs.close()
         self.place.index.close()
 
@@ -113,26 +145,97 @@ def open_store(
     rules: Rules | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
+    meter: Meter | None = None,
 ) -> Store:
-    """Open the store at ``url``: a folder (SQLite and files), or ``memory:`` for one that ends with the process.
+    """Open the store at ``url``, and make it first where there is none, unless ``create`` is False.
 
-    Raises Invalid for a URL no backend knows, and for a folder without a store unless ``create``; Corrupt, Unsupported.
+    A URL is a folder (SQLite and files), ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…`` (bucket and queue are
+    called like the table unless they are named; credentials, region and endpoints come from where AWS's own tools find
+    them), or ``memory:`` for one that ends with the process. ``meter`` is told what hosted services would bill.
+
+    Raises Invalid for a URL no backend knows, and for a folder without a store unless ``create``; Corrupt, Unsupported;
+    Unavailable. Without ``create`` AWS is asked nothing here: what is missing there is Unavailable when it is used.
     """
     clock = clock or SystemClock()
-    text = str(url)
-    if text == "memory:":
-        place = Place(MemoryIndex(), MemoryBlobs(clock), clock, settings)
-        return Store(place, MemoryQueue(clock), rules)
-    if "://" in text and urlsplit(text).scheme != "file":
-        raise Invalid("no backend is known for the store's URL", url=text)
-    return _open_folder(Path(text.removeprefix("file://")), create, rules, settings, clock)
+    ports = _ports(str(url), create, clock, meter)
+    return Store(Place(ports.index, ports.blobs, clock, settings), ports.queue, rules, ports.meter)
 
 
-def _open_folder(folder: Path, create: bool, rules: Rules | None, settings: Settings | None, clock: Clock) -> Store:
+def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
+    """Make what the store at ``url`` needs and is missing, and say what that was. Raises as `open_store` does."""
+    clock, text = clock or SystemClock(), str(url)
+    if _scheme(text) == "aws":
+        aws = _aws(text, clock, None)
+        try:
+            return aws.create()
+        finally:
+            aws.close()
+    stood = _scheme(text) == "memory" or (_folder(text) / INDEX_FILE).exists()
+    open_store(text, clock=clock).close()
+    return [] if stood else [f"folder {_folder(text)}"]
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """What is behind a URL: the three ports, or for the queue the way to open it, and what counts their requests."""
+
+    index: Index
+    blobs: Blobs
+    queue: Queue | Callable[[], Queue]
+    meter: Meter | None = None
+
+
+def _ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    scheme = _scheme(url)
+    if scheme == "aws":
+        return _aws_ports(url, create, clock, meter)
+    if scheme == "memory":
+        return Ports(MemoryIndex(), MemoryBlobs(clock), MemoryQueue(clock), meter)
+    return _folder_ports(_folder(url), create, clock, meter)
+
+
+def _scheme(url: str) -> str:
+    """Which backends a URL is for; empty for a folder. Raises Invalid."""
+    if url == "memory:":
+        return "memory"
+    scheme = urlsplit(url).scheme if "://" in url else ""
+    if scheme not in ("", "aws", "file"):
+        raise Invalid("no backend is known for the store's URL", url=url)
+    return scheme.removeprefix("file")
+
+
+def _folder(url: str) -> Path:
+    return Path(url.removeprefix("file://"))
+
+
+def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     if not create and not (folder / INDEX_FILE).exists():
         raise Invalid("there is no store in the folder; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
     # Last, since making the blobs' folder makes durable the names of all that stands beside it.
     blobs = FileBlobs(folder / BLOBS_FOLDER, clock)
-    return Store(Place(database.index, blobs, clock, settings), database.queue, rules)
+    return Ports(database.index, blobs, database.queue, meter)
+
+
+def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    aws = _aws(url, clock, meter)
+    try:
+        if create:
+            aws.create()
+    except StratalogError:
+        aws.close()
+        raise
+    return Ports(aws.index, aws.blobs, aws.open_queue, aws.meter)
+
+
+def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
+    """Imported only now: it needs libraries that the base installation has not. Raises Invalid without them."""
+    try:
+        from stratalog.backends.aws_store import AwsStore, parse_address
+    except ModuleNotFoundError as exc:
+        raise Invalid('a store on AWS needs more: pip install "stratalog[aws]"', url=url, missing=exc.name) from exc
+    return AwsStore(parse_address(url), clock, meter)
+
+
+def _closed() -> Queue:
+    raise Closed("the store is closed")

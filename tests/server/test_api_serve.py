@@ -157,4 +157,4 @@ def test_the_command_line_itself_needs_none_of_them() -> None:
 def test_the_default_store_is_found_without_any_option(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("STRATALOG_STORE", raising=False)
-    assert CliRunner().invoke(main, ["init"]).output == "store ready at ./data\n"
+    assert CliRunner().invoke(main, ["init"]).output == "made folder data\nstore ready at ./data\n"

@@ -14,7 +14,7 @@ from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.meter import Meter
 
-__all__ = ["create_table", "open_client"]
+__all__ = ["create_table", "open_client", "table_is_ready"]
 
 TABLE_SECONDS_MAX = 120
 TABLE_WAIT_SECONDS = 1.0
@@ -44,14 +44,15 @@ def open_client(
     *,
     region: str | None = None,
     endpoint: str | None = None,
+    session: Session | None = None,
     patience: Patience | None = None,
     meter: Meter | None = None,
 ) -> DynamoClient:
     """A client with the credentials, and unless they are given the region and endpoint, that AWS's own tools would use.
 
-    Raises Invalid where there are none.
+    ``session`` is botocore's, for who has one. Raises Invalid where there are no credentials or no region.
     """
-    session = Session()
+    session = session or Session()
     try:
         known = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint).meta
     except NoRegionError as exc:
@@ -68,6 +69,20 @@ def open_client(
 
     host = Endpoint(known.endpoint_url)
     return DynamoClient(host, known.region_name, frozen, clock, patience=patience, meter=meter)
+
+
+def table_is_ready(client: DynamoClient, table: str) -> bool:
+    """Whether the index's table stands and can be used. Raises Invalid where it has other keys; Unavailable."""
+    try:
+        found = client.call("DescribeTable", {"TableName": table}, _described, Call.READ).value
+    except Unavailable as exc:
+        if exc.details.get("code") != "ResourceNotFoundException":
+            raise
+        return False
+    if found is None or found.Table.TableStatus != "ACTIVE":
+        return False
+    _check_keys(table, found.Table)
+    return True
 
 
 def create_table(client: DynamoClient, table: str) -> bool:

@@ -20,13 +20,13 @@ from obstore.store import ObjectStore, S3Store, from_url
 
 from stratalog.backends.attempts import Again, Budget, persist
 from stratalog.backends.boto import THROTTLES, aws_client
-from stratalog.backends.s3_versions import S3Versions
+from stratalog.backends.s3_versions import S3Versions, no_bucket
 from stratalog.clock import Clock
 from stratalog.codec import compress, decompress
 from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
-from stratalog.ports.meter import Meter
+from stratalog.ports.meter import LIST_KEYS, Meter
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -36,7 +36,6 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 
 T = TypeVar("T")
 
-LIST_KEYS = 1000
 # botocore renews what expires within ten minutes, so what it gives is good for less than that.
 CREDENTIALS_TTL = timedelta(minutes=9)
 CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -79,11 +78,13 @@ class ObjectBlobs:
         clock: Clock,
         versions: Versions | None = None,
         *,
+        bucket: str = "",
         budget: Budget | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.meter = meter or Meter()
         self._store = store
+        self._bucket = bucket
         self._clock = clock
         self._versions = versions
         self._budget = budget or Budget()
@@ -95,11 +96,13 @@ class ObjectBlobs:
         data = compress(body)
         # In one request: parts would leave rests where an upload is broken off, and date the object by its beginning.
         self._ask("PutObject", key, lambda: obstore.put(self._store, key, data, use_multipart=False), writes=True)
+        self.meter.add("PutObject", "bytes", len(data))
 
     def get(self, key: str) -> bytes:
         self._check_open()
         key_hash(key)
         data = self._ask("GetObject", key, lambda: bytes(obstore.get(self._store, key).bytes()))
+        self.meter.add("GetObject", "bytes", len(data))
         return verified(key, decompress(data, BLOB_BYTES_MAX))
 
     def stat(self, key: str) -> BlobStat | None:
@@ -146,7 +149,7 @@ class ObjectBlobs:
     def _ask(self, operation: str, key: str, call: Callable[[], T], *, writes: bool = False) -> T:
         def attempt() -> T:
             self.meter.add(operation, "requests")
-            return _once(key, call, writes)
+            return _once(self._bucket, key, call, writes)
 
         return persist(self._clock, self._budget, attempt)
 
@@ -182,7 +185,7 @@ def open_object_blobs(
             other = from_url(url, client_options=options, retry_config=retries)
         except exceptions.BaseError as exc:
             raise Invalid("no object store is known for the URL", url=url, reason=_reason(exc)) from exc
-        return ObjectBlobs(other, clock, budget=budget, meter=meter)
+        return ObjectBlobs(other, clock, bucket=parts.netloc, budget=budget, meter=meter)
     prefix = parts.path.strip("/")
     session = session or boto3.Session()
     store = S3Store(
@@ -198,7 +201,7 @@ def open_object_blobs(
     )
     make_client = partial(aws_client, "s3", session, endpoint, budget)
     versions = S3Versions(make_client, parts.netloc, f"{prefix}/" if prefix else "", clock, budget, meter)
-    return ObjectBlobs(store, clock, versions, budget=budget, meter=meter)
+    return ObjectBlobs(store, clock, versions, bucket=parts.netloc, budget=budget, meter=meter)
 
 
 def _credentials(session: Any) -> Boto3CredentialProvider:
@@ -216,12 +219,12 @@ def _stat(meta: ObjectMeta) -> BlobStat:
     return BlobStat(meta["path"], meta["size"], modified_ms, stamp)
 
 
-def _once(key: str, call: Callable[[], T], writes: bool) -> T:
+def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
     try:
         return call()
     except FileNotFoundError as exc:
         if writes or "NoSuchBucket" in str(exc):
-            raise Unavailable("there is no such bucket", reason=_reason(exc)) from exc
+            raise no_bucket(bucket) from exc
         raise NotFound("no such blob", key=key) from exc
     except (ValueError, exceptions.InvalidPathError) as exc:
         raise Invalid("a blob key has a component that no object store takes", value=key) from exc

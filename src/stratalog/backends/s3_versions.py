@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from stratalog.backends.attempts import Again, Budget, persist
 from stratalog.backends.boto import Refused, once
 from stratalog.clock import Clock
-from stratalog.errors import Unavailable
+from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.blobs import BlobStat, key_hash
 from stratalog.ports.meter import Meter
 
-__all__ = ["S3Versions", "create_bucket"]
+__all__ = ["S3Versions", "bucket_is_ready", "create_bucket", "no_bucket"]
 
 T = TypeVar("T")
 
@@ -22,6 +22,7 @@ SKEW_SECONDS_MAX = 60
 # Stores that keep no versions refuse even the question.
 NO_VERSIONS = frozenset({"MethodNotAllowed", "NotImplemented"})
 NULL = "null"
+NO_BUCKET = "NoSuchBucket"
 
 
 class S3Versions:
@@ -132,29 +133,59 @@ class S3Versions:
             self._meter.add(operation, "requests")
             return once("the object store", call, writes=writes)
 
-        return persist(self._clock, self._budget, attempt)
+        try:
+            return persist(self._clock, self._budget, attempt)
+        except Refused as exc:
+            if exc.reason == NO_BUCKET:
+                raise no_bucket(self._bucket) from exc
+            raise
 
 
-def create_bucket(client: Any, bucket: str) -> None:
-    """Make the bucket, if it is missing, have it keep versions, and have old versions and torn uploads expire in a day.
+def no_bucket(bucket: str) -> Unavailable:
+    """The error for a bucket that is not there."""
+    return Unavailable("there is no such bucket; `stratalog init` makes it", bucket=bucket)
 
-    Raises Unavailable, OutcomeUnknown: call it again.
+
+def bucket_is_ready(client: Any, bucket: str) -> bool:
+    """Whether the bucket stands and keeps versions, which `create_bucket` sets last. Raises Unavailable."""
+    try:
+        answer = once("the object store", partial(client.get_bucket_versioning, Bucket=bucket), writes=False)
+    except Again as exc:
+        raise exc.error from exc
+    except Refused as exc:
+        if exc.reason != NO_BUCKET:
+            raise
+        return False
+    return bool(answer.get("Status") == "Enabled")
+
+
+def create_bucket(client: Any, bucket: str) -> bool:
+    """Make the bucket, if it is missing, have old versions and torn uploads expire in a day, and have it keep versions.
+
+    False: it was there already. Raises Invalid where somebody else has one of that name; Unavailable, OutcomeUnknown:
+    call it again.
     """
     region = client.meta.region_name
     place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     steps: list[Callable[[], Any]] = [
         partial(client.create_bucket, Bucket=bucket, **place),
-        partial(client.put_bucket_versioning, Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}),
         partial(client.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration={"Rules": [EXPIRY]}),
+        partial(client.put_bucket_versioning, Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}),
     ]
+    made = True
     for step in steps:
         try:
             once("the object store", step, writes=True)
         except Again as exc:
             raise exc.error from exc
         except Refused as exc:
+            if exc.reason == "BucketAlreadyExists":
+                taken = Invalid("somebody else has a bucket of that name; name another with ?bucket=", bucket=bucket)
+                raise taken from exc
             if exc.reason != "BucketAlreadyOwnedByYou":
                 raise
+            made = False
+    return made
 
 
 EXPIRY = {

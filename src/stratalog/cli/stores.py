@@ -6,18 +6,24 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from stratalog.assembly import Store
+from stratalog.assembly import Store, make_store
 from stratalog.cli.output import local_time
 from stratalog.cli.session import Session, command
 
 __all__ = ["COMMANDS"]
 
 
-@command("init", example="stratalog init --store ./data")
-def init(session: Session) -> None:
-    """Make a store, or leave the one that is there as it is."""
-    session.open(create=True)
-    session.answer({"store": session.url}, f"store ready at {session.url}")
+@command("init", example="stratalog init ./data")
+@click.argument("url", required=False, metavar="[URL]")
+def init(session: Session, url: str | None) -> None:
+    """Make a store, or leave the one that is there as it is; on AWS the table, bucket and queues that are missing.
+
+    URL is the same as --store: a folder, or aws://NAME?bucket=…&queue=…&region=…&prefix=…
+    """
+    store = url or session.url
+    made = make_store(store)
+    told = "".join(f"made {what}\n" for what in made)
+    session.answer({"store": store, "made": made}, f"{told}store ready at {store}")
 
 
 @command("list", example="stratalog list acme")

@@ -1,0 +1,147 @@
+"""A store on AWS: an address, `aws://NAME?…`, and what stands there: a table, a bucket, a queue and its dead letters.
+
+Region, endpoints and credentials that the address does not name are those that AWS's own tools would find.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import closing
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import boto3  # type: ignore[import-untyped]
+import msgspec
+from botocore.session import Session  # type: ignore[import-untyped]
+
+from stratalog.backends.attempts import Budget
+from stratalog.backends.boto import aws_client
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.dynamodb_setup import create_table, open_client, table_is_ready
+from stratalog.backends.objectstore import open_object_blobs
+from stratalog.backends.s3_versions import bucket_is_ready, create_bucket
+from stratalog.backends.sqs import SqsQueue, create_queues, find_queues, missing_queues
+from stratalog.clock import Clock
+from stratalog.errors import Invalid, Unavailable
+from stratalog.ports.meter import Meter
+
+__all__ = ["Address", "AwsStore", "configured_endpoint", "parse_address"]
+
+# A worker with nothing to do asks this seldom; each request is billed.
+QUEUE_WAIT_SECONDS = 2
+MAY_NAME = {"bucket", "queue", "region", "prefix"}
+
+
+class Address(msgspec.Struct, frozen=True):
+    """What an `aws://` URL names. An empty region is the one AWS's own tools would use."""
+
+    table: str
+    bucket: str
+    queue: str
+    region: str = ""
+    prefix: str = ""
+
+
+def parse_address(url: str) -> Address:
+    """What `aws://NAME?bucket=…&queue=…&region=…&prefix=…` names; bucket and queue have the table's name by default.
+
+    Raises Invalid for an unknown part, and for a name that its service does not take.
+    """
+    parts = urlsplit(url)
+    given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))
+    if parts.path.strip("/") or parts.fragment or len(given) < len(pairs) or given.keys() - MAY_NAME:
+        raise Invalid("an address on AWS is aws://NAME?bucket=…&queue=…&region=…&prefix=…", url=url)
+    address = Address(**{"table": parts.netloc, "bucket": parts.netloc, "queue": parts.netloc, **given})
+    for part, (shape, rule) in SHAPES.items():
+        value = getattr(address, part)
+        if not shape.fullmatch(value):
+            raise Invalid(f"a {part} on AWS is {rule}", url=url, **{part: value})
+    return address
+
+
+class AwsStore:
+    """The three ports at an address. Making it asks nothing of AWS; raises Invalid, Unavailable without credentials."""
+
+    def __init__(self, address: Address, clock: Clock, meter: Meter | None = None) -> None:
+        self.meter = meter or Meter()
+        self._address = address
+        self._clock = clock
+        found = Session()
+        region = address.region or found.get_config_variable("region")
+        self._session = boto3.Session(botocore_session=found, region_name=region)
+        self._endpoint = configured_endpoint(found, "s3")
+        self._client = open_client(clock, region=region, session=found, meter=self.meter)
+        self.index = DynamoIndex(self._client, address.table)
+        self.blobs = open_object_blobs(
+            f"s3://{address.bucket}/{address.prefix}",
+            clock,
+            endpoint=self._endpoint,
+            session=self._session,
+            meter=self.meter,
+        )
+
+    def open_queue(self) -> SqsQueue:
+        """The queue, which is looked for now. Raises Unavailable where there is none."""
+        client = self._service("sqs")
+        try:
+            urls = find_queues(client, self._address.queue)
+        except Unavailable:
+            client.close()
+            raise
+        return SqsQueue(client, *urls, self._clock, wait_seconds=QUEUE_WAIT_SECONDS, meter=self.meter)
+
+    def create(self) -> list[str]:
+        """Make what is missing, and say what was.
+
+        What stands is only looked at, so that a role which may make nothing can open a store that stands.
+        Several may do so at once. Raises Invalid, Unavailable, OutcomeUnknown: call it again.
+        """
+        table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
+        made = []
+        if not table_is_ready(self._client, table) and create_table(self._client, table):
+            made.append(f"table {table}")
+        with closing(self._service("s3", self._endpoint)) as client:
+            if not bucket_is_ready(client, bucket) and create_bucket(client, bucket):
+                made.append(f"bucket {bucket}")
+        with closing(self._service("sqs")) as client:
+            if missing := missing_queues(client, queue):
+                create_queues(client, queue)
+                made += [f"queue {name}" for name in missing]
+        return made
+
+    def close(self) -> None:
+        """Let go of the connections of index and blobs."""
+        self.blobs.close()
+        self.index.close()
+
+    def _service(self, name: str, endpoint: str = "") -> Any:
+        return aws_client(name, self._session, endpoint, Budget())
+
+
+def configured_endpoint(session: Any, service: str) -> str:
+    """The URL that AWS's own tools would ask instead of Amazon's, from environment and profile; empty if there is none.
+
+    The order is theirs: “Service-specific endpoints”, AWS SDKs and Tools Reference Guide.
+    """
+    if session.get_config_variable("ignore_configured_endpoint_urls"):
+        return ""
+    profile = session.get_scoped_config()
+    services = session.full_config.get("services", {}).get(profile.get("services", ""), {})
+    candidates = (
+        os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}"),
+        os.environ.get("AWS_ENDPOINT_URL"),
+        services.get(service, {}).get("endpoint_url"),
+        profile.get("endpoint_url"),
+    )
+    return next((url for url in candidates if url), "")
+
+
+# Part → what its service takes, narrowed to what all of them take where it is called like the table.
+SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
+    "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
+    "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),
+    "queue": (re.compile(r"[A-Za-z0-9_-]{1,70}"), "up to 70 letters, digits, underscores and hyphens"),
+    "region": (re.compile(r"[a-z0-9-]*"), "lower-case letters, digits and hyphens"),
+    "prefix": (re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"), "a path of plain names"),
+}

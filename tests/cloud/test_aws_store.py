@@ -1,0 +1,232 @@
+"""A store on AWS is opened by its URL: what is missing is made or named, and everything else is the environment's."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import pytest
+from botocore.session import Session
+
+import stratalog
+from stratalog.assembly import make_store
+from stratalog.backends.aws_store import Address, configured_endpoint, parse_address
+from stratalog.errors import Closed, Invalid, Unavailable
+from stratalog.ports.meter import Meter
+from tests.cloud.emulators import Emulator
+from tests.cloud.seaweed import KEY, SECRET, client
+
+names = (f"store-{number}" for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def environment(aws: Emulator, bucket: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a user of these emulators would export."""
+    told = {
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": aws.url,
+        "AWS_ENDPOINT_URL_S3": bucket.url,
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def url() -> str:
+    return f"aws://{next(names)}"
+
+
+@pytest.fixture
+def made(url: str) -> str:
+    make_store(url)
+    return url
+
+
+def test_a_store_is_made_by_opening_it_and_found_again(url: str) -> None:
+    with stratalog.open(url) as store:
+        store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 200_000})
+        store.queue.send("acme/plan", [b"hint"])
+    with stratalog.open(url, create=False) as store:
+        assert len(store.document("acme", "plan").get("notes/large")) == 200_000
+        assert [message.body for message in store.queue.receive()] == [b"hint"]
+
+
+def test_making_a_store_says_what_was_missing(url: str) -> None:
+    name = url.removeprefix("aws://")
+    assert make_store(url) == [f"table {name}", f"bucket {name}", f"queue {name}.fifo", f"queue {name}-dead.fifo"]
+    assert make_store(url) == []
+
+
+def test_a_bucket_whose_making_was_cut_short_is_finished(url: str, bucket: Emulator) -> None:
+    name = url.removeprefix("aws://")
+    client(bucket).create_bucket(Bucket=name)
+    assert f"bucket {name}" not in make_store(url)
+    assert client(bucket).get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
+
+
+def test_several_may_make_one_store_at_once(url: str) -> None:
+    failures: list[Exception] = []
+    start = threading.Barrier(4)
+
+    def open_and_write(writer: int) -> None:
+        start.wait()
+        try:
+            with stratalog.open(url) as store:
+                store.create("acme", f"plan-{writer}").mutate("put", {"key": "notes/large", "value": "x" * 20_000})
+                store.queue.send(f"plan-{writer}", [b"hint"])
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the test tells it
+            failures.append(exc)
+
+    threads = [threading.Thread(target=open_and_write, args=(writer,)) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with stratalog.open(url, create=False) as store:
+        assert [line.id for line in store.list("acme")] == [f"plan-{writer}" for writer in range(4)]
+        assert len(store.queue.receive()) == 4
+
+
+def test_stores_may_share_a_bucket_and_a_queue(made: str) -> None:
+    name = made.removeprefix("aws://")
+    other = f"aws://{next(names)}?bucket={name}&queue={name}&prefix=other/blobs"
+    with stratalog.open(other) as store:
+        store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 20_000})
+        keys = [stat.key for stat in store.place.blobs.list("")]
+        assert keys
+    with stratalog.open(made) as store:
+        assert [f"other/blobs/{key}" for key in keys] == [stat.key for stat in store.place.blobs.list("")]
+
+
+def test_without_create_nothing_is_made_and_what_is_missing_is_named(url: str) -> None:
+    name = url.removeprefix("aws://")
+    with stratalog.open(url, create=False) as store:
+        with pytest.raises(Unavailable, match=f"no such table; `stratalog init` makes it table='{name}'"):
+            store.create("acme", "plan")
+        with pytest.raises(Unavailable, match=f"no such queue; `stratalog init` makes it queue='{name}.fifo'"):
+            store.queue.receive()
+
+
+def test_a_missing_bucket_is_named_when_a_blob_is_put_read_or_listed(made: str) -> None:
+    with stratalog.open(f"{made}?bucket=no-such-bucket", create=False) as store:
+        document = store.create("acme", "plan")
+        missing = "no such bucket; `stratalog init` makes it bucket='no-such-bucket'"
+        with pytest.raises(Unavailable, match=missing):
+            document.mutate("put", {"key": "notes/large", "value": "x" * 200_000})
+        with pytest.raises(Unavailable, match=missing):
+            store.place.blobs.get(f"acme/{'0' * 64}")
+        with pytest.raises(Unavailable, match=missing):
+            list(store.place.blobs.list(""))
+
+
+def test_who_only_reads_needs_no_queue(made: str) -> None:
+    meter = Meter()
+    with stratalog.open(f"{made}?queue=no-such-queue", create=False, meter=meter) as store:
+        store.create("acme", "plan").mutate("put", {"key": "name", "value": "Plan"})
+        assert store.document("acme", "plan").get("name") == "Plan"
+
+
+def test_one_meter_counts_table_bucket_and_queue(made: str) -> None:
+    meter = Meter()
+    with stratalog.open(made, create=False, meter=meter) as store:
+        store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 200_000})
+        store.queue.receive()
+    assert store.meter is meter
+    assert {"TransactWriteItems", "PutItem", "PutObject", "ReceiveMessage"} <= {name for name, _ in meter.read()}
+
+
+def test_a_closed_store_opens_no_queue(made: str) -> None:
+    store = stratalog.open(made, create=False)
+    store.close()
+    store.close()
+    with pytest.raises(Closed):
+        store.queue.receive()
+    with pytest.raises(Closed):
+        store.create("acme", "plan")
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("aws://acme", Address("acme", "acme", "acme")),
+        ("aws://acme/", Address("acme", "acme", "acme")),
+        (
+            "aws://Acme_1?bucket=b.example&queue=q&region=eu-west-1&prefix=a/b",
+            Address("Acme_1", "b.example", "q", "eu-west-1", "a/b"),
+        ),
+    ],
+)
+def test_an_address_names_a_table_and_what_is_called_otherwise(url: str, address: Address) -> None:
+    assert parse_address(url) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "aws://",
+        "aws://ab",
+        "aws://Acme",
+        "aws://acme_1",
+        "aws://acme/folder",
+        "aws://acme#part",
+        "aws://acme?buckets=b",
+        "aws://acme?bucket=",
+        "aws://acme?bucket=b1c&bucket=b2c",
+        "aws://acme?table=other",
+        "aws://acme?queue=a.fifo",
+        "aws://acme?region=EU",
+        "aws://acme?prefix=a//b",
+        "aws://acme?prefix=../b",
+        "aws://user@acme",
+    ],
+)
+def test_an_address_that_no_service_takes_is_invalid(url: str) -> None:
+    with pytest.raises(Invalid):
+        stratalog.open(url)
+
+
+PROFILE = """
+[default]
+endpoint_url = http://profile
+services = local
+[services local]
+s3 =
+  endpoint_url = http://profile-s3
+"""
+
+
+@pytest.mark.parametrize(
+    ("set_here", "expected"),
+    [
+        ({"AWS_ENDPOINT_URL_S3": "http://s3", "AWS_ENDPOINT_URL": "http://all"}, "http://s3"),
+        ({"AWS_ENDPOINT_URL": "http://all"}, "http://all"),
+        ({}, "http://profile-s3"),
+        ({"AWS_ENDPOINT_URL": "http://all", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, ""),
+    ],
+)
+def test_the_endpoint_is_the_one_that_aws_s_own_tools_take(
+    set_here: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(PROFILE)
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    for name, value in set_here.items():
+        monkeypatch.setenv(name, value)
+    session = Session()
+    assert configured_endpoint(session, "s3") == expected
+    assert session.create_client("s3").meta.endpoint_url == (expected or "https://s3.amazonaws.com")
+
+
+@pytest.mark.parametrize("missing", ["AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"])
+def test_without_region_or_credentials_it_is_said_at_once(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(missing)
+    with pytest.raises(Invalid):
+        stratalog.open("aws://acme")
+    if missing == "AWS_DEFAULT_REGION":
+        stratalog.open("aws://acme?region=eu-west-1", create=False).close()
