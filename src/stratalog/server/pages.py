@@ -1,11 +1,13 @@
 """Pages: the browser client, at `/web/client/`, and an application's own.
 
 The client lies inside the package, not beside it, so that a wheel carries it; nothing builds it. Only the files that
-are there when the server starts have a path, so that no path leads anywhere else.
+are there when the server starts have a path, so that no path leads anywhere else. An application whose pages need
+another policy gives them out by a route of its own: `serve_files`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from stratalog.codec import sha256
 from stratalog.server.application import Application
 from stratalog.server.service import Served
 
-__all__ = ["CLIENT", "WEB", "pages"]
+__all__ = ["CLIENT", "POLICY", "WEB", "files_in", "pages", "serve_files"]
 
 WEB = "/web/"
 """Open to everybody: a page is no secret, and what it shows is asked for with a token."""
@@ -29,6 +31,9 @@ KINDS = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".ts": "text/plain",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+    ".xml": "application/xml",
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -36,36 +41,41 @@ POLICY = (
 )
 HEADERS = {
     "Cache-Control": "no-cache",
-    "Content-Security-Policy": POLICY,
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
 
 
 def pages(application: Application) -> HTTPRouteHandler:
-    """The handler of every file there is."""
+    """The handler of the client's files and the application's."""
     files: dict[str, Path] = {}
     for name, folder in {"client": CLIENT, **application.pages}.items():
-        files |= _files(f"{WEB}{name}/", Path(folder))
-
-    @get([*files], include_in_schema=False)
-    async def page(service: Served, request: Request[Any, Any, Any]) -> Response[bytes]:
-        path = request.scope["path"]
-        file = files.get(path) or files[path + "/"]
-        return _answer(request, await service.run(file.read_bytes), KINDS[file.suffix])
-
-    return page
+        files |= files_in(f"{WEB}{name}/", Path(folder))
+    return serve_files(files)
 
 
-def _files(prefix: str, folder: Path) -> dict[str, Path]:
+def files_in(prefix: str, folder: Path) -> dict[str, Path]:
     """Each path and its file; a folder's own path is its index."""
     found = {prefix + path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in KINDS}
     return found | {path.removesuffix(INDEX): file for path, file in found.items() if path.endswith(f"/{INDEX}")}
 
 
-def _answer(request: Request[Any, Any, Any], body: bytes, kind: str) -> Response[bytes]:
+def serve_files(files: Mapping[str, Path], policy: str = POLICY) -> HTTPRouteHandler:
+    """The handler of these files, by their paths below `/web/`, under a content security policy."""
+
+    @get([*files], include_in_schema=False)
+    async def page(service: Served, request: Request[Any, Any, Any]) -> Response[bytes]:
+        path = request.scope["path"]
+        file = files.get(path) or files[path + "/"]
+        headers = {**HEADERS, "Content-Security-Policy": policy}
+        return _answer(request, await service.run(file.read_bytes), KINDS[file.suffix], headers)
+
+    return page
+
+
+def _answer(request: Request[Any, Any, Any], body: bytes, kind: str, headers: Mapping[str, str]) -> Response[bytes]:
     """The file, or the word that the browser has it already."""
-    headers = {**HEADERS, "ETag": f'"{sha256(body).hex()[:32]}"'}
+    headers = {**headers, "ETag": f'"{sha256(body).hex()[:32]}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(b"", status_code=304, headers=headers)
     return Response(body, media_type=kind, headers=headers)
