@@ -171,3 +171,28 @@ def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:
 
     with pytest.raises(OutcomeUnknown):
         commit_once(place, [write], landed)
+
+
+@pytest.mark.parametrize(("joint_commits", "commits"), [(True, 1), (False, 4)])
+def test_items_are_deleted_one_by_one_where_a_joint_commit_costs_more(joint_commits: bool, commits: int) -> None:
+    """A transaction of a hosted index is billed twice for each of its writes, and nothing here needs one."""
+    log = filled()
+    raise_floor(log, 8)
+    clock_of(log.place).sleep(DUE_SECONDS)
+    index = log.place.index
+    index.joint_commits = joint_commits
+    before = index.calls["commit"]  # type: ignore[attr-defined]
+    free_segments(log)
+    settled = 1
+    assert index.calls["commit"] - before == 2 * (commits + settled)  # type: ignore[attr-defined]
+
+
+def test_freeing_and_archiving_stop_between_segments_when_told_to() -> None:
+    log = filled(14)
+    answers = iter([False, True])
+    assert archive_segments(log, stop=lambda: next(answers)) == 1
+    archive_segments(log)
+    clock_of(log.place).sleep(DUE_SECONDS)
+    answers = iter([False, False, True])
+    assert free_segments(log, stop=lambda: next(answers)) == 2
+    assert free_segments(log) == 1

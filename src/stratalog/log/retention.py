@@ -25,21 +25,42 @@ from stratalog.log.segments import Segment, list_segments, segment_change, segme
 from stratalog.log.upload import Upload
 from stratalog.ports.index import Delete, Index, Write
 
-__all__ = ["archive_segments", "delete_items", "forget_segment", "free_segments", "free_time_reached", "raise_floor"]
+__all__ = [
+    "Stop",
+    "archive_segments",
+    "delete_items",
+    "forget_segment",
+    "free_segments",
+    "free_time_reached",
+    "is_due",
+    "never",
+    "pinned_floor",
+    "raise_floor",
+    "sealed_segments",
+]
 
 ATTEMPTS_MAX = 20
+Stop = Callable[[], bool]
 
 
-def archive_segments(log: Log, upto: int | None = None) -> int:
+def never() -> bool:
+    """Go on to the end."""
+    return False
+
+
+def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> int:
     """Archive the sealed segments that end at ``upto`` or before (all sealed ones, if None); answer how many.
 
-    Each is uploaded, read back, and then its record is flipped; from then on readers go to the archive.
+    Each is uploaded, read back, and then its record is flipped; from then on readers go to the archive. ``stop`` is
+    asked before each.
     """
     place, prefix = log.place, log.record.prefix
     archived = 0
-    for segment, last in _sealed(place.index, prefix):
+    for segment, last in sealed_segments(place.index, prefix):
         if segment.marked_ms or (upto is not None and last > upto):
             continue
+        if stop():
+            break
         upload = Upload(place)
         try:
             ref = write_archive(place, prefix, log.record.owner, segment, last, upload)
@@ -65,7 +86,7 @@ def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None 
         raise NotFound("no such version", log=log.record.name, version=version)
     for _ in range(ATTEMPTS_MAX):
         record = require_name(place.index, log.record.organisation, log.record.name, log.record.incarnation)
-        floor = min([version, *_pinned(place.index, record.prefix)])
+        floor = pinned_floor(place.index, record.prefix, version)
         if floor <= max(record.floor, log.first - 1):
             _forget_below(place, record.prefix, record.floor)
             return record.floor
@@ -78,18 +99,34 @@ def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None 
     raise ContentionError("the log kept changing while its floor was raised", log=log.record.name)
 
 
-def free_segments(log: Log) -> int:
-    """Delete from the index the entries of segments marked long enough ago; answer how many segments. Restartable."""
+def pinned_floor(index: Index, prefix: str, version: int) -> int:
+    """How far the floor may rise towards ``version``, for all the forks that pin an older one."""
+    return min([version, *_pinned(index, prefix)])
+
+
+def free_segments(log: Log, stop: Stop = never) -> int:
+    """Delete from the index the entries of segments marked long enough ago; answer how many segments. Restartable.
+
+    ``stop`` is asked before each.
+    """
     place, prefix = log.place, log.record.prefix
     freed = 0
     for segment in list_segments(place.index, prefix):
-        if segment.marked_ms and not segment.freed and free_time_reached(place.clock, segment.marked_ms):
-            _prove_archive(log, segment)
-            delete_items(place.index, entries_partition(prefix, segment.first))
-            _settle_freed(place, prefix, segment)
-            freed += 1
+        if not is_due(place.clock, segment):
+            continue
+        if stop():
+            break
+        _prove_archive(log, segment)
+        delete_items(place.index, entries_partition(prefix, segment.first))
+        _settle_freed(place, prefix, segment)
+        freed += 1
     place.counters["freed segment"] += freed
     return freed
+
+
+def is_due(clock: Clock, segment: Segment) -> bool:
+    """Whether a segment's entries may be freed, and are not."""
+    return bool(segment.marked_ms) and not segment.freed and free_time_reached(clock, segment.marked_ms)
 
 
 def free_time_reached(clock: Clock, marked_ms: int) -> bool:
@@ -98,13 +135,17 @@ def free_time_reached(clock: Clock, marked_ms: int) -> bool:
 
 
 def delete_items(index: Index, partition: str, *, keep: str | None = None) -> int:
-    """Delete a partition's items in ascending order, a seal last, so that a reader of a half-freed one sees its end."""
+    """Delete a partition's items in ascending order, a seal last, so that a reader of a half-freed one sees its end.
+
+    One by one where a commit of many is a transaction, which costs twice as much for each of them.
+    """
+    size = COMMIT_WRITES_MAX if index.joint_commits else 1
     deleted = 0
     batch: list[Write] = []
     for item in index.query(partition):
         if item.attributes.get("k") != keep or keep is None:
             batch.append(Delete(partition, item.sort))
-        if len(batch) == COMMIT_WRITES_MAX:
+        if len(batch) == size:
             index.commit(batch)
             deleted, batch = deleted + len(batch), []
     if batch:
@@ -112,7 +153,7 @@ def delete_items(index: Index, partition: str, *, keep: str | None = None) -> in
     return deleted + len(batch)
 
 
-def _sealed(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
+def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
     """The segments that another one follows, each with its last version."""
     former: Segment | None = None
     for segment in list_segments(index, prefix):
@@ -173,7 +214,7 @@ def _commit_floor(place: Place, record: NameRecord, floor: int) -> bool:
 
 
 def _first_kept(index: Index, prefix: str, floor: int) -> Segment | None:
-    for segment, last in _sealed(index, prefix):
+    for segment, last in sealed_segments(index, prefix):
         if last > floor:
             return segment
     return None
@@ -181,7 +222,7 @@ def _first_kept(index: Index, prefix: str, floor: int) -> Segment | None:
 
 def _forget_below(place: Place, prefix: str, floor: int) -> None:
     """Mark the segments that end at or below the floor, and drop the snapshots below the base."""
-    for segment, last in _sealed(place.index, prefix):
+    for segment, last in sealed_segments(place.index, prefix):
         if last <= floor and (not segment.marked_ms or segment.archive):
             forget_segment(place, prefix, msgspec.structs.replace(segment, last=last))
     for item in place.index.query(snapshots_partition(prefix), before=fixed(floor)):

@@ -15,15 +15,17 @@ from stratalog.keys import (
 )
 from stratalog.log.entries import END
 from stratalog.log.place import Place
-from stratalog.log.retention import delete_items, forget_segment, free_time_reached
+from stratalog.log.retention import Stop, delete_items, forget_segment, free_time_reached, never
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item
 
 __all__ = ["sweep_deleted"]
 
 
-def sweep_deleted(place: Place, organisation: str) -> int:
+def sweep_deleted(place: Place, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
     """Sweep the deleted incarnations of an organisation that are due; answer how many. Restartable.
+
+    A dry run only counts them. ``stop`` is asked before each.
 
     The end seal and the name record stay. An incarnation that a fork still pins waits. The family's blobs go with its
     last member; until then they are the collector's.
@@ -33,9 +35,12 @@ def sweep_deleted(place: Place, organisation: str) -> int:
         attributes: Any = item.attributes
         if not free_time_reached(place.clock, attributes["m"]) or _pinned(place, item.sort):
             continue
-        _sweep(place, item)
+        if stop():
+            break
+        if not dry_run:
+            _sweep(place, item)
+            place.counters["swept log"] += 1
         swept += 1
-    place.counters["swept log"] += swept
     return swept
 
 

@@ -24,12 +24,15 @@ from stratalog.records.floor import FLOOR_SORT, Floor, Mark, floor_from_item, re
 from stratalog.records.history import item_of, items_in_order
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref
 
-__all__ = ["collect_blobs", "free_versions", "prune_versions"]
+__all__ = ["collect_blobs", "free_versions", "prune_versions", "referenced"]
 
 
-def prune_versions(place: Place, name: Name, *, keep: int | None = None, before_ms: int | None = None) -> int:
+def prune_versions(
+    place: Place, name: Name, *, keep: int | None = None, before_ms: int | None = None, dry_run: bool = False
+) -> int:
     """Forget all but the newest ``keep`` versions, or those superseded before ``before_ms``; answer the oldest kept.
 
+    A dry run answers which would be the oldest kept.
     Raises NotFound, Invalid, Unavailable, OutcomeUnknown.
     """
     if (keep is None) == (before_ms is None):
@@ -41,17 +44,23 @@ def prune_versions(place: Place, name: Name, *, keep: int | None = None, before_
         wanted = _oldest_kept(place, name, keep) if keep is not None else _current_at(place, name, before_ms or 0)
         if wanted <= floor.version:
             return floor.version
+        if dry_run:
+            return wanted
         try:
             return store_floor(place, name, _marked(floor, wanted, place.clock.wall_ms())).version
         except ConditionFailed:
             place.counters["record floor conflict"] += 1
 
 
-def free_versions(place: Place, name: Name) -> int:
+def free_versions(place: Place, name: Name, *, dry_run: bool = False) -> int:
     """Delete the items of versions marked long enough ago; answer how many. Restartable.
 
-    What a late put left in a place freed before goes as well.
+    What a late put left in a place freed before goes as well. A dry run only counts them.
     """
+    if dry_run:
+        known = read_floor(place.index, name)
+        freeing = max([known.freeing, *_due(place, known)])
+        return sum(1 for _ in place.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
     floor = _begin_freeing(place, name)
     deleted = _delete_below(place.index, name, floor.freeing)
     if floor.freed < floor.freeing:
@@ -67,12 +76,20 @@ def collect_blobs(place: Place, name: Name) -> int:
     The roots are read in ascending order, so that a version made from another is met if the other no longer is.
     """
     old = [stat for stat in place.blobs.list(f"{body_prefix(name)}/") if _older_than_grace(place, stat)]
-    if not old or _uploading(place, name):
+    roots = referenced(place, name) if old else None
+    if roots is None:
         return 0
-    roots = set(_roots(place, name))
     deleted = sum(_collect(place, stat) for stat in old if stat.key.rpartition("/")[2] not in roots)
     place.counters["collected record blob"] += deleted
     return deleted
+
+
+def referenced(place: Place, name: Name, *, dry_run: bool = False) -> set[str] | None:
+    """The hashes of all blobs that the record refers to; None while a body of several is on its way.
+
+    A pin that nobody believes in any more is taken away, but not in a dry run.
+    """
+    return None if _uploading(place, name, dry_run) else set(_roots(place, name))
 
 
 def _oldest_kept(place: Place, name: Name, keep: int) -> int:
@@ -98,7 +115,7 @@ def _begin_freeing(place: Place, name: Name) -> Floor:
     """Say, before the first item goes, up to where they may be gone from now on."""
     while True:
         floor = read_floor(place.index, name)
-        due = [mark.version for mark in floor.marks if free_time_reached(place.clock, mark.marked_ms)]
+        due = _due(place, floor)
         if not due:
             return floor
         left = tuple(mark for mark in floor.marks if mark.version > max(due))
@@ -106,6 +123,10 @@ def _begin_freeing(place: Place, name: Name) -> Floor:
             return store_floor(place, name, msgspec.structs.replace(floor, freeing=max(due), marks=left))
         except ConditionFailed:
             place.counters["record floor conflict"] += 1
+
+
+def _due(place: Place, floor: Floor) -> list[int]:
+    return [mark.version for mark in floor.marks if free_time_reached(place.clock, mark.marked_ms)]
 
 
 def _settle_freed(place: Place, name: Name, freed: int) -> None:
@@ -119,17 +140,18 @@ def _settle_freed(place: Place, name: Name, freed: int) -> None:
 
 def _delete_below(index: Index, name: Name, version: int) -> int:
     deleted = 0
-    for batch in _batches(index.query(name.partition, after=BEFORE_VERSIONS, before=number(version))):
+    size = COMMIT_WRITES_MAX if index.joint_commits else 1  # a commit of many may cost twice as much for each
+    for batch in _batches(index.query(name.partition, after=BEFORE_VERSIONS, before=number(version)), size):
         index.commit([Delete(item.partition, item.sort) for item in batch])
         deleted += len(batch)
     return deleted
 
 
-def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+def _batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
     batch: list[Item] = []
     for item in items:
         batch.append(item)
-        if len(batch) == COMMIT_WRITES_MAX:
+        if len(batch) == size:
             yield batch
             batch = []
     if batch:
@@ -140,13 +162,13 @@ def _older_than_grace(place: Place, stat: BlobStat) -> bool:
     return place.clock.wall_ms() - stat.modified_ms > GRACE_SECONDS * 1000
 
 
-def _uploading(place: Place, name: Name) -> bool:
-    """Whether a body of several blobs is on its way. A pin that nobody believes in any more is taken away."""
+def _uploading(place: Place, name: Name, dry_run: bool) -> bool:
     for item in place.index.query(name.partition, after=PIN_PREFIX, before=BEFORE_VERSIONS):
         age_ms = place.clock.wall_ms() - int(item.attributes["c"])
         if age_ms <= RECORD_UPLOAD_SECONDS_MAX * 1000:
             return True
-        place.index.commit([Delete(item.partition, item.sort)])
+        if not dry_run:
+            place.index.commit([Delete(item.partition, item.sort)])
     return False
 
 
