@@ -14,6 +14,7 @@ import msgspec
 
 from stratalog.backends.files import FileBlobs, make_folder
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
@@ -189,7 +190,7 @@ def _ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     if scheme == "aws":
         return _aws_ports(url, create, clock, meter)
     if scheme == "memory":
-        return Ports(MemoryIndex(), MemoryBlobs(clock), MemoryQueue(clock), meter)
+        return _local_ports(MemoryIndex(), MemoryBlobs(clock), MemoryQueue(clock), meter)
     return _folder_ports(_folder(url), create, clock, meter)
 
 
@@ -214,7 +215,14 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
     # Last, since making the blobs' folder makes durable the names of all that stands beside it.
     blobs = FileBlobs(folder / BLOBS_FOLDER, clock)
-    return Ports(database.index, blobs, database.queue, meter)
+    return _local_ports(database.index, blobs, database.queue, meter)
+
+
+def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) -> Ports:
+    """Backends that ask no service: with a meter around them where one is given, else as they are."""
+    if meter is None:
+        return Ports(index, blobs, queue)
+    return Ports(MeteredIndex(index, meter), MeteredBlobs(blobs, meter), MeteredQueue(queue, meter), meter)
 
 
 def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.clock import Clock
@@ -169,3 +171,24 @@ def test_the_queue_counts_64_kb_a_request_and_a_batch_as_one() -> None:
         "DeleteMessage": 1,
         "ChangeMessageVisibility": 1,
     }
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_store_on_one_machine_says_what_it_would_cost_on_aws(folder: bool, tmp_path: Path) -> None:
+    meter = Meter()
+    with stratalog.open(tmp_path if folder else "memory:", meter=meter) as store:
+        document = store.create("acme", "budget")
+        document.mutate("put", {"key": "items/1", "value": 1})
+        before = meter.read()
+        for number in range(5):
+            document.mutate("put", {"key": "items/2", "value": number})
+        after = meter.read()
+    assert {key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)} == {
+        ("PutItem", "requests"): 5,
+        ("PutItem", "write units"): 5,
+    }
+
+
+def test_without_a_meter_nothing_stands_around_the_backends() -> None:
+    with stratalog.open("memory:") as store:
+        assert type(store.place.index) is MemoryIndex

@@ -1,0 +1,162 @@
+"""The meter counts without a service what the backends count that ask one: for the same workload, the same units.
+
+The emulator tells consumed capacity, and is right for writes up to 1 KB; beyond that it says one unit whatever the
+size, does not know an overwritten or removed item's, and gives a query in one page. There the rules alone count.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.backends import dynamodb
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
+from stratalog.codec import sha256
+from stratalog.errors import ConditionFailed
+from stratalog.log import Place, Settings
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Absent, Check, Condition, Delete, Equals, Index, Item, Put, Write
+from stratalog.ports.meter import Meter
+from stratalog.ports.queue import Queue
+from stratalog.testing.clock import ManualClock
+from tests.cloud.emulators import Emulator
+from tests.cloud.helpers import dynamo_index
+from tests.cloud.seaweed import VERSIONED, blobs_in
+from tests.cloud.sqs_service import Service, ToldClock, queue_on
+
+SMALL = 900
+LARGE = 30_000
+
+
+@pytest.fixture
+def index(aws: Emulator) -> Iterator[DynamoIndex]:
+    made = dynamo_index(aws)
+    made._client.meter = Meter()  # the table's creation is nothing that a workload does
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def metered() -> MeteredIndex:
+    return MeteredIndex(MemoryIndex(), Meter())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_a_random_workload_counts_the_same_units_on_both(
+    index: DynamoIndex, metered: MeteredIndex, size: int, seed: int
+) -> None:
+    assert play(index, seed, size) == play(metered, seed, size)
+    assert index.meter.read() == metered.meter.read()
+    assert metered.meter.total("wasted write units") > 0
+
+
+def test_what_is_counted_is_what_dynamodb_says_it_consumed(
+    index: DynamoIndex, metered: MeteredIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of failed conditions it says nothing, since the answer is an error."""
+    told: list[float] = []
+    ask = dynamodb._told
+    monkeypatch.setattr(dynamodb, "_told", lambda written: told.append(ask(written)) or told[-1])
+    play(index, 7, SMALL)
+    play(metered, 7, SMALL)
+    assert sum(told) == metered.meter.total("write units") - metered.meter.total("wasted write units")
+    assert len(told) > 30
+
+
+def test_a_documents_life_counts_the_same(index: DynamoIndex, metered: MeteredIndex) -> None:
+    """Creation, commits, a rolled segment, a snapshot, a fork, an archive, a record: all that a store does."""
+    sums = []
+    for one in (index, metered):
+        clock = ManualClock()
+        place = Place(one, MemoryBlobs(clock), clock, Settings(segment_entries_target=20, snapshot_entries_interval=10))
+        live(Store(place, MemoryQueue(clock)))
+        sums.append(one.meter.read())
+    assert sums[0] == sums[1]
+
+
+def test_blobs_count_the_same_requests_and_bytes(bucket: Emulator) -> None:
+    ours, theirs = MeteredBlobs(MemoryBlobs(ManualClock()), Meter()), blobs_in(VERSIONED, bucket)
+    for blobs in (ours, theirs):
+        keep_blobs(blobs)
+    assert ours.meter.read() == theirs.meter.read()
+
+
+def test_the_queue_counts_the_same_requests(sqs: Service) -> None:
+    ours, theirs = MeteredQueue(MemoryQueue(ManualClock()), Meter()), queue_on(sqs, ToldClock(sqs.time))
+    for queue in (ours, theirs):
+        pass_messages(queue)
+    assert ours.meter.read() == theirs.meter.read()
+
+
+def play(index: Index, seed: int, size: int) -> list[object]:
+    """A hundred commits and as many reads. Items grow and are small where they go: see above why."""
+    chance = random.Random(seed)
+    answers: list[object] = []
+    for step in range(100):
+        writes = [write(chance, step, place, size) for place in range(chance.choice([1, 1, 1, 2, 5]))]
+        try:
+            index.commit(writes)
+        except ConditionFailed as exc:
+            answers.append(dict(exc.items))
+        sort, consistent = f"{chance.randrange(8):03d}", chance.random() < 0.5
+        answers.append(index.get("p0", sort, consistent=consistent))
+        limit = chance.choice([None, 1, 3])
+        answers.append(list(index.query(f"p{chance.randrange(3)}", after=sort, limit=limit, consistent=consistent)))
+    return answers
+
+
+def write(chance: random.Random, step: int, place: int, size: int) -> Write:
+    sort = f"{chance.randrange(8):03d}"
+    condition: Condition | None = chance.choice([None, Absent(), Equals("n", step - 1)])
+    kind = chance.randrange(6)
+    if kind == 0:
+        return Delete(f"d{place}", sort, None if isinstance(condition, Absent) else condition)
+    if kind == 1:
+        return Check(f"d{place}", sort, Absent())
+    body = bytes(size * (step + 1) // 100 + chance.randrange(9))
+    return Put(Item(f"p{place}", sort, {"b": body, "n": step, "t": "né"}), condition)
+
+
+def live(store: Store) -> None:
+    document = store.create("acme", "plan")
+    for number in range(50):
+        document.mutate("put", {"key": f"items/{number % 12:02d}", "value": {"title": f"title {number}"}})
+    document.mutate("put", {"key": "items/large", "value": {"text": "x" * 5000}})
+    document.archive()
+    fork = document.fork("other", at=30)
+    fork.mutate("put", {"key": "items/00", "value": {"title": "forked"}})
+    again = Store(store.place, store.queue)
+    assert again.document("acme", "plan").get("items/11") == {"title": "title 47"}
+    assert len(list(again.document("acme", "plan").history("items/00"))) == 5
+    records = again.records("acme")
+    records.put("contract", b"first")
+    records.put("contract", b"second" * 10_000)
+    assert [line.id for line in again.list("acme")] == ["other", "plan"]
+
+
+def keep_blobs(blobs: Blobs) -> None:
+    bodies = [b"some text %d " % number * 100 for number in range(4)]
+    keys = [f"metered/{number}/{sha256(body).hex()}" for number, body in enumerate(bodies)]
+    for key, body in zip(keys, bodies, strict=True):
+        blobs.put(key, body)
+    for key in keys[:2]:
+        blobs.get(key)
+    stats = list(blobs.list("metered/"))
+    assert [stat.key for stat in stats] == sorted(keys)
+    stat = blobs.stat(keys[0])
+    assert stat is not None
+    assert blobs.delete(keys[0], stat.stamp)
+
+
+def pass_messages(queue: Queue) -> None:
+    queue.send("g", [b"small"] * 10)
+    queue.send("h", [b"", bytes(100_000)])
+    while given := queue.receive():
+        queue.release(given[0], after_seconds=60)
+        assert all(queue.acknowledge(message) for message in given)
