@@ -173,9 +173,9 @@ def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:
         commit_once(place, [write], landed)
 
 
-@pytest.mark.parametrize(("joint_commits", "commits"), [(True, 1), (False, 4)])
+@pytest.mark.parametrize(("joint_commits", "commits"), [(True, 1), (False, 5)])
 def test_items_are_deleted_one_by_one_where_a_joint_commit_costs_more(joint_commits: bool, commits: int) -> None:
-    """A transaction of a hosted index is billed twice for each of its writes, and nothing here needs one."""
+    """A transaction is billed twice for each of its writes. A segment has four entries here, and a seal."""
     log = filled()
     raise_floor(log, 8)
     clock_of(log.place).sleep(DUE_SECONDS)
