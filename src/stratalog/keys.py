@@ -15,10 +15,13 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
 __all__ = [
     "GIVEN_UP_PARTITION",
     "HOME_SORT",
+    "MAINTENANCE_PARTITION",
     "NAME_SORT",
     "ORGANISATIONS_PARTITION",
     "QUEUE_NOTES_PARTITION",
     "checkpoints_partition",
+    "connection_partition",
+    "collecting_partition",
     "dead_letters_partition",
     "deleted_partition",
     "directory_partition",
@@ -26,6 +29,7 @@ __all__ = [
     "escape",
     "family_partition",
     "forks_partition",
+    "listeners_partition",
     "log_home_partition",
     "log_prefix",
     "name_partition",
@@ -142,9 +146,24 @@ def deleted_partition(organisation: str) -> str:
     return f"{escape(organisation, 'organisation')}/!deleted"
 
 
+def collecting_partition(organisation: str) -> str:
+    """How far collections of an organisation's blobs came, each under the owner or organisation that it is of."""
+    return f"{escape(organisation, 'organisation')}/!collecting"
+
+
 def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> str:
     """The owner of the blobs of one queued push that no message holds. No collector of documents looks there."""
     return f"{escape(organisation, 'organisation')}/queue/{escape(log)}@{incarnation}/{token}"
+
+
+def listeners_partition(organisation: str, log: str) -> str:
+    """The live connections that a gateway holds for a log, each under its id."""
+    return f"!live/{name_partition(organisation, log)}"
+
+
+def connection_partition(connection: str) -> str:
+    """Where it is found what a live connection listens to, by the connection's id, under the sort `NAME_SORT`."""
+    return f"!connection/{escape(connection, 'connection')}"
 
 
 NAME_SORT = "name"
@@ -152,3 +171,4 @@ HOME_SORT = "home"
 ORGANISATIONS_PARTITION = "!organisations"
 QUEUE_NOTES_PARTITION = "!queue"
 GIVEN_UP_PARTITION = "!given-up"
+MAINTENANCE_PARTITION = "!maintenance"

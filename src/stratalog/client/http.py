@@ -10,11 +10,12 @@ from urllib.parse import quote, unquote, urlsplit
 import httpx
 import msgspec
 
-from stratalog.client.live import Listener
+from stratalog.client.live import Listener, Place
 from stratalog.client.transport import Stop, Unreached
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import BY_CODE, Corrupt, Forbidden, Invalid, NotFound, OutcomeUnknown, StratalogError
-from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+from stratalog.protocol.live import ADDRESS_HEADER
+from stratalog.protocol.sync import PATH_HEADER, Pull, Pulled, Push, Pushed
 
 __all__ = ["HttpTransport", "document_of"]
 
@@ -39,12 +40,13 @@ class HttpTransport:
         create: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        document_of(url)
+        self._document = document_of(url)
         self._url = url.rstrip("/")
         self._token = token or (lambda: "")
         self._create = create
         self._clock = clock or SystemClock()
         self._http = httpx.Client(timeout=TIMEOUT)
+        self._live = Place("ws" + self._url.removeprefix("http") + "/live")
 
     def push(self, push: Push) -> Pushed:
         """See `Transport`."""
@@ -56,7 +58,7 @@ class HttpTransport:
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
         """See `Transport`."""
-        listener = Listener("ws" + self._url.removeprefix("http") + "/live", self._token, on_poke, self._clock)
+        listener = Listener(lambda: self._live, self._token, on_poke, self._clock)
         threading.Thread(target=listener.run, name="stratalog-pokes", daemon=True).start()
         return listener.stop
 
@@ -78,6 +80,8 @@ class HttpTransport:
         headers = {"Accept": MSGPACK, "Content-Type": MSGPACK}
         if token := self._token():
             headers["Authorization"] = f"Bearer {token}"
+        if "%" in (path := urlsplit(url).path):
+            headers[PATH_HEADER] = path
         try:
             response = self._http.request(method, url, content=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as exc:
@@ -86,7 +90,14 @@ class HttpTransport:
             raise OutcomeUnknown("the connection broke before the answer", url=url, reason=str(exc)) from exc
         if not response.is_success:
             raise error_of(response)
+        self._heed(response.headers.get(ADDRESS_HEADER, ""))
         return response
+
+    def _heed(self, address: str) -> None:
+        """Listen where the server says from the next connection on; the token goes there, so never with less care."""
+        schemes = ("wss://",) if self._url.startswith("https:") else ("wss://", "ws://")
+        if address.startswith(schemes):
+            self._live = Place(address, self._document)
 
 
 def document_of(url: str) -> str:

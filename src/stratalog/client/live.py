@@ -11,11 +11,10 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from stratalog.clock import Clock, backoff_seconds
-from stratalog.protocol.live import SUBPROTOCOL, FromServer, Gone, Hello, Poke, Ready
+from stratalog.protocol.live import SILENCE_SECONDS_MAX, SUBPROTOCOL, FromServer, Gone, Hello, Poke, Ready
 
-__all__ = ["Listener"]
+__all__ = ["Listener", "Place"]
 
-SILENCE_SECONDS_MAX = 60.0
 OPEN_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 1.0
 BACKOFF_SECONDS_FIRST = 0.2
@@ -24,11 +23,23 @@ BACKOFF_SECONDS_MAX = 30.0
 _decode = msgspec.json.Decoder(FromServer).decode
 
 
-class Listener:
-    """Calls ``on_poke`` at every poke, and whenever it is connected again, since pokes may have been missed."""
+class Place(msgspec.Struct, frozen=True):
+    """Where to listen, and to which document, if the URL does not say."""
 
-    def __init__(self, url: str, token: Callable[[], str], on_poke: Callable[[], None], clock: Clock) -> None:
-        self._url = url
+    url: str
+    document: str = ""
+
+
+class Listener:
+    """Calls ``on_poke`` at every poke, and whenever it is connected again, since pokes may have been missed.
+
+    ``place`` and ``token`` are asked before each connection, since both may change.
+    """
+
+    def __init__(
+        self, place: Callable[[], Place], token: Callable[[], str], on_poke: Callable[[], None], clock: Clock
+    ) -> None:
+        self._place = place
         self._token = token
         self._on_poke = on_poke
         self._clock = clock
@@ -57,8 +68,9 @@ class Listener:
             connection.close()
 
     def _listen(self) -> None:
+        place, silence_seconds = self._place(), float(SILENCE_SECONDS_MAX)
         with connect(
-            self._url,
+            place.url,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             open_timeout=OPEN_SECONDS_MAX,
             close_timeout=CLOSE_SECONDS_MAX,
@@ -67,10 +79,10 @@ class Listener:
                 self._connection = connection
                 if self._stopped.is_set():
                     return
-            connection.send(msgspec.json.encode(Hello(self._token())).decode())
+            connection.send(msgspec.json.encode(Hello(self._token(), place.document)).decode())
             while True:
-                message = _decode(connection.recv(SILENCE_SECONDS_MAX))
+                message = _decode(connection.recv(silence_seconds))
                 if isinstance(message, Ready):
-                    self._failures = 0
+                    self._failures, silence_seconds = 0, float(message.silence_seconds)
                 if isinstance(message, Ready | Poke | Gone):
                     self._on_poke()

@@ -9,16 +9,39 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["SUBPROTOCOL", "Beat", "FromClient", "FromServer", "Gone", "Hello", "Here", "Poke", "Presence", "Ready"]
+__all__ = [
+    "ADDRESS_HEADER",
+    "SILENCE_SECONDS_MAX",
+    "SUBPROTOCOL",
+    "Beat",
+    "FromClient",
+    "FromServer",
+    "Gone",
+    "Hello",
+    "Here",
+    "Poke",
+    "Presence",
+    "Ready",
+]
+
+ADDRESS_HEADER = "stratalog-live"
+"""The header of an answer that tells where live connections go, where that is not beside the document's own path."""
+
+SILENCE_SECONDS_MAX = 60
+"""How long a server is silent at most, unless its `Ready` says otherwise; a client then hangs up."""
 
 SUBPROTOCOL = "stratalog.live.1"
 """The WebSocket subprotocol. A client that cannot speak first offers ``bearer.<token>`` beside it."""
 
 
-class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """A client's first message: its token, where one is asked for. Tokens are never in a URL, which logs keep."""
+class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
+    """A client's first message: its token, where one is asked for. Tokens are never in a URL, which logs keep.
+
+    ``document`` is ``organisation/document``, each escaped, at an address that does not name it.
+    """
 
     token: str = ""
+    document: str = ""
 
 
 class Presence(msgspec.Struct, frozen=True, tag="presence"):
@@ -27,11 +50,12 @@ class Presence(msgspec.Struct, frozen=True, tag="presence"):
     state: Any = None
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
+class Ready(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
     """A server's first message: the connection listens from here on. ``id`` is its own among those who are here."""
 
     id: str
     version: int
+    silence_seconds: int = SILENCE_SECONDS_MAX
 
 
 class Poke(msgspec.Struct, frozen=True, tag="poke"):

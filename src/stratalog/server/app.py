@@ -26,6 +26,7 @@ from stratalog.server.edge import Edge, decoded_names
 from stratalog.server.errors import handle_core, handle_http, handle_unexpected
 from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
+from stratalog.server.hub import Poked
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
 from stratalog.server.pages import pages
@@ -50,16 +51,18 @@ ROUTES: list[ControllerRouterHandler] = [
 ]
 
 
-def create_app(store: Store, application: Application | None = None, *, push: Pushing = push) -> Litestar:
+def create_app(
+    store: Store, application: Application | None = None, *, push: Pushing = push, poked: Poked | None = None
+) -> Litestar:
     """The server of a store, which stays the caller's to close.
 
     An ``application`` brings its mutators and its rules; its mutators become those of the store's documents. ``push``
-    takes every push that the application does not say waits in the queue.
+    takes every push that the application does not say waits in the queue; ``poked`` is told of commits made here.
     """
     if application is not None:
         store.rules = application.rules
     application = application or Application()
-    service = Service(store, application, path_of(store, application, push))
+    service = Service(store, application, path_of(store, application, push), poked)
     app = Litestar(
         [*ROUTES, *application.routes, pages(application)],
         debug=False,

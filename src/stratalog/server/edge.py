@@ -27,8 +27,10 @@ __all__ = ["Edge", "decoded_names"]
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = frozenset({"/health", "/schema/openapi.json"})
 _CORS_METHODS = "GET, PUT, POST, DELETE"
-_CORS_HEADERS = "authorization, content-type, content-encoding, x-replicache-requestid, range, if-none-match"
-_CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version"
+_CORS_HEADERS = (
+    "authorization, content-type, content-encoding, x-replicache-requestid, range, if-none-match, stratalog-path"
+)
+_CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version, stratalog-live"
 _CORS_SECONDS = "600"
 # Unless an answer says otherwise: it is of this moment, and no browser may guess that it is something else.
 _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))

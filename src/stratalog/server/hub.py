@@ -7,6 +7,7 @@ listeners, which is one small read each. What waits for a listener is bounded: a
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -23,9 +24,12 @@ from stratalog.server.application import Tuning
 from stratalog.server.errors import Refused
 from stratalog.server.metrics import Metrics
 
-__all__ = ["Hub", "Listener"]
+__all__ = ["Hub", "Listener", "Poked"]
 
 Name = tuple[str, str]
+Poked = Callable[[str, str, int], None]
+"""Is told of each commit made here: organisation, name and version."""
+
 _log = logging.getLogger("stratalog.server")
 WATCH_SHARE_MAX = 0.25
 """How much of the time may go into looking at heads; with very many documents the pauses grow."""
@@ -69,15 +73,19 @@ class Listener:
 
 
 class Hub:
-    """Joins connections to documents. Used from the event loop only."""
+    """Joins connections to documents. Used from the event loop only.
 
-    def __init__(self, store: Store, tuning: Tuning, metrics: Metrics) -> None:
+    ``poked`` passes commits made here on to connections that are held elsewhere.
+    """
+
+    def __init__(self, store: Store, tuning: Tuning, metrics: Metrics, poked: Poked | None = None) -> None:
         self._store = store
         self._tuning = tuning
         self._metrics = metrics
         self._rooms: dict[Name, _Room] = {}
         self._count = 0
         self._clock = store.place.clock
+        self._poked = poked
 
     async def join(self, organisation: str, name: str) -> Listener:
         """Listen from now on: what is committed after this is poked. Raises NotFound, Refused."""
@@ -118,6 +126,11 @@ class Hub:
 
     def poke(self, organisation: str, name: str, version: int) -> None:
         """A commit made here: tell those who listen, unless they know."""
+        if self._poked is not None:
+            self._poked(organisation, name, version)
+        self._tell(organisation, name, version)
+
+    def _tell(self, organisation: str, name: str, version: int) -> None:
         room = self._rooms.get((organisation, name))
         if room is not None and version > room.version:
             room.version = version
@@ -150,7 +163,7 @@ class Hub:
 
     def _note(self, name: Name, room: _Room, version: int | None) -> None:
         if version is not None:
-            self.poke(*name, version)
+            self._tell(*name, version)
             return
         room.give(Gone())
         if self._rooms.get(name) is room:

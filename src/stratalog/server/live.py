@@ -23,7 +23,7 @@ from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.security import Principal, identify, is_expired
 from stratalog.server.service import Served, Service
 
-__all__ = ["LIVE"]
+__all__ = ["LIVE", "message_of"]
 
 Asked = Request[Principal, Any, Any]
 Socket = WebSocket[Any, Any, Any]
@@ -84,7 +84,7 @@ async def _principal(service: Service, socket: Socket, offered: list[str]) -> Pr
     if not token:
         try:
             with anyio.fail_after(HELLO_SECONDS_MAX):
-                first = _message(await socket.receive_data(mode="text"))
+                first = message_of(await socket.receive_data(mode="text"))
         except TimeoutError as exc:
             raise Refused(401, "unauthenticated", "the first message did not come") from exc
         token = first.token if isinstance(first, Hello) else ""
@@ -129,14 +129,14 @@ async def _tell(socket: Socket, service: Service, listener: Listener, principal:
 
 async def _hear(socket: Socket, listener: Listener) -> None:
     while True:
-        message = _message(await socket.receive_data(mode="text"))
+        message = message_of(await socket.receive_data(mode="text"))
         if isinstance(message, Presence):
             listener.show(message.state)
         # Everybody in the document is told of each: who says more than they can hear is left to wait.
         await anyio.sleep(PRESENCE_SECONDS_MIN)
 
 
-def _message(text: str | bytes) -> FromClient:
+def message_of(text: str | bytes) -> FromClient:
     """What a client says. Raises Invalid, LimitExceeded, Refused."""
     if len(text) > LIVE_MESSAGE_BYTES_MAX:
         raise Refused(413, "limit-exceeded", "a live message is too large", limit=LIVE_MESSAGE_BYTES_MAX)

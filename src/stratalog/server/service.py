@@ -20,7 +20,7 @@ from stratalog.protocol.messages import Outcome
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application
 from stratalog.server.errors import PROBLEMS
-from stratalog.server.hub import Hub
+from stratalog.server.hub import Hub, Poked
 from stratalog.server.metrics import Metrics
 from stratalog.server.security import Action, Principal, permit
 from stratalog.server.workers import Workers
@@ -36,12 +36,12 @@ T = TypeVar("T")
 class Service:
     """One server's parts."""
 
-    def __init__(self, store: Store, application: Application, push: Pushing) -> None:
+    def __init__(self, store: Store, application: Application, push: Pushing, poked: Poked | None = None) -> None:
         self.store = store
         self.push = push
         self.application = application
         self.metrics = Metrics(store.place)
-        self.hub = Hub(store, application.tuning, self.metrics)
+        self.hub = Hub(store, application.tuning, self.metrics, poked)
         self.workers = Workers(application.tuning.threads, application.tuning.pushes_waiting_max)
 
     def document(self, organisation: str, document: str) -> Document:

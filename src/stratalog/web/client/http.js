@@ -10,15 +10,22 @@ export class Http {
   #url;
   #token;
   #create;
+  #live;
 
   constructor(url, { token = "", create = false } = {}) {
     this.#url = url;
     this.#token = typeof token === "function" ? token : () => token;
     this.#create = create;
+    this.#live = { url: `${url.replace(/^http/, "ws")}/live` };
   }
 
   token() {
     return this.#token();
+  }
+
+  /** Where its live connections go, and which document to name there: beside it, unless an answer said otherwise. */
+  live() {
+    return this.#live;
   }
 
   /** What the server answers to a push or pull. Throws StratalogError; `retryAfter` in its details is in seconds. */
@@ -34,6 +41,9 @@ export class Http {
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
     const token = await this.#token();
     if (token) headers.Authorization = `Bearer ${token}`;
+    // Said once more, for a gateway that unescapes it.
+    const path = new URL(url).pathname;
+    if (path.includes("%")) headers["Stratalog-Path"] = path;
     const options = {
       method,
       headers,
@@ -52,8 +62,16 @@ export class Http {
     }
     const said = parsed(text);
     if (!response.ok) throw problem(response, said);
+    this.#heed(response.headers.get("Stratalog-Live") ?? "");
     if (said === undefined) throw new StratalogError("corrupt", "the server's answer does not decode");
     return decode(said);
+  }
+
+  // The token goes there, so never with less care than the requests themselves.
+  #heed(url) {
+    if (!(this.#url.startsWith("https:") ? /^wss:\/\// : /^wss?:\/\//).test(url)) return;
+    const [, organisation, document] = /\/organisations\/([^/]+)\/documents\/([^/]+)$/.exec(this.#url);
+    this.#live = { url, document: `${organisation}/${document}` };
   }
 }
 

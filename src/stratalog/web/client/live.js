@@ -4,7 +4,7 @@
 import { Alarm, pauseMs } from "./patience.js";
 
 const SUBPROTOCOL = "stratalog.live.1";
-const SILENCE_MS_MAX = 60_000;
+const SILENCE_SECONDS_MAX = 60;
 const BACKOFF = { firstMs: 200, mostMs: 30_000 };
 
 export class Live {
@@ -12,7 +12,7 @@ export class Live {
   id = null;
   /** What each connection shows of itself, by id. */
   present = {};
-  #url;
+  #place;
   #token;
   #onPoke;
   #onPresence;
@@ -23,9 +23,11 @@ export class Live {
   #hangUp = null;
   #shown = null;
   #failures = 0;
+  #silenceSeconds = SILENCE_SECONDS_MAX;
 
-  constructor(url, token, { onPoke, onPresence }) {
-    this.#url = `${url.replace(/^http/, "ws")}/live`;
+  /** `place` tells the address, and the document where the address does not; it may change between connections. */
+  constructor(place, token, { onPoke, onPresence }) {
+    this.#place = place;
     this.#token = token;
     this.#onPoke = onPoke;
     this.#onPresence = onPresence;
@@ -75,7 +77,8 @@ export class Live {
   }
 
   #open(token, onEnd) {
-    const socket = (this.#socket = new WebSocket(this.#url, SUBPROTOCOL));
+    const { url, document } = this.#place();
+    const socket = (this.#socket = new WebSocket(url, SUBPROTOCOL));
     let silence;
     // Without waiting for the other side, which may be out of reach.
     const hangUp = (this.#hangUp = () => {
@@ -86,13 +89,14 @@ export class Live {
     });
     const listenOn = () => {
       clearTimeout(silence);
-      silence = setTimeout(hangUp, SILENCE_MS_MAX);
+      silence = setTimeout(hangUp, this.#silenceSeconds * 1000);
     };
+    this.#silenceSeconds = SILENCE_SECONDS_MAX;
     listenOn();
-    socket.onopen = () => this.#say({ type: "hello", token });
+    socket.onopen = () => this.#say({ type: "hello", token, ...(document && { document }) });
     socket.onmessage = ({ data }) => {
-      listenOn();
       this.#hear(JSON.parse(data));
+      listenOn();
     };
     socket.onclose = hangUp;
   }
@@ -101,6 +105,7 @@ export class Live {
     if (message.type === "ready") {
       this.id = message.id;
       this.#failures = 0;
+      this.#silenceSeconds = message.silence_seconds ?? SILENCE_SECONDS_MAX;
       if (this.#shown !== null) this.show(this.#shown);
     }
     if (message.type === "here") this.present = message.present;

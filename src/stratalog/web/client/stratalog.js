@@ -65,7 +65,7 @@ export class Client extends Replica {
     this.#parts = parts;
     this.#exchange = new Exchange(this, parts.http);
     const hear = { onPoke: () => this.#wake(), onPresence: () => this.note() };
-    this.#live = new Live(parts.url, () => parts.http.token(), hear);
+    this.#live = new Live(() => parts.http.live(), () => parts.http.token(), hear);
   }
 
   /** The version that the canonical state stands at; 0 before the first pull. */
