@@ -110,7 +110,7 @@ export class Live {
     }
     if (message.type === "here") this.present = message.present;
     if (message.type === "here" || message.type === "ready") this.#onPresence();
-    if (["ready", "poke", "gone"].includes(message.type)) this.#onPoke();
+    if (["ready", "poke", "gone"].includes(message.type)) this.#onPoke(message.version);
   }
 
   #say(message) {
