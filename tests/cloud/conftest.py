@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from stratalog.backends.s3_versions import create_bucket
-from tests.cloud.emulators import Emulator, ministack
-from tests.cloud.seaweed import PLAIN, VERSIONED, client, seaweed
+from stratalog.testing.emulators import Emulator, ministack, seaweed
+from tests.cloud.seaweed import PLAIN, VERSIONED, client
 from tests.cloud.sqs_service import Service, running
 
 

@@ -11,7 +11,7 @@ from stratalog.backends.dynamodb_client import DynamoClient
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.backends.dynamodb_setup import create_table
 from stratalog.clock import SystemClock
-from tests.cloud.emulators import Emulator
+from stratalog.testing.emulators import Emulator
 
 numbers = itertools.count()
 

@@ -16,8 +16,8 @@ from stratalog.backends.boto import aws_client
 from stratalog.backends.sqs import SqsQueue, create_queues
 from stratalog.clock import Clock, SystemClock, new_id
 from stratalog.testing.clock import ManualClock
+from stratalog.testing.emulators import Command, ministack_environment, started
 from tests.cloud import sqs_by_clock
-from tests.cloud.emulators import Command, started
 from tests.cloud.seaweed import session
 
 __all__ = ["Service", "ToldClock", "queue_on", "running"]
@@ -56,14 +56,7 @@ def running(folder: Path) -> Iterator[Service]:
     ToldClock(time)
 
     def command(ports: Sequence[int]) -> Command:
-        environment = {
-            "BIND_HOST": "127.0.0.1",
-            "GATEWAY_PORT": str(ports[0]),
-            "SERVICES": "sqs",
-            "IOT_MTLS_ENABLED": "0",
-            "PERSIST_STATE": "0",
-            "LOG_LEVEL": "WARNING",
-        }
+        environment = ministack_environment(ports[0], "sqs")
         return Command([sys.executable, sqs_by_clock.__file__, str(time)], environment, "/_ministack/health")
 
     with started("sqs", 1, command, folder) as emulator:

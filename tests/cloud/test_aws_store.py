@@ -14,8 +14,9 @@ from stratalog.assembly import make_store
 from stratalog.backends.aws_store import Address, configured_endpoint, parse_address
 from stratalog.errors import Closed, Invalid, Unavailable
 from stratalog.ports.meter import Meter
-from tests.cloud.emulators import Emulator
-from tests.cloud.seaweed import KEY, SECRET, client
+from stratalog.testing.aws_local import aws_environment
+from stratalog.testing.emulators import Emulator
+from tests.cloud.seaweed import client
 
 names = (f"store-{number}" for number in itertools.count())
 
@@ -23,17 +24,9 @@ names = (f"store-{number}" for number in itertools.count())
 @pytest.fixture(autouse=True)
 def environment(aws: Emulator, bucket: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What a user of these emulators would export."""
-    told = {
-        "AWS_ACCESS_KEY_ID": KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": aws.url,
-        "AWS_ENDPOINT_URL_S3": bucket.url,
-        "AWS_CONFIG_FILE": str(tmp_path / "config"),
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    for name, value in told.items():
+    for name, value in aws_environment(aws, bucket).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.cloud import main
-from tests.cloud.emulators import Emulator
+from stratalog.testing.emulators import Emulator
 
 
 def test_both_clients_are_measured_on_canned_answers(capsys: pytest.CaptureFixture[str]) -> None:

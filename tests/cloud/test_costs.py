@@ -14,7 +14,7 @@ from stratalog.keys import entries_partition
 from stratalog.log import Event, Place, Settings
 from stratalog.ports.index import item_bytes
 from stratalog.ports.meter import read_units
-from tests.cloud.emulators import Emulator
+from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_index
 
 NAME = HEAD = SNAPSHOT = 1

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.testing.emulators import Emulator
 from stratalog.testing.index_contract import IndexContract
-from tests.cloud.emulators import Emulator
 from tests.cloud.helpers import dynamo_index
 
 

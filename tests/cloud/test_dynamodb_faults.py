@@ -17,8 +17,8 @@ from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.log import Event, Place, Settings
+from stratalog.testing.emulators import Emulator
 from tests.cloud.canned import damaged, refused
-from tests.cloud.emulators import Emulator
 from tests.cloud.helpers import GivenCredentials, dynamo_client
 
 UNHEARD = ["throttled", "conflict", "unsent", "request lost", "failed before"]

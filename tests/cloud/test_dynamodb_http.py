@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from stratalog.backends import dynamodb_http
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
-from tests.cloud.emulators import free_ports
+from stratalog.testing.emulators import free_ports
 
 REQUEST = b"POST / HTTP/1.1\r\ncontent-length:2\r\n\r\n{}"
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Amz-Crc32:  7 \r\n\r\nhello"

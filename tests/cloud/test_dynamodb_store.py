@@ -18,7 +18,7 @@ from stratalog.clock import SystemClock
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Event, Log, Place, Settings
 from stratalog.ports.index import Absent, Delete, Equals, Item, Put
-from tests.cloud.emulators import Emulator
+from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client, dynamo_index
 
 WRITERS = 8

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
+import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.cloud.emulators import Command, ministack, program, started
+from stratalog.testing.emulators import Command, dynamodb_local, ministack, program, started
 
 
 def test_an_emulator_is_gone_after_its_block(tmp_path: Path) -> None:
@@ -30,3 +35,66 @@ def test_an_emulator_that_ends_at_once_says_why(tmp_path: Path) -> None:
 def test_a_program_that_is_missing_is_named_with_its_remedy() -> None:
     with pytest.raises(RuntimeError, match="scripts/bootstrap dev"):
         program("no-such-emulator")
+
+
+def run_local(*command: str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-m", "stratalog.testing.aws_local", *command]
+    environment = {**os.environ, "AWS_PROFILE": "no-such-profile"}
+    return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_program_finds_a_local_aws_and_its_exit_code_is_the_answer() -> None:
+    program = (
+        "import os, stratalog; store = stratalog.open(os.environ['STRATALOG_STORE']); store.create('acme', 'plan');"
+        "print([line.id for line in store.list('acme')]); store.queue.receive(); store.close(); raise SystemExit(7)"
+    )
+    process = run_local(sys.executable, "-c", program)
+    output, errors = process.communicate(timeout=60)
+    assert (output, process.returncode) == ("['plan']\n", 7), errors
+
+
+def test_a_program_that_is_ended_ends_with_its_local_aws() -> None:
+    show = "import os, sys; print(os.getpid(), os.environ['AWS_ENDPOINT_URL'], os.environ['AWS_ENDPOINT_URL_S3'])"
+    process = run_local(sys.executable, "-uc", f"{show}; import time; time.sleep(60)")
+    assert process.stdout is not None
+    pid, *urls = process.stdout.readline().split()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+    for url in urls:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
+
+
+def test_dynamodb_local_is_the_users_own_copy(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"no DynamoDBLocal\.jar"), dynamodb_local(tmp_path, tmp_path):
+        pass
+
+
+def test_dynamodb_local_is_ready_when_it_refuses_a_request_without_a_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amazon's copy may not be shipped, so a program that answers like it stands in for it."""
+    java = tmp_path / "java"
+    java.write_text(f"#!{sys.executable}\n{STAND_IN}")
+    java.chmod(0o755)
+    (tmp_path / "DynamoDBLocal.jar").touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("stratalog.testing.emulators.sys.executable", str(tmp_path / "python"))
+    with dynamodb_local(tmp_path, tmp_path) as emulator, pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(emulator.url)
+
+
+STAND_IN = """
+import sys
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(400)
+assert "-inMemory" in sys.argv and "-disableTelemetry" in sys.argv
+HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("-port") + 1])), Handler).serve_forever()
+"""

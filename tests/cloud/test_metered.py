@@ -24,7 +24,7 @@ from stratalog.ports.index import Absent, Check, Condition, Delete, Equals, Inde
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
 from stratalog.testing.clock import ManualClock
-from tests.cloud.emulators import Emulator
+from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.seaweed import VERSIONED, blobs_in
 from tests.cloud.sqs_service import Service, ToldClock, queue_on

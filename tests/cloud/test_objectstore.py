@@ -22,7 +22,7 @@ from stratalog.operations.collect import collect_family
 from stratalog.ports.blobs import BlobStat
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
-from tests.cloud.emulators import Emulator
+from stratalog.testing.emulators import Emulator
 from tests.cloud.seaweed import PLAIN, VERSIONED, blobs_in, client
 
 BODY = b"some bytes" * 100

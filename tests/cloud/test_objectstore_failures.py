@@ -13,7 +13,7 @@ from stratalog.clock import SystemClock
 from stratalog.codec import compress, sha256
 from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.testing.clock import ManualClock
-from tests.cloud.emulators import free_ports
+from stratalog.testing.emulators import free_ports
 from tests.cloud.failing import Failing, Reply, failing
 from tests.cloud.seaweed import session
 

@@ -17,7 +17,7 @@ from stratalog.protocol.sync import Push
 from stratalog.server.backlog import Backlog
 from stratalog.server.dead_letters import list_letters, redrive
 from stratalog.server.worker import Worker
-from tests.cloud.emulators import Emulator
+from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.seaweed import VERSIONED, blobs_in
 from tests.cloud.sqs_service import Service, ToldClock, queue_on
