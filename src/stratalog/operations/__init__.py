@@ -2,5 +2,7 @@
 
 collect     deletes blobs that nothing refers to
 exchange    a document as a file            importing   and a file as a document, with all its versions
+cost        what a meter counted, in dollars     cost_work    each operation, done and counted
+prices      what the services charge: dated data
 replayed_clock    entries written anew keep their time
 """

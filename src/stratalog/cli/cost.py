@@ -1,0 +1,134 @@
+"""The command that says what work would cost on AWS, counted on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stratalog.cli.output import dim, note, print_table
+from stratalog.cli.session import Session, command
+from stratalog.operations.cost import DAYS_A_MONTH, Deployment, Functions, Units, bill, monthly, total
+from stratalog.operations.cost_work import Operation, measure_maintenance, measure_operations, measure_run
+from stratalog.operations.prices import PriceList, load_prices
+
+__all__ = ["COMMANDS"]
+
+MILLION = 1_000_000
+HEAD = ["operation", "write", "read", "S3 put", "S3 get", "SQS", "$ a million", "$ a month", ""]
+NUMBERS = range(1, 8)
+
+
+@command("cost", example="stratalog cost --per-day 50000")
+@click.option(
+    "--per-day", type=click.IntRange(1), default=10_000, show_default=True, help="How often a day, for the month's sum."
+)
+@click.option(
+    "--prices", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another list of prices."
+)
+@click.option("--run", metavar="MODULE:NAME", help="Count what this function does to an empty store.")
+@click.option("--memory", metavar="MB", type=click.IntRange(128), default=512, show_default=True, help="Of a function.")
+@click.option("--warm-ms", type=float, default=25, show_default=True, help="A call of a function that runs already.")
+@click.option("--cold-ms", type=float, default=1500, show_default=True, help="A call of one that has to start.")
+@click.option("--x86", is_flag=True, help="Functions on x86 instead of arm.")
+def cost(
+    session: Session,
+    per_day: int,
+    path: Path | None,
+    run: str | None,
+    memory: int,
+    warm_ms: float,
+    cold_ms: float,
+    x86: bool,
+) -> None:
+    """Say what each operation would cost on AWS, and a deployment that nobody uses.
+
+    Each is done on a store in memory that is thrown away, and counted by AWS's published rules. With --run, what your
+    own function does to such a store is counted instead; it is given the store.
+    """
+    functions = Functions(memory_mb=memory, warm_ms=warm_ms, cold_ms=cold_ms, arm=not x86)
+    prices = load_prices(path)
+    if run:
+        _answer(session, [Operation(run, "the whole run", measure_run(_function(run)))], prices, functions, per_day)
+        return
+    idle = monthly(Deployment(), functions, measure_maintenance(), prices.prices)
+    _answer(session, list(measure_operations(functions)), prices, functions, per_day, idle)
+
+
+def _function(text: str) -> Callable[..., Any]:
+    """The function that MODULE:NAME says, looked for in the present folder too."""
+    module, colon, name = text.partition(":")
+    if not (colon and module and name):
+        raise click.BadParameter(f"{text!r} is not MODULE:NAME, as in myapp:typical_day")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as exc:
+        raise click.BadParameter(f"{text!r} cannot be loaded: {exc}") from exc
+    finally:
+        sys.path.pop(0)
+    if not callable(found):
+        raise click.BadParameter(f"{text!r} is no function")
+    return found  # type: ignore[no-any-return]
+
+
+def _answer(
+    session: Session,
+    operations: Sequence[Operation],
+    prices: PriceList,
+    functions: Functions,
+    per_day: int,
+    idle: dict[str, float] | None = None,
+) -> None:
+    if session.json:
+        session.answer(_plain(operations, prices, functions, per_day, idle), "")
+        return
+    print_table([HEAD, *(_row(one, prices, functions, per_day) for one in operations)], right=NUMBERS)
+    if idle:
+        click.echo()
+        rows = [[what, f"{dollars:.2f}"] for what, dollars in idle.items()]
+        print_table([["idle, a month", "$"], *rows, ["in all", f"{sum(idle.values()):.2f}"]], right=[1])
+    note(
+        f"prices of {prices.date}, {prices.region}, on demand, without free tiers; $ a month at {per_day:,} a day; "
+        f"functions of {functions.memory_mb} MB, {functions.warm_ms:g} ms, {functions.cold_ms:g} ms where they start"
+    )
+
+
+def _row(operation: Operation, prices: PriceList, functions: Functions, per_day: int) -> list[str]:
+    units = operation.units
+    counts = [units.write_units, units.read_units, units.s3_puts, units.s3_gets, units.sqs_requests]
+    dollars = total(units, prices.prices, arm=functions.arm)
+    shown = [f"{dollars * MILLION:,.3f}", f"{dollars * per_day * DAYS_A_MONTH:,.2f}"]
+    return [operation.name, *map(_count, counts), *shown, dim(operation.what)]
+
+
+def _plain(
+    operations: Sequence[Operation],
+    prices: PriceList,
+    functions: Functions,
+    per_day: int,
+    idle: dict[str, float] | None,
+) -> dict[str, object]:
+    def row(units: Units) -> dict[str, object]:
+        services = bill(units, prices.prices, arm=functions.arm)
+        dollars = sum(services.values())
+        sums = {"dollars_per_million": dollars * MILLION, "dollars_per_month": dollars * per_day * DAYS_A_MONTH}
+        return sums | {"per_million_by_service": {name: one * MILLION for name, one in services.items()}}
+
+    rows = [{"name": one.name, "what": one.what, "units": one.units, **row(one.units)} for one in operations]
+    said = {"date": prices.date, "region": prices.region, "per_day": per_day, "functions": functions}
+    answer: dict[str, object] = {"prices": said, "operations": rows}
+    return answer | {"idle_dollars_per_month": idle} if idle else answer
+
+
+def _count(amount: float) -> str:
+    """A count as short as it can be; nothing for none."""
+    return f"{amount:,.4g}" if 0 < amount < 1000 else f"{amount:,.0f}" if amount else dim("·")
+
+
+COMMANDS = [cost]

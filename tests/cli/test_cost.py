@@ -1,0 +1,72 @@
+"""`stratalog cost` tells units and dollars, for each operation or a run of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+WORK = """
+def day(store):
+    plan = store.create("acme", "plan")
+    for number in range(9):
+        plan.mutate("put", {"key": "items/1", "value": number})
+
+nothing = 1
+"""
+
+
+def test_a_line_for_each_operation_and_what_an_idle_deployment_costs(run: Run) -> None:
+    output = run("cost").stdout
+    assert "commit                1       ·       ·       ·    ·        0.625       0.19" in output
+    assert "queue polled by Lambda  0.32" in output
+
+
+def test_no_store_is_needed_or_made(run: Run, tmp_path: Path) -> None:
+    run("cost")
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_month_goes_by_the_rate(run: Run) -> None:
+    answer = json.loads(run("cost", "--json", "--per-day", "1000000").stdout)
+    (commit,) = [one for one in answer["operations"] if one["name"] == "commit"]
+    assert commit["units"]["write_units"] == 1
+    assert round(commit["dollars_per_million"], 3) == 0.625
+    assert round(commit["dollars_per_month"], 2) == 18.75
+    assert answer["prices"]["region"] == "us-east-1"
+    assert answer["idle_dollars_per_month"]["alarms"] > 0
+
+
+def test_functions_are_as_large_and_slow_as_is_said(run: Run) -> None:
+    options = ["--memory", "1024", "--warm-ms", "100", "--cold-ms", "2000", "--x86"]
+    answer = json.loads(run("cost", "--json", *options).stdout)
+    dollars = {one["name"]: round(one["dollars_per_million"], 2) for one in answer["operations"]}
+    assert (dollars["function"], dollars["function-cold"]) == (1.87, 33.53)
+
+
+def test_a_run_of_ones_own_is_counted(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "costs_of_mine.py").write_text(WORK)
+    answer = json.loads(run("cost", "--json", "--run", "costs_of_mine:day").stdout)
+    (whole,) = answer["operations"]
+    assert whole["units"]["write_units"] == 12 + 9
+    assert "idle_dollars_per_month" not in answer
+    assert "costs_of_mine:day" in run("cost", "--run", "costs_of_mine:day").stdout
+
+
+def test_a_run_that_cannot_be_loaded_is_a_usage_error(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "costs_of_mine.py").write_text(WORK)
+    for text in ("costs_of_mine", "no_such_module_here:day", "costs_of_mine:week", "costs_of_mine:nothing"):
+        assert text in run("cost", "--run", text, code=2).stderr
+
+
+def test_prices_of_ones_own_are_used(run: Run, tmp_path: Path) -> None:
+    from stratalog.operations.prices import NEWEST
+
+    known = Path(__file__).parents[2] / "src" / "stratalog" / "operations" / NEWEST
+    prices = json.loads(known.read_text())
+    prices["prices"]["dynamodb_write_units"]["dollars"] = 1.25
+    (tmp_path / "old.json").write_text(json.dumps(prices))
+    assert "1.250" in run("cost", "--prices", "old.json").stdout
+    (tmp_path / "old.json").write_text("{}")
+    assert run("cost", "--prices", "old.json", code=2).stderr.startswith("error: the list of prices")
