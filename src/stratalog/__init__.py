@@ -29,7 +29,7 @@ from stratalog.errors import (
     Unavailable,
     VersionConflict,
 )
-from stratalog.log import Entry, Event, Log, Settings
+from stratalog.log import Entry, Event, Kept, Log, Settings, Upcasters
 from stratalog.protocol import STOCK, Draft, Mutation, Outcome, Rejected
 from stratalog.records import Records
 
@@ -44,6 +44,7 @@ __all__ = [
     "Entry",
     "Event",
     "Invalid",
+    "Kept",
     "LimitExceeded",
     "Log",
     "Mutation",
@@ -58,6 +59,7 @@ __all__ = [
     "Store",
     "StratalogError",
     "Unavailable",
+    "Upcasters",
     "VersionConflict",
     "View",
     "merge",

@@ -20,7 +20,7 @@ from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Invalid, StratalogError
 from stratalog.limits import DOCUMENTS_HELD_MAX
-from stratalog.log import Log, Place, Settings, Upcasters, create_log, open_log
+from stratalog.log import Log, Place, Settings, Upcasters, create_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
@@ -84,13 +84,24 @@ class Store:
             return known
         return self._keep(Document(log, self.rules))
 
-    def create_log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
-        """A new, empty log for an application's own events. Raises Conflict."""
-        return create_log(self.place, organisation, log, upcasters=upcasters)
+    def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
+        """A new, empty log for an application's own events. Raises Conflict.
+
+        An application that keeps states (`Log.keep`) gives its logs a ``kind`` of its own: such a log waits for a
+        state in its current segment before it begins the next one.
+        """
+        return create_log(self.place, organisation, log, kind, upcasters=upcasters)
 
     def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
         """The log that lives under the id: a document's too. Raises NotFound."""
         return open_log(self.place, organisation, log, upcasters=upcasters)
+
+    def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
+        """A new log of the same organisation whose versions up to ``at`` are ``log``'s; nothing is copied.
+
+        Raises NotFound, VersionForgotten, Conflict, Invalid.
+        """
+        return fork_log(log, name, at, upcasters=upcasters)
 
     def records(self, organisation: str) -> Records:
         """The organisation's records."""

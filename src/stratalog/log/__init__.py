@@ -10,6 +10,7 @@ append      plan, attempts                                 read        bounded r
 pending     an entry on its way                            upload      the blobs of one commit
 log         the handle                                     lifecycle   create, fork, delete
 snapshots   a version with its state                       archive, retention, sweep    what happens to old segments
+parts       an application's state, kept in parts
 commit      a commit whose unknown outcome is resolved     patience    how long to go on trying
 
 What an entry means is not known here: that is for documents, and for applications that stand on the log itself.
@@ -18,11 +19,13 @@ What an entry means is not known here: that is for documents, and for applicatio
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.lifecycle import create_log, delete_log, fork_log, open_log
 from stratalog.log.log import Log
+from stratalog.log.parts import Kept
 from stratalog.log.place import Place, Settings
 
 __all__ = [
     "Entry",
     "Event",
+    "Kept",
     "Log",
     "Place",
     "Settings",

@@ -10,6 +10,7 @@ from stratalog.log.append import Appender
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
+from stratalog.log.parts import Kept, keep_parts, kept_at, read_parts
 from stratalog.log.place import Place
 from stratalog.log.read import Reader
 from stratalog.log.snapshots import Snapshot, newest_snapshot
@@ -144,6 +145,23 @@ class Log:
         for parent, _ in reversed(self._ancestors):
             found = found or newest_snapshot(self.place.index, parent.prefix, min(version, parent.version))
         return found
+
+    def keep(self, version: int, parts: Sequence[bytes]) -> bool:
+        """Keep an application's state of ``version`` as parts of at most 8 MiB; False where one is kept.
+
+        A part that the newest state at or below it has too is not written again, so cut the state such that a small
+        change leaves most parts alone. Raises NotFound for a version that is not there, LimitExceeded.
+        """
+        self.entry(version)
+        return keep_parts(self.place, self.record, self.snapshot_at(version), version, parts)
+
+    def kept(self, at: int) -> Kept | None:
+        """The newest state that was kept at ``at`` or before, an ancestor's included; see `parts`."""
+        return kept_at(self.snapshot_at(at))
+
+    def parts(self, kept: Kept) -> Iterator[bytes]:
+        """The parts of a kept state in order, each verified. Raises Corrupt."""
+        return read_parts(self.place.blobs, self.record.owner, kept)
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
         for parent, reader in self._ancestors:

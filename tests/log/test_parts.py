@@ -1,0 +1,155 @@
+"""An application's state is kept in parts: what two versions share is written once, and the collector keeps it all."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.codec import sha256
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.log import Event, Log, Place, Settings, create_log, fork_log
+from stratalog.log.snapshots import put_snapshot
+from stratalog.operations.collect import collect_family
+from stratalog.ports.index import Delete
+from stratalog.testing.clock import ManualClock
+
+
+def opened(entries: int = 3) -> Log:
+    clock = ManualClock()
+    place = Place(MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=100))
+    log = create_log(place, "acme", "plan", "sheet")
+    for number in range(entries):
+        log.append(Event("set", number))
+    return log
+
+
+def stored(log: Log) -> set[str]:
+    return {stat.key.rsplit("/", 1)[1][:8] for stat in log.place.blobs.list(f"{log.record.owner}/parts/")}
+
+
+def parts_at(log: Log, version: int) -> list[bytes] | None:
+    kept = log.kept(version)
+    return None if kept is None else list(log.parts(kept))
+
+
+def test_a_kept_state_is_found_at_its_version_and_after() -> None:
+    log = opened()
+    assert log.keep(2, [b"one", b"two"])
+    assert [parts_at(log, version) for version in (1, 2, 3)] == [None, [b"one", b"two"], [b"one", b"two"]]
+
+
+def test_the_first_state_kept_for_a_version_stays() -> None:
+    log = opened()
+    assert log.keep(2, [b"first"])
+    assert not log.keep(2, [b"second"])
+    assert parts_at(log, 2) == [b"first"]
+
+
+def test_a_part_that_stands_is_not_written_again() -> None:
+    log = opened()
+    log.keep(1, [b"same", b"old", b"same"])
+    before = stored(log)
+    log.keep(2, [b"same", b"new", b"same"])
+    assert (len(before), len(stored(log) - before)) == (2, 1)
+
+
+def test_a_long_list_of_parts_is_a_body_of_its_own() -> None:
+    log = opened()
+    parts = [str(number).encode() for number in range(1000)]
+    log.keep(3, parts)
+    assert parts_at(log, 3) == parts
+    assert len(stored(log)) == 1001
+
+
+def test_a_fork_shares_the_parts_of_what_it_was_forked_from() -> None:
+    log = opened()
+    log.keep(2, [b"same", b"old"])
+    fork = fork_log(log, "branch", 3)
+    fork.append(Event("set"))
+    assert parts_at(fork, 4) == [b"same", b"old"]
+    before = stored(log)
+    fork.keep(4, [b"same", b"new"])
+    assert len(stored(log) - before) == 1
+    assert parts_at(log, 3) == [b"same", b"old"]
+
+
+def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = opened()
+    log.keep(1, [b"same"])
+    base = log.snapshot_at(1)
+    assert base is not None
+    log.place.index.commit([Delete(f"{base.prefix}/snapshots", "0000000000000001")])
+    log.place.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
+    monkeypatch.setattr(log, "snapshot_at", lambda version: base)
+    # The list of the base's parts is in its record, which the caller still holds.
+    assert log.keep(2, [b"same", b"new"])
+    monkeypatch.undo()
+    assert parts_at(log, 2) == [b"same", b"new"]
+
+
+def _only(log: Log) -> str:
+    (stat,) = log.place.blobs.list(f"{log.record.owner}/parts/")
+    return stat.key.rsplit("/", 1)[1]
+
+
+def _stamp(log: Log, key: str) -> str:
+    found = log.place.blobs.stat(key)
+    assert found is not None
+    return found.stamp
+
+
+def test_a_version_that_is_not_there_has_no_state() -> None:
+    with pytest.raises(NotFound):
+        opened().keep(4, [b"x"])
+
+
+def test_a_state_has_parts_and_none_too_large() -> None:
+    with pytest.raises(LimitExceeded):
+        opened().keep(1, [])
+    with pytest.raises(LimitExceeded):
+        opened().keep(1, [bytes(BODY_PART_BYTES + 1)])
+
+
+def test_a_snapshot_of_another_kind_is_no_kept_state() -> None:
+    log = opened()
+    put_snapshot(log.place, log.record.prefix, 2, b"\x81\xa1a\x01", None)
+    with pytest.raises(Invalid):
+        log.kept(2)
+
+
+def test_a_missing_part_is_damage() -> None:
+    log = opened()
+    log.keep(1, [b"only"])
+    log.place.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
+    with pytest.raises(Corrupt):
+        parts_at(log, 1)
+
+
+def test_the_collector_keeps_every_part_and_takes_what_nothing_names() -> None:
+    log = opened()
+    many = [str(number).encode() for number in range(1000)]
+    log.keep(1, many)
+    log.keep(2, [b"few"])
+    lost = f"{log.record.owner}/parts/{sha256(b'lost').hex()}"
+    log.place.blobs.put(lost, b"lost")
+    for _ in range(3):
+        log.place.clock.sleep(10_000)
+        collect_family(log.place, log.record.owner)
+    assert log.place.blobs.stat(lost) is None
+    assert parts_at(log, 1) == many
+    assert parts_at(log, 2) == [b"few"]
+
+
+def test_a_log_of_an_own_kind_waits_for_a_state_before_its_next_segment() -> None:
+    clock = ManualClock()
+    place = Place(MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=4))
+    log = create_log(place, "acme", "plan", "sheet")
+    for number in range(5):
+        log.append(Event("set", number))
+    assert log.head().segment == 1
+    log.keep(4, [b"state"])
+    log.append(Event("set"))
+    assert log.head().segment == 6
