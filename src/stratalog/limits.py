@@ -21,7 +21,9 @@ JSON_DEPTH_MAX = 64
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 VALUE_INLINE_BYTES_MAX = 1024
 DOCUMENT_FIELDS_BYTES_MAX = 4096
-PATCH_BYTES_MAX = 16 * 1024 * 1024
+# A mutation's keys and values as its entry holds them, with what the entry says of each key besides.
+PATCH_BYTES_MAX = 56 * 1024 * 1024
+PATCH_ROW_BYTES = 24
 METADATA_BYTES_MAX = 1024
 
 # Index: DynamoDB's own bounds, kept on every backend so that a program that runs on one runs on all.
@@ -75,6 +77,14 @@ WORKER_MESSAGES_MAX = 1000
 # that relies on it. Nothing is freed sooner than this plus the grace after it was marked for freeing.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
+
+# Collecting. So many blobs of an owner are judged at once, and so many chunks are remembered as walked.
+COLLECT_CANDIDATES_MAX = 200_000
+COLLECT_CHUNKS_SEEN_MAX = 1_000_000
+# A queue keeps a message for two weeks at most, and a dead letter for as long again.
+QUEUED_SECONDS_MAX = 30 * 86_400
+# Blobs of an owner that the index does not know may belong to a copy that is being made.
+UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
 # The edge of a server: what one request may bring and one answer may hold.
 REQUEST_BYTES_MAX = 16 * 1024 * 1024

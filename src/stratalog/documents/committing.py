@@ -22,11 +22,12 @@ def commit_of(state: State, run: Run, values: Values, upload: Upload) -> Commit:
     net = net_changes(state, run.changes)
     stored = {key: None if encoded is None else values.store(key, encoded, upload) for key, encoded in net.items()}
     items = {reference.content_hash: slot for slot in stored.values() if slot and (reference := as_reference(slot))}
+    touched = _touched(run.ran)
     fields_bytes = run.fields_bytes if run.fields_bytes != state.fields_bytes else None
     return Commit(
         mutations=tuple(_recorded(ran, values, upload, items) for ran in run.ran),
         patch=tuple(
-            Change(key, slot, state.changed_in(key), _touched_by(run.ran, key)) for key, slot in sorted(stored.items())
+            Change(key, slot, state.changed_in(key), tuple(touched[key])) for key, slot in sorted(stored.items())
         ),
         bindings=tuple(run.bindings),
         fields_bytes=fields_bytes,
@@ -69,5 +70,10 @@ def _loaded(value: Any, values: Values) -> Any:
     return decode(values.load(encode(value))) if isinstance(value, msgspec.msgpack.Ext) else value
 
 
-def _touched_by(ran: list[Ran], key: str) -> tuple[int, ...]:
-    return tuple(place for place, one in enumerate(ran) if key in one.changes)
+def _touched(ran: list[Ran]) -> dict[str, list[int]]:
+    """Which mutations touched each key."""
+    touched: dict[str, list[int]] = {}
+    for place, one in enumerate(ran):
+        for key in one.changes:
+            touched.setdefault(key, []).append(place)
+    return touched

@@ -15,6 +15,7 @@ from stratalog.limits import (
     DOCUMENT_FIELDS_BYTES_MAX,
     METADATA_BYTES_MAX,
     PATCH_BYTES_MAX,
+    PATCH_ROW_BYTES,
     VALUE_INLINE_BYTES_MAX,
 )
 from stratalog.protocol.draft import Draft
@@ -68,7 +69,7 @@ class _Running:
         self._clients: dict[str, Client | None] = {}
         self._refused: dict[str, Outcome] = {}
         self._failure: Exception | None = None
-        self.draft = Draft(self._load, self._keys)
+        self.draft = Draft(self._load, self._keys, self._holds)
         self.fields_bytes = state.fields_bytes
         self.ran: list[Ran] = []
         self.bindings: list[tuple[str, str, str]] = []
@@ -152,7 +153,9 @@ class _Running:
 
     def _check_patch(self, child: Draft) -> None:
         """A mutation whose patch no entry could hold is rejected here, or it would block its client for ever."""
-        size = sum(len(key) + min(len(value or b""), VALUE_STORED_BYTES_MAX) for key, value in child.changes.items())
+        changes = child.changes
+        size = sum(len(key) + min(len(value or b""), VALUE_STORED_BYTES_MAX) for key, value in changes.items())
+        size += PATCH_ROW_BYTES * len(changes)
         if size > PATCH_BYTES_MAX:
             raise LimitExceeded("a mutation changes too much at once", value=size, limit=PATCH_BYTES_MAX)
 
@@ -174,6 +177,10 @@ class _Running:
         with self._watched():
             slot = self._state.slot(key)
             return None if slot is None else self._values.load(slot.value)
+
+    def _holds(self, key: str) -> bool:
+        with self._watched():
+            return self._state.slot(key) is not None
 
     def _keys(self, prefix: str) -> Iterator[str]:
         with self._watched():

@@ -41,9 +41,9 @@ class View:
     def __contains__(self, key: str) -> bool:
         return self._state.slot(check_key(key)) is not None
 
-    def scan(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Keys that start with ``prefix`` and their values, in order."""
-        for key, slot in self._state.scan(prefix):
+    def scan(self, prefix: str = "", *, after: str | None = None) -> Iterator[tuple[str, Any]]:
+        """Keys that start with ``prefix`` and come after the key ``after``, and their values, in order."""
+        for key, slot in self._state.scan(prefix, after):
             yield key, decode(self._values.load(slot.value))
 
     def list(self, prefix: str = "", *, after: str | None = None) -> Iterator[ItemInfo]:

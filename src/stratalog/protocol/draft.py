@@ -16,12 +16,19 @@ __all__ = ["Draft"]
 class Draft:
     """A state with changes on top. Values given out are copies: changing one changes nothing until it is put.
 
-    ``load(key)`` gives the encoded value below the changes or None; ``keys(prefix)`` the keys below them, in order.
+    ``load(key)`` gives the encoded value below the changes or None; ``keys(prefix)`` the keys below them, in order;
+    ``holds(key)``, where it is given, says quicker than ``keys`` whether there is one.
     """
 
-    def __init__(self, load: Callable[[str], bytes | None], keys: Callable[[str], Iterator[str]]) -> None:
+    def __init__(
+        self,
+        load: Callable[[str], bytes | None],
+        keys: Callable[[str], Iterator[str]],
+        holds: Callable[[str], bool] | None = None,
+    ) -> None:
         self._load = load
         self._keys = keys
+        self._holds = holds
         self.changes: dict[str, bytes | None] = {}
         """The encoded value of each changed key; None where it was deleted."""
 
@@ -41,7 +48,7 @@ class Draft:
         """Whether there is a value; it is not opened."""
         if key in self.changes:
             return self.changes[key] is not None
-        return next(self._keys(key), None) == key
+        return self._holds(key) if self._holds else next(self._keys(key), None) == key
 
     def delete(self, key: str) -> bool:
         """Remove ``key``; whether there was one. The value is not opened."""
@@ -63,7 +70,7 @@ class Draft:
 
     def child(self) -> Draft:
         """A draft on top of this one: what it changes is not seen here until it is merged."""
-        return Draft(self.encoded, self._present)
+        return Draft(self.encoded, self._present, self.__contains__)
 
     def merge(self, child: Draft) -> None:
         """Take over what a child changed."""

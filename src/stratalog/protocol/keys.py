@@ -22,7 +22,7 @@ def check_key(key: str) -> str:
         raise Invalid("a key holds a lone surrogate", value=key.encode(errors="backslashreplace")) from exc
     if size > KEY_BYTES_MAX:
         raise LimitExceeded("a key is too long", value=size, limit=KEY_BYTES_MAX)
-    if size > COLLECTION_UNCHECKED_BYTES and (collection := collection_of(key)):
+    if size > COLLECTION_UNCHECKED_BYTES and 4 * len(collection := collection_of(key)) > COLLECTION_UNCHECKED_BYTES:
         escape(collection, "collection")
     return key
 
