@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
 
 from stratalog.backends.s3_versions import create_bucket
+from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator, ministack, seaweed
 from tests.cloud.seaweed import PLAIN, VERSIONED, client
 from tests.cloud.sqs_service import Service, running
+
+numbers = itertools.count()
+
+
+@pytest.fixture
+def aws_store(aws: Emulator, bucket: Emulator, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a store that nobody has made yet; the environment leads to the emulators, as it would to AWS."""
+    for name, value in aws_environment(aws, bucket).items():
+        monkeypatch.setenv(name, value)
+    return f"aws://store-{next(numbers)}"
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from pathlib import Path
 
@@ -14,24 +13,14 @@ from stratalog.assembly import make_store
 from stratalog.backends.aws_store import Address, configured_endpoint, parse_address
 from stratalog.errors import Closed, Invalid, Unavailable
 from stratalog.ports.meter import Meter
-from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator
 from tests.cloud.seaweed import client
 
-names = (f"store-{number}" for number in itertools.count())
-
 
 @pytest.fixture(autouse=True)
-def environment(aws: Emulator, bucket: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What a user of these emulators would export."""
-    for name, value in aws_environment(aws, bucket).items():
-        monkeypatch.setenv(name, value)
+def url(aws_store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-
-
-@pytest.fixture
-def url() -> str:
-    return f"aws://{next(names)}"
+    return aws_store
 
 
 @pytest.fixture
@@ -88,7 +77,7 @@ def test_several_may_make_one_store_at_once(url: str) -> None:
 
 def test_stores_may_share_a_bucket_and_a_queue(made: str) -> None:
     name = made.removeprefix("aws://")
-    other = f"aws://{next(names)}?bucket={name}&queue={name}&prefix=other/blobs"
+    other = f"aws://{name}-other?bucket={name}&queue={name}&prefix=other/blobs"
     with stratalog.open(other) as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 20_000})
         keys = [stat.key for stat in store.place.blobs.list("")]
