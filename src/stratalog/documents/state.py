@@ -6,7 +6,9 @@ It is the three trees of a snapshot, and over each the changes of the entries si
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -57,7 +59,7 @@ class Client(msgspec.Struct, frozen=True, array_like=True):
 class Layer:
     """One tree with changes over it. Adding changes makes another layer and leaves this one as it is."""
 
-    __slots__ = ("_found", "_old", "_recent", "_root")
+    __slots__ = ("_found", "_old", "_order", "_recent", "_root")
 
     def __init__(
         self,
@@ -65,17 +67,19 @@ class Layer:
         old: dict[str, Slot] | None = None,
         recent: dict[str, Slot] | None = None,
         found: dict[str, Slot | None] | None = None,
+        order: _Order | None = None,
     ) -> None:
         self._root = root
         self._old = old or {}
         self._recent = recent or {}
         self._found = {} if found is None else found
+        self._order = order or _Order()
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
         """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
         recent = {**self._recent, **changes}
         if len(recent) <= RECENT_MAX:
-            return Layer(self._root, self._old, recent, self._found)
+            return Layer(self._root, self._old, recent, self._found, self._order)
         return Layer(self._root, {**self._old, **recent}, None, self._found)
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
@@ -91,16 +95,14 @@ class Layer:
 
     def scan(self, chunks: Chunks, prefix: str, after: str | None = None) -> Iterator[tuple[str, Slot]]:
         """Keys that start with ``prefix`` and come after ``after``, in order, with their slots."""
-        over = {
-            key: slot
-            for part in (self._old, self._recent)
-            for key, slot in part.items()
-            if key.startswith(prefix) and (after is None or key > after)
-        }
-        below = (pair for pair in scan(chunks, self._root, prefix=prefix, after=after) if pair[0] not in over)
-        for key, slot in heapq.merge(sorted(over.items(), key=_key), below, key=_key):
-            if slot.value:
+        recent = sorted((key, 0, slot) for key, slot in self._recent.items() if _is_in(key, prefix, after))
+        old = ((key, 1, self._old[key]) for key in self._order.keys(self._old, prefix, after))
+        below = ((key, 2, slot) for key, slot in scan(chunks, self._root, prefix=prefix, after=after))
+        last = None
+        for key, _, slot in heapq.merge(recent, old, below):
+            if key != last and slot.value:
                 yield key, slot
+            last = key
 
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
         """What the tree says, remembered for all layers over it: a mutation asks for the same keys several times."""
@@ -111,6 +113,24 @@ class Layer:
             self._found.clear()
         slot = self._found[key] = get(chunks, self._root, key)
         return slot
+
+
+class _Order:
+    """The order of a layer's old changes, found at the first scan and kept for all layers that share them."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: list[str] | None = None
+
+    def keys(self, changes: Mapping[str, Slot], prefix: str, after: str | None) -> Iterator[str]:
+        """The keys that start with ``prefix`` and come after ``after``, in order."""
+        if self._keys is None:
+            self._keys = sorted(changes)
+        start = bisect_left(self._keys, prefix)
+        if after is not None:
+            start = max(start, bisect_right(self._keys, after))
+        return takewhile(lambda key: key.startswith(prefix), islice(self._keys, start, None))
 
 
 class State:
@@ -323,5 +343,5 @@ def _payload(recorded: list[Any]) -> bytes:
     return bytes(stored) if stored is not None else payload_hash(recorded[2], recorded[3])
 
 
-def _key(pair: tuple[str, Slot]) -> str:
-    return pair[0]
+def _is_in(key: str, prefix: str, after: str | None) -> bool:
+    return key.startswith(prefix) and (after is None or key > after)
