@@ -1,0 +1,303 @@
+"""Books: a draft of a table's document in the words of the table. Each transaction opens them, and closes them at its end.
+
+What a partition holds is tallied while the transaction runs and written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog import Draft, Rejected
+from stratalog.apps.table import messages
+from stratalog.apps.table.layout import (
+    COLLECTED,
+    INNER,
+    TABLE,
+    Meta,
+    Tally,
+    partition_from,
+    partition_row,
+    place_of,
+    reference_from,
+    reference_row,
+    tally_from,
+    tally_row,
+)
+from stratalog.apps.table.model import NewReference, Partition, Reference
+
+__all__ = [
+    "FILENAME_BYTES_MAX",
+    "ID_BYTES_MAX",
+    "Books",
+    "check_filename",
+    "check_id",
+    "check_names",
+    "meta_of",
+    "put_meta",
+    "read",
+    "tracked_files",
+]
+
+FILENAME_BYTES_MAX = 256
+ID_BYTES_MAX = 64
+NO_TALLY = Tally()
+
+
+class Books:
+    """One transaction's view of a table, which it changes. Raises Rejected for what is not there."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.meta = meta_of(draft)
+        self.layout = self.meta.layout
+        self._partitions: dict[str, Partition | None] = {}
+        self._places: dict[str, str] = {}
+        self._tallies: dict[str, Tally] = {}
+        self._before: dict[str, Tally] = {}
+
+    # Partitions
+
+    def partition(self, id: str) -> Partition | None:
+        """A partition by its id."""
+        if id not in self._partitions:
+            row = self.draft.get(self.layout.partition(check_id(id, "partition")))
+            self._partitions[id] = None if row is None else partition_from(id, row)
+        return self._partitions[id]
+
+    def need_partition(self, id: str) -> Partition:
+        """A partition that must be there."""
+        found = self.partition(id)
+        if found is None:
+            raise Rejected(messages.partition_not_found(id))
+        return found
+
+    def put_partition(self, partition: Partition) -> None:
+        """Add a partition, or the new state of one that is split. What it holds goes on being there."""
+        id = check_id(partition.id, "partition")
+        before = self.partition(id)
+        if before is not None:
+            self._tally(id)
+            self.draft.delete(self.layout.leaf(self.place(id)))
+        self.draft.put(self.layout.partition(id), partition_row(partition))
+        self._partitions[id] = partition
+        self._places[id] = place_of(id, partition.region)
+        if before is None:
+            self._tallies[id] = NO_TALLY
+            self._before[id] = NO_TALLY
+        elif self._tallies[id].files:
+            self._count_inner(1)
+
+    def forget_tally(self, leaf: Partition) -> None:
+        """Say that a leaf holds nothing, where no row says yet what it holds."""
+        self._partitions[leaf.id] = leaf
+        self._tallies[leaf.id] = self._before[leaf.id] = NO_TALLY
+
+    def place(self, id: str) -> str:
+        """Where a partition stands in the order of regions."""
+        found = self._places.get(id)
+        if found is None:
+            found = self._places[id] = place_of(id, self.need_partition(id).region)
+        return found
+
+    def ancestors(self, id: str) -> Iterator[str]:
+        """The partitions above one, the nearest first."""
+        parent = self.need_partition(id).parent
+        while parent is not None:
+            yield parent
+            parent = self.need_partition(parent).parent
+
+    # Files
+
+    def is_tracked(self, filename: str) -> bool:
+        """Whether there is such a file."""
+        return self.draft.get(self.layout.file(filename)) is not None
+
+    def count(self, filename: str) -> int | None:
+        """How many references a file has; None where there is no such file."""
+        row = self.draft.get(self.layout.file(filename))
+        return 1 if isinstance(row, str) else row
+
+    def add_file(self, filename: str, references: Sequence[NewReference]) -> None:
+        """Track a file that is not tracked yet. Raises Rejected with the text of what stands in the way."""
+        check_filename(filename)
+        if self.is_tracked(filename):
+            raise Rejected(messages.file_already_exists(filename))
+        if self.draft.get(COLLECTED + filename) is not None:
+            raise Rejected(messages.file_collected(filename))
+        self.check_apart(filename, [reference.partition for reference in references])
+        self._locate(filename, [reference.partition for reference in references])
+        for new in references:
+            self.put_reference(Reference(filename, new.partition, new.rows, new.approximate, new.whole))
+
+    def check_apart(self, filename: str, partitions: Sequence[str]) -> None:
+        """Raise Rejected where two of the partitions are one, or one lies in another: a row would be there twice."""
+        chosen = set(partitions)
+        if len(chosen) < len(partitions):
+            twice = next(id for place, id in enumerate(partitions) if id in partitions[:place])
+            raise Rejected(messages.reference_already_exists(twice, filename))
+        for id in partitions:
+            self.need_partition(id)
+        if len(chosen) > 1:
+            for id in partitions:
+                if not chosen.isdisjoint(self.ancestors(id)):
+                    raise Rejected(f"Partition {id} lies in another that file {filename} is added to")
+
+    def forget_file(self, filename: str) -> None:
+        """Stop tracking a file that has no references."""
+        self.draft.delete(self.layout.file(filename))
+        self.draft.delete(self.layout.unreferenced(filename))
+
+    # References
+
+    def reference(self, partition: str, filename: str) -> Reference | None:
+        """The reference of a file on a partition."""
+        if self.partition(partition) is None:
+            return None
+        row = self.draft.get(self.layout.reference(self.place(partition), filename))
+        return None if row is None else reference_from(partition, filename, row)
+
+    def put_reference(self, reference: Reference) -> None:
+        """Add a reference; the file's own row is for `add_file`, `move_reference` and `drop_reference`."""
+        self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, 1)
+        self._write(reference)
+
+    def assign(self, reference: Reference, job: str) -> None:
+        """Give a reference to a job."""
+        self._write(msgspec.structs.replace(reference, job=job))
+        self._count_job(job, reference.partition, 1)
+
+    def drop_reference(self, reference: Reference, moved_to: Sequence[str] = ()) -> None:
+        """Take a reference away; ``moved_to`` are the partitions on which others take its place."""
+        self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, -1)
+        self.draft.delete(self.layout.reference(self.place(reference.partition), reference.filename))
+        if reference.job is not None:
+            self._count_job(reference.job, reference.partition, -1)
+        self._relocate(reference.filename, reference.partition, moved_to)
+
+    def close(self) -> None:
+        """Write what the partitions hold now."""
+        for id, tally in self._tallies.items():
+            self._write_tally(id, tally)
+
+    def _write(self, reference: Reference) -> None:
+        key = self.layout.reference(self.place(reference.partition), reference.filename)
+        self.draft.put(key, reference_row(reference))
+
+    def _locate(self, filename: str, partitions: Sequence[str]) -> None:
+        """Write where a file is: one place in its own row, several in rows of theirs."""
+        if len(partitions) == 1:
+            self.draft.put(self.layout.file(filename), partitions[0])
+            return
+        self.draft.put(self.layout.file(filename), len(partitions))
+        for partition in partitions:
+            self.draft.put(self.layout.location(filename, partition), None)
+        if not partitions:
+            self.draft.put(self.layout.unreferenced(filename), None)
+
+    def _relocate(self, filename: str, source: str, targets: Sequence[str]) -> None:
+        row = self.draft.get(self.layout.file(filename))
+        if isinstance(row, str):
+            return self._locate(filename, targets)
+        self.draft.delete(self.layout.location(filename, source))
+        for target in targets:
+            self.draft.put(self.layout.location(filename, target), None)
+        left = row - 1 + len(targets)
+        self.draft.put(self.layout.file(filename), left)
+        if not left:
+            self.draft.put(self.layout.unreferenced(filename), None)
+        return None
+
+    # What partitions hold
+
+    def _tally(self, id: str) -> Tally:
+        found = self._tallies.get(id)
+        if found is None:
+            row = self.draft.get(self._tally_key(id))
+            found = NO_TALLY if row is None else tally_from(row)
+            self._tallies[id] = self._before[id] = found
+        return found
+
+    def _tally_key(self, id: str) -> str:
+        place = self.place(id)
+        return self.layout.leaf(place) if self.need_partition(id).is_leaf else self.layout.inner(place)
+
+    def _write_tally(self, id: str, tally: Tally) -> None:
+        partition = self.need_partition(id)
+        if partition.is_leaf or tally.files:
+            self.draft.put(self._tally_key(id), tally_row(tally, partition.region))
+        elif self._before[id].files:
+            self.draft.delete(self._tally_key(id))
+        if not partition.is_leaf:
+            self._count_inner((tally.files > 0) - (self._before[id].files > 0))
+
+    def _count_inner(self, by: int) -> None:
+        if by:
+            _put_count(self.draft, INNER, (self.draft.get(INNER) or 0) + by)
+
+    def _count_job(self, job: str, partition: str, by: int) -> None:
+        key = self.layout.job(job, partition)
+        _put_count(self.draft, key, (self.draft.get(key) or 0) + by)
+
+
+def meta_of(draft: Draft) -> Meta:
+    """What table a draft is of. Raises Rejected where it is of none."""
+    row = draft.get(TABLE)
+    if row is None:
+        raise Rejected("there is no table in this document")
+    return msgspec.convert(row, Meta)
+
+
+def put_meta(draft: Draft, meta: Meta) -> None:
+    """Say what table it is from now on."""
+    draft.put(TABLE, msgspec.to_builtins(meta))
+
+
+def tracked_files(draft: Draft, meta: Meta) -> Iterator[str]:
+    """The keys of tracked files."""
+    return draft.keys(meta.layout.file())
+
+
+def check_id(text: str, what: str) -> str:
+    """``text`` as the id of a partition or job. Raises Rejected."""
+    return _check_name(text, what, ID_BYTES_MAX, "/")
+
+
+def check_filename(text: str) -> str:
+    """``text`` as the name of a file. Raises Rejected."""
+    return _check_name(text, "filename", FILENAME_BYTES_MAX, "")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise Rejected where a file is named twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Rejected(f"Malformed transaction: file named twice: {name}")
+        seen.add(name)
+
+
+def _check_name(text: str, what: str, bytes_max: int, refused: str) -> str:
+    if text.isascii() and text.isprintable() and 0 < len(text) <= bytes_max and not (refused and refused in text):
+        return text
+    size = len(text.encode(errors="surrogatepass"))
+    if not 0 < size <= bytes_max or any(ord(one) < 32 for one in text) or (refused and refused in text):
+        raise Rejected(f"Malformed transaction: a {what} cannot be: {text[:80]!r}")
+    return text
+
+
+def _put_count(draft: Draft, key: str, count: int) -> None:
+    if count > 0:
+        draft.put(key, count)
+    else:
+        draft.delete(key)
+
+
+def read(args: Any, kind: Any) -> Any:
+    """Arguments as the struct of a transaction. Raises Rejected."""
+    try:
+        return msgspec.convert(args, kind)
+    except msgspec.ValidationError as exc:
+        raise Rejected(f"Malformed transaction: {exc}") from exc

@@ -1,0 +1,163 @@
+"""Committing transactions of one process: those that wait for each other's turn become one entry of the log.
+
+Each keeps its own outcome. Every batch is numbered, so that one whose answer was lost is sent again and found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog import (
+    ContentionError,
+    Document,
+    Invalid,
+    LimitExceeded,
+    Mutation,
+    Outcome,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+)
+from stratalog.clock import Clock, Observation, backoff_seconds, new_id
+from stratalog.lane import Gate, Lane
+from stratalog.limits import MUTATIONS_PER_BATCH_MAX
+
+__all__ = ["REQUESTS_MAX", "Committed", "Committer", "Request"]
+
+CLIENT_CHARACTERS = 16
+REQUESTS_MAX = MUTATIONS_PER_BATCH_MAX // 2
+"""How many requests one call may bring: with those of others they are still one entry."""
+
+WEIGHT_MAX = 20_000
+"""How many files and partitions the transactions of one entry name; one that names more goes alone."""
+
+PATIENCE_SECONDS = 60.0
+RETRY_SECONDS_FIRST = 0.02
+RETRY_SECONDS_MAX = 2.0
+TRANSIENT = (ContentionError, OutcomeUnknown, Unavailable)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A transaction to be committed: its mutator, its arguments, and how many files and partitions it names."""
+
+    name: str
+    args: Any
+    weight: int = 1
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """What became of a transaction: the version that has it, and why it was rejected, if it was."""
+
+    version: int
+    reason: str | None = None
+
+
+class Committer:
+    """Commits to one document, from any number of threads."""
+
+    def __init__(self, document: Document, clock: Clock, author: str = "") -> None:
+        self._document = document
+        self._clock = clock
+        self._author = author
+        self._client = f"table/{new_id(clock, CLIENT_CHARACTERS)}"
+        self._number = 0
+        self._lane: Lane[_Waiting] = Lane()
+
+    def commit(self, requests: Sequence[Request]) -> list[Committed]:
+        """Commit at most `REQUESTS_MAX` requests in order, in one entry; what became of each.
+
+        Raises Invalid and LimitExceeded: nothing of this call is written. Raises ContentionError and Unavailable after
+        a minute's tries, OutcomeUnknown where it cannot be told.
+        """
+        if len(requests) > REQUESTS_MAX:
+            raise LimitExceeded("too many transactions at once", value=len(requests), limit=REQUESTS_MAX)
+        waiting = _Waiting(requests)
+        if not self._lane.enter(waiting):
+            return waiting.answer()
+        served: list[_Waiting] = []
+        try:
+            self._serve(self._gather(waiting, served))
+        finally:
+            self._lane.leave(served)
+        return waiting.answer()
+
+    def _gather(self, first: _Waiting, served: list[_Waiting]) -> list[_Waiting]:
+        """The caller's requests, and those of others as far as they fit beside them."""
+        batch, count, weight = [first], len(first.requests), first.weight
+        while count <= REQUESTS_MAX and weight < WEIGHT_MAX and (other := self._lane.next()) is not None:
+            served.append(other)
+            batch.append(other)
+            count, weight = count + len(other.requests), weight + other.weight
+        return batch
+
+    def _serve(self, batch: list[_Waiting]) -> None:
+        try:
+            answers = self._apply([request for waiting in batch for request in waiting.requests])
+        except (Invalid, LimitExceeded) as exc:
+            if len(batch) == 1:
+                batch[0].error = exc
+            else:
+                for waiting in batch:
+                    self._serve([waiting])
+        except BaseException as exc:
+            for waiting in batch:
+                waiting.error = exc
+            if not isinstance(exc, StratalogError):
+                raise
+        else:
+            for waiting in batch:
+                count = len(waiting.requests)
+                waiting.answers, answers = answers[:count], answers[count:]
+
+    def _apply(self, requests: Sequence[Request]) -> list[Committed]:
+        mutations = [
+            Mutation(client=self._client, id=self._number + place, name=request.name, args=request.args)
+            for place, request in enumerate(requests, 1)
+        ]
+        outcomes = self._patiently(mutations)
+        self._number += len(mutations)
+        if all(outcome.version is not None for outcome in outcomes):
+            return [Committed(outcome.version or 0, outcome.reason) for outcome in outcomes]
+        return self._found(mutations)
+
+    def _patiently(self, mutations: list[Mutation]) -> list[Outcome]:
+        """Apply a batch, again where somebody else was first or the store was out of reach: its numbers make it safe."""
+        begun, attempt = Observation(self._clock), 0
+        while True:
+            try:
+                return self._document.apply(mutations, author=self._author)
+            except TRANSIENT:
+                attempt += 1
+                if begun.age_seconds() > PATIENCE_SECONDS:
+                    raise
+                seconds = backoff_seconds(self._clock, attempt, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
+                self._clock.sleep(seconds)
+
+    def _found(self, mutations: list[Mutation]) -> list[Committed]:
+        """What became of a batch that was committed before the answer was lost."""
+        version = self._document.applied_in(self._client, mutations[0].id)
+        if version is None:
+            raise OutcomeUnknown("a batch is neither committed nor free to be", document=self._document.name)
+        (found,) = self._document.versions(version - 1, version)
+        return [Committed(version, one.reason) for one in found.mutations if one.client == self._client]
+
+
+class _Waiting:
+    """What one thread wants committed."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.requests = list(requests)
+        self.weight = sum(request.weight for request in requests)
+        self.answers: list[Committed] = []
+        self.error: BaseException | None = None
+        self.gate: Gate | None = None
+        self.leads: bool | None = None
+
+    def answer(self) -> list[Committed]:
+        """The answers, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.answers

@@ -1,0 +1,133 @@
+"""What a transaction may fail with: the texts, word for word, and the kind that a program tells them apart by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stratalog.errors import Conflict
+
+__all__ = [
+    "FILES_PRESENT",
+    "Failure",
+    "Refused",
+    "failure_of",
+    "file_already_exists",
+    "file_collected",
+    "file_has_references",
+    "file_not_found",
+    "file_tracked",
+    "partition_not_found",
+    "reference_already_assigned",
+    "reference_already_exists",
+    "reference_not_assigned",
+    "reference_not_found",
+    "same_filename",
+]
+
+FILES_PRESENT = "Cannot initialise state store when files are present"
+
+
+def file_already_exists(filename: str) -> str:
+    """Add, replace: the name is tracked already."""
+    return f"File already exists: {filename}"
+
+
+def file_not_found(filename: str) -> str:
+    """Replace, split, delete: no such file."""
+    return f"File not found: {filename}"
+
+
+def file_collected(filename: str) -> str:
+    """Add, replace: its data was deleted before anybody told of it."""
+    return f"File was collected before it was added: {filename}"
+
+
+def file_tracked(filename: str) -> str:
+    """Collect: somebody told of it meanwhile."""
+    return f"File is tracked: {filename}"
+
+
+def reference_not_found(partition: str, filename: str) -> str:
+    """Assign, replace, split: the file is not referenced there."""
+    return f"File reference not found in partition {partition}, filename {filename}"
+
+
+def reference_already_assigned(job: str, partition: str, filename: str) -> str:
+    """Assign, split: a job has it."""
+    return f"Reference to file is already assigned to job {job}, in partition {partition}, filename {filename}"
+
+
+def reference_not_assigned(job: str, partition: str, filename: str) -> str:
+    """Replace: another job has it, or none."""
+    return f"Reference to file is not assigned to job {job}, in partition {partition}, filename {filename}"
+
+
+def reference_already_exists(partition: str, filename: str) -> str:
+    """Add, split: the file is referenced there already."""
+    return f"Reference to file already exists in partition {partition}, filename {filename}"
+
+
+def file_has_references(filename: str, count: int) -> str:
+    """Delete: not yet."""
+    return f"Cannot remove file as it still has references, filename {filename}, {count} references"
+
+
+def same_filename(filename: str) -> str:
+    """Replace: the new file is one of its own inputs."""
+    return f"New file has the same filename as a file being removed: {filename}"
+
+
+def partition_not_found(partition: str) -> str:
+    """Add, split, and looking."""
+    return f"Partition not found: {partition}"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One failed request of a transaction: its place, the kind of failure, and the text."""
+
+    request: int
+    kind: str
+    reason: str
+
+
+class Refused(Conflict):
+    """Requests of a transaction failed their checks. Each failed for itself: those not among ``failures`` stand."""
+
+    code = "refused"
+
+    def __init__(self, failures: Sequence[Failure], version: int | None = None) -> None:
+        self.failures = tuple(failures)
+        self.version = version
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        super().__init__(failures[0].reason + more)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the first failure."""
+        return self.failures[0].kind
+
+
+_KINDS = (
+    ("File already exists: ", "file-already-exists"),
+    ("File not found: ", "file-not-found"),
+    ("File was collected ", "file-collected"),
+    ("File is tracked: ", "file-tracked"),
+    ("File reference not found ", "file-reference-not-found"),
+    ("Reference to file is already assigned ", "file-reference-assigned-to-job"),
+    ("Reference to file is not assigned ", "file-reference-not-assigned-to-job"),
+    ("Reference to file already exists ", "file-reference-already-exists"),
+    ("Cannot remove file ", "file-has-references"),
+    ("New file has the same filename ", "new-reference-same-as-old"),
+    (FILES_PRESENT, "files-present"),
+    ("Partition not found: ", "partition-not-found"),
+    ("Malformed transaction", "malformed"),
+    ("there is no table", "no-table"),
+)
+
+
+def failure_of(reason: str, request: int = 0) -> Failure:
+    """The failure behind the reason of a rejected mutation; of the tree, where the text is none of files."""
+    kind = next((kind for text, kind in _KINDS if reason.startswith(text)), "partitions")
+    return Failure(request, kind, reason)
