@@ -10,5 +10,5 @@ workplace   folders, sizes, and the large stores that several figures share
 appends     writing          reads      loading and looking back        large     a state of a million keys
 report      the table, the JSON, the machine
 
-``bench.tree`` and ``bench.backends`` stand alone: they look closer at one layer.
+``bench.tree``, ``bench.backends`` and ``bench.contention`` stand alone: they look closer at one layer.
 """

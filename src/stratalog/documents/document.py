@@ -30,7 +30,6 @@ from stratalog.errors import (
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.lifecycle import delete_log, fork_log
-from stratalog.log.patience import Patience
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.log.upload import Upload
@@ -212,8 +211,8 @@ class Document:
 
     def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
         """Steps 1 to 4 of DESIGN §7, until it stands or time runs out."""
-        patience = Patience(self.log.place)
-        fresh = self._state is None
+        patience = self.log.patience()
+        fresh = self._state is None or self.log.is_behind()
         while True:
             state = self._fresh_state() if fresh else self._known_state()
             try:
@@ -225,7 +224,7 @@ class Document:
                 if fresh:
                     return run.outcomes
             except VersionConflict as exc:
-                if not patience.wait():
+                if not patience.wait(exc):
                     raise ContentionError("others kept changing the document first", document=self.name) from exc
             except (Unavailable, OutcomeUnknown):
                 self._state = None

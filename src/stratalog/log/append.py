@@ -26,6 +26,7 @@ from stratalog.errors import (
 from stratalog.keys import entries_partition, number
 from stratalog.lane import Lane
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
+from stratalog.log.contention import Contention
 from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
 from stratalog.log.head import Head, first_head, follow_head
 from stratalog.log.names import NameRecord, name_put, require_name
@@ -94,8 +95,10 @@ class Appender:
         self._name = name
         self._stored_entry = stored_entry
         self._segment_ready = segment_ready
+        self.contention = Contention()
         self._lane: Lane[Pending] = Lane()
         self._head: Head | None = None
+        self._left_behind = False
         # What the name record told when it was read spares reading it again, as long as the observation rule allows.
         self._origin = None if seen is None else first_head(name, seen)
         self._ask_again_at = 0
@@ -140,13 +143,24 @@ class Appender:
 
     def head(self) -> Head:
         """The head, read now and consistently."""
-        known = self._head or self._origin
-        head = self._head = follow_head(self._place.index, self._place.clock, self._name, known)
+        known = self._head
+        head = self._head = follow_head(self._place.index, self._place.clock, self._name, known or self._origin)
+        self._left_behind = False
+        if known is not None and (self.contention.crowded or head.version != known.version):
+            self.contention.saw(head.version - known.version, known.seen.seconds_until(head.seen))
         return head
 
     def known_head(self) -> Head | None:
         """The head as last seen by this process, which others may have left behind."""
         return self._head
+
+    def is_behind(self) -> bool:
+        """See `Log.is_behind`."""
+        head = self._head
+        return head is None or self._is_behind(head.seen.age_seconds())
+
+    def _is_behind(self, age_seconds: float) -> bool:
+        return self._left_behind or (self.contention.crowded and self.contention.is_behind(age_seconds))
 
     def _fill(self, batch: list[Pending]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
@@ -175,7 +189,7 @@ class _Attempts:
         self._place = appender._place
         self._batch = batch
         self._sent = Observation(self._place.clock)
-        self._patience = Patience(self._place, self._sent)
+        self._patience = Patience(self._place, self._sent, contention=appender.contention)
         self._fresh = False
         self._doubtful = False
 
@@ -209,11 +223,15 @@ class _Attempts:
             self._land(plan, head)
 
     def _usable_head(self) -> Head:
-        """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
+        """The head as remembered, or read anew where it is unknown, too old to be relied on or probably left behind."""
         head = self._appender._head
         if head is None or self._doubtful:
             return self._reread()
-        return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
+        age = head.seen.seconds_until(self._sent)
+        if self._appender._is_behind(age):
+            self._place.counters["read first"] += 1
+            return self._reread()
+        return head if age <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _choose(self, head: Head) -> list[Pending]:
         """Those whose expected version fits the place they would get. Fails the others, but only from a fresh head."""
@@ -291,6 +309,9 @@ class _Attempts:
         self._settle(plan)
         self._appender._head = Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent)
         self._fresh = True
+        if (contention := self._appender.contention).crowded:
+            contention.saw(0, head.seen.seconds_until(self._sent))
+            contention.won()
         if plan.segment != head.segment:
             self._place.counters["roll-over"] += 1
             name = self._appender._name
@@ -306,12 +327,16 @@ class _Attempts:
             self._batch.remove(pending)
 
     def _learn(self, plan: Plan, conflict: ConditionFailed) -> None:
-        """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""
+        """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost.
+
+        The head is read after the wait, not before it: what is read now would be left behind by then.
+        """
         self._place.counters["conflict"] += 1
         ours = {pending.write_id for pending in plan.batch}
         if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
             self._doubt(plan)
-        self._reread()
+        self._appender._left_behind = True
+        self._appender.contention.lost(self._place.settings)
 
     def _doubt(self, plan: Plan) -> None:
         self._doubtful = True
@@ -347,7 +372,7 @@ class _Attempts:
 
     def _wait(self, cause: StratalogError) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
-        if not self._patience.wait():
+        if not self._patience.wait(cause):
             self._give_up(cause)
 
     def _give_up(self, cause: StratalogError) -> None:

@@ -11,6 +11,7 @@ from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.parts import Kept, keep_parts, kept_at, read_parts
+from stratalog.log.patience import Patience
 from stratalog.log.place import Place
 from stratalog.log.read import Reader
 from stratalog.log.snapshots import Snapshot, newest_snapshot
@@ -80,6 +81,17 @@ class Log:
     def known_head(self) -> Head | None:
         """Where the log ended when this process last looked or wrote; None if it never did."""
         return self._appender.known_head()
+
+    def is_behind(self) -> bool:
+        """Whether others have probably appended since this process last looked or wrote; a guess, which reads nothing.
+
+        An append asks this itself. Who must read before it can say what to append spares a put that would be in vain.
+        """
+        return self._appender.is_behind()
+
+    def patience(self) -> Patience:
+        """The time budget of who appends again and again until nobody else was first: its waits grow with the crowd."""
+        return Patience(self.place, contention=self._appender.contention)
 
     def floor(self) -> int:
         """The oldest version kept, read now; 0 while all are."""

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from stratalog.clock import Observation, backoff_seconds
+from stratalog.errors import Conflict, StratalogError
+from stratalog.log.contention import Contention
 from stratalog.log.place import Place
 
 __all__ = ["Patience"]
 
+LEFT_SHARE = 0.1
+
 
 class Patience:
-    """A time budget, spent with full-jitter back-off. It begins when it is made, or with ``since``."""
+    """A time budget, spent with full-jitter back-off. It begins when it is made, or with ``since``.
 
-    def __init__(self, place: Place, since: Observation | None = None) -> None:
+    No wait is longer than a tenth of what is left, so that one who has waited long tries more often, not less, and is
+    not kept from its turn until its time is up by others who have just come.
+    """
+
+    def __init__(self, place: Place, since: Observation | None = None, *, contention: Contention | None = None) -> None:
+        """With ``contention`` the waits for others grow with what was seen of them, not with the tries alone."""
         self._place = place
         self._since = since or Observation(place.clock)
+        self._contention = contention
         self.attempts = 0
         """How many tries have failed."""
 
-    def wait(self) -> bool:
+    def wait(self, cause: StratalogError | None = None) -> bool:
         """After a try that failed: wait for the next, or say False at once where the budget is used up."""
         self.attempts += 1
-        settings = self._place.settings
-        if self._since.age_seconds() > settings.append_seconds_max:
+        clock, settings = self._place.clock, self._place.settings
+        left = settings.append_seconds_max - self._since.age_seconds()
+        if left < 0:
             return False
         first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-        self._place.clock.sleep(backoff_seconds(self._place.clock, self.attempts, first, most))
+        most = min(most, max(first, left * LEFT_SHARE))
+        if self._contention is not None and isinstance(cause, Conflict):
+            clock.sleep(clock.random() * min(most, max(first, self._contention.backoff_seconds)))
+        else:
+            clock.sleep(backoff_seconds(clock, self.attempts, first, most))
         return True

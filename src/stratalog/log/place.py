@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long an append goes on trying under contention or while the index is unavailable."""
 
     append_backoff_seconds_first: float = 0.002
-    append_backoff_seconds_max: float = 0.5
+    append_backoff_seconds_max: float = 1.0
 
     follow_poll_seconds: float = 0.5
     """How often a follower looks for new entries."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from stratalog.codec import sha256
@@ -14,7 +15,7 @@ from stratalog.log import Entry, append, head, lifecycle, retention
 from stratalog.log.append import Appender, Pending, _Attempts
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
-from stratalog.log.head import Head
+from stratalog.log.head import Head, follow_head
 from stratalog.log.names import require_name
 from stratalog.log.read import Reader, Run
 from stratalog.log.upload import Upload
@@ -110,6 +111,23 @@ def _attempts_fresh(self: Any, appender: Appender, batch: list[Pending]) -> None
     self._fresh = True
 
 
+class _Lagging:
+    """An index whose queries answer from a moment ago."""
+
+    def __init__(self, index: Any) -> None:
+        self.query = partial(index.query, consistent=False)
+        self.get = index.get
+
+
+def _reread_lagging(self: Any) -> Head:
+    appender, place = self._appender, self._place
+    known = appender._head or appender._origin
+    index: Any = _Lagging(place.index)
+    found = appender._head = follow_head(index, place.clock, appender._name, known)
+    appender._left_behind, self._fresh = False, True
+    return found
+
+
 def _pin_unfenced(source: Any, record: Any) -> list[Any]:
     return _pin(source, record)[:-1]
 
@@ -177,6 +195,9 @@ MUTANTS = (
     ),
     _mutant("unbounded read", replaced(Reader, "_from_index", _from_index_unbounded), "gapless", "read", "dangling"),
     _mutant("final answer from a stale head", replaced(_Attempts, "__init__", _attempts_fresh), "stale-answer"),
+    _mutant(
+        "reads first, but what may be old by then", replaced(_Attempts, "_reread", _reread_lagging), "stale-answer"
+    ),
     _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
     _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),
     _mutant("fork not fenced against a raised floor", replaced(lifecycle, "_pin", _pin_unfenced), "fork", "dangling"),

@@ -56,6 +56,7 @@ class LogWorld:
         "forgotten",
         "reads",
         "strays",
+        "read first",
         "roll-over",
         "archive",
         "freed segment",

@@ -1,0 +1,184 @@
+"""Contention: who is alone reads nothing; who would probably lose reads first, and waits longer the more it lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.contention import contend, main
+from stratalog.errors import ConditionFailed, ContentionError, Unavailable
+from stratalog.log import Log, Settings, open_log
+from stratalog.log.contention import Contention
+from stratalog.log.patience import Patience
+from stratalog.testing.clock import ManualClock
+from tests.log.helpers import (
+    NAME,
+    ORGANISATION,
+    after,
+    another,
+    calls_of,
+    clock_of,
+    event,
+    fill,
+    new_log,
+    new_place,
+    scripted,
+)
+
+SETTINGS = Settings()
+seconds = st.floats(0, 1000)
+sightings = st.lists(st.tuples(st.integers(0, 1000), seconds), max_size=30)
+
+
+def seen(*pairs: tuple[int, float]) -> Contention:
+    contention = Contention()
+    for others, passed in pairs:
+        contention.saw(others, passed)
+    return contention
+
+
+def test_who_is_alone_is_never_behind() -> None:
+    contention = seen((0, 1), (0, 1000))
+    assert not contention.crowded
+    assert not contention.is_behind(10**9)
+
+
+@pytest.mark.parametrize(("age", "behind"), [(0.21, False), (0.23, True)])
+def test_reading_first_begins_where_one_put_in_five_would_lose(age: float, behind: bool) -> None:
+    """Others write once a second: within 0.223 s one does with a chance of 0.2."""
+    assert seen((10, 10)).is_behind(age) is behind
+
+
+def test_slow_crowds_count_like_quick_ones() -> None:
+    hourly, quick = seen(*[(1, 3600)] * 5), seen(*[(1, 0.01)] * 5)
+    assert (hourly.is_behind(600), hourly.is_behind(900)) == (False, True)
+    assert (quick.is_behind(0.001), quick.is_behind(0.003)) == (False, True)
+
+
+def test_others_are_forgotten_after_a_few_tries_without_them() -> None:
+    contention = seen((1, 1), *[(0, 1)] * 20)
+    assert contention.crowded
+    contention.saw(0, 1)
+    assert not contention.crowded
+
+
+@given(sightings, seconds, seconds)
+def test_an_older_head_is_never_less_likely_left_behind(
+    pairs: list[tuple[int, float]], age: float, more: float
+) -> None:
+    contention = seen(*pairs)
+    assert contention.is_behind(age) <= contention.is_behind(age + more)
+
+
+@given(st.lists(st.booleans()))
+def test_the_back_off_stays_within_its_bounds(puts: list[bool]) -> None:
+    contention = Contention()
+    for won in puts:
+        contention.won() if won else contention.lost(SETTINGS)
+        assert 0 <= contention.backoff_seconds <= SETTINGS.append_backoff_seconds_max
+
+
+def test_it_doubles_with_a_put_that_lost_and_shrinks_by_a_fifth_with_one_that_won() -> None:
+    contention = Contention()
+    for _ in range(3):
+        contention.lost(SETTINGS)
+    assert contention.backoff_seconds == 4 * SETTINGS.append_backoff_seconds_first
+    contention.won()
+    assert contention.backoff_seconds == pytest.approx(3.2 * SETTINGS.append_backoff_seconds_first)
+
+
+def test_no_wait_is_longer_than_a_tenth_of_the_time_that_is_left() -> None:
+    place = new_place(append_seconds_max=10)
+    patience, clock = Patience(place), clock_of(place)
+    begun, waits = clock.boot_ms(), []
+    while True:
+        left = 10_000 - (clock.boot_ms() - begun)
+        before = clock.boot_ms()
+        if not patience.wait(Unavailable("busy")):
+            break
+        waits.append((clock.boot_ms() - before, left))
+    assert all(wait <= max(2, left / 10) + 1 for wait, left in waits)
+    assert len(waits) > 50
+
+
+def test_waits_for_others_grow_by_what_was_seen_of_them_and_not_by_the_tries() -> None:
+    place, contention = new_place(), Contention()
+    patience, clock = Patience(place, contention=contention), clock_of(place)
+    for _ in range(10):
+        patience.wait(ConditionFailed({}))
+    assert clock.boot_ms() - ManualClock().boot_ms() <= 10 * 2
+
+
+def rival_of(log: Log) -> Log:
+    return open_log(another(log.place), ORGANISATION, NAME)
+
+
+def test_one_who_lost_reads_after_the_wait_and_not_before_it() -> None:
+    log = new_log()
+    fill(log, 1)
+    rival = rival_of(log)
+    order: list[str] = []
+    scripted(log.place).script = [after(lambda: rival.append(event()))]
+    scripted(log.place).before_page = [lambda: order.append(f"read {clock_of(log.place).boot_ms()}")]
+    begun = clock_of(log.place).boot_ms()
+    clock_of(log.place).random = lambda: 0.999  # type: ignore[method-assign]
+    log.append(event())
+    assert order == [f"read {begun + 2}"]
+
+
+def test_a_writer_whom_others_overtake_reads_first_and_loses_no_put() -> None:
+    log = new_log()
+    fill(log, 1)
+    rival = rival_of(log)
+    costs = []
+    for _ in range(4):
+        rival.head()
+        rival.append(event())
+        clock_of(log.place).sleep(1)
+        costs.append(calls_of(log, lambda: log.append(event())))
+    assert costs == [{"commit": 2, "query": 1}] + [{"commit": 1, "query": 1}] * 3
+
+
+def test_a_writer_left_alone_again_soon_reads_nothing() -> None:
+    log = new_log()
+    fill(log, 1)
+    rival_of(log).append(event())
+    for _ in range(30):
+        clock_of(log.place).sleep(1)
+        log.append(event())
+    assert calls_of(log, lambda: log.append(event())) == {"commit": 1}
+    assert log.place.counters["conflict"] == 1
+    assert log.place.counters["read first"] < 10
+
+
+def test_one_who_gave_up_after_a_lost_put_reads_before_the_next() -> None:
+    log = new_log(append_seconds_max=0.0)
+    fill(log, 1)
+    rival, clock = rival_of(log), clock_of(log.place)
+    scripted(log.place).script = [after(lambda: rival.append(event()), lambda: clock.sleep(1))]
+    with pytest.raises(ContentionError):
+        log.append(event())
+    assert log.is_behind()
+    assert calls_of(log, lambda: log.append(event())) == {"query": 1, "commit": 1}
+
+
+def test_64_writers_that_pause_a_second_waste_less_than_half_a_put_each_and_nobody_gives_up() -> None:
+    outcome = contend(64, 10, pause=1)
+    assert outcome.gave_up == 0
+    assert outcome.wasted < 0.5
+
+
+def test_64_writers_that_do_not_pause_all_get_through() -> None:
+    outcome = contend(64, 20)
+    assert outcome.gave_up == 0
+    assert outcome.slowest_ms < 8000
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    assert contend(8, 10, seed=5) == contend(8, 10, seed=5)
+
+
+def test_the_figures_of_the_documentation_are_made_by_a_program_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--quick"])
+    assert len(capsys.readouterr().out.splitlines()) == 7
