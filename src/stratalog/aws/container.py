@@ -1,0 +1,81 @@
+"""Container: what one execution environment of Lambda opens once and keeps from call to call.
+
+It may be frozen between two calls for hours. Nothing here relies on time having been noticed: what was seen is trusted
+by the observation rule alone, and a connection that died meanwhile is a lost answer like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache, cached_property
+from importlib import import_module
+
+from msgspec import structs
+
+from stratalog.assembly import Store, open_store
+from stratalog.aws.listeners import Connections, Listeners
+from stratalog.errors import Invalid
+from stratalog.protocol.live import FromServer
+from stratalog.server.application import Application
+
+__all__ = ["Container", "container"]
+
+
+class Container:
+    """The store and the application of a function, by its environment variables.
+
+    ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application as MODULE:NAME; without one the
+    stock mutators are served, to the machine itself only. ``STRATALOG_QUEUED``, if not empty, has every push wait in
+    the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage, ``https://…``, and ``STRATALOG_ORIGINS``
+    lists web origins, with spaces between, whose pages may call besides those that the application names.
+
+    Raises Invalid for what names nothing.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        url = environment.get("STRATALOG_STORE", "")
+        if not url:
+            raise Invalid("STRATALOG_STORE must name the store, as in aws://stratalog")
+        application = _load_application(environment.get("STRATALOG_APPLICATION", ""))
+        if environment.get("STRATALOG_QUEUED", ""):
+            application = structs.replace(application, queued=lambda organisation, document: True)
+        origins = (*application.origins, *environment.get("STRATALOG_ORIGINS", "").split())
+        self.application = structs.replace(application, origins=origins)
+        self.store: Store = open_store(url, create=False, rules=self.application.rules)
+        self.sockets = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
+
+    @property
+    def live_address(self) -> str:
+        """Where clients connect for hints; empty where they cannot."""
+        return "ws" + self.sockets.removeprefix("http") if self.sockets else ""
+
+    @cached_property
+    def listeners(self) -> Listeners:
+        """Who listens at the WebSocket API."""
+        return Listeners(self.store.place, Connections(self.sockets))
+
+    def tell(self, organisation: str, name: str, message: FromServer) -> None:
+        """Tell those who listen to a document, as far as they can be reached. Raises nothing: it is a hint."""
+        if self.sockets:
+            self.listeners.tell(organisation, name, message)
+
+
+@cache
+def container() -> Container:
+    """That of this process."""
+    return Container(os.environ)
+
+
+def _load_application(text: str) -> Application:
+    if not text:
+        return Application()
+    module, _, name = text.partition(":")
+    folder = os.environ.get("LAMBDA_TASK_ROOT", os.getcwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    found = getattr(import_module(module), name, None) if module and name else None
+    if not isinstance(found, Application):
+        raise Invalid("STRATALOG_APPLICATION must be MODULE:NAME of an Application", value=text)
+    return found

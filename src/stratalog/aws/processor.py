@@ -1,0 +1,120 @@
+"""The handler of the FIFO queue: a batch of messages, settled by the worker's own code, in the order of each group.
+
+SQS deletes what is not reported. A group stops at its first message that cannot be settled; that one and all after it
+are reported and let go of for a while, so that none overtakes another. The event source must have
+``ReportBatchItemFailures``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from stratalog.aws.container import Container, container
+from stratalog.backends.sqs import SqsQueue
+from stratalog.clock import backoff_seconds
+from stratalog.errors import Invalid, StratalogError
+from stratalog.ports.queue import Message
+from stratalog.protocol.live import Poke
+from stratalog.server.applying import TRANSIENT
+from stratalog.server.settling import Settler, again_seconds
+
+__all__ = ["Processor", "handler"]
+
+END_SECONDS = 3.0
+"""No message is begun with less time left than this: the rest is reported, which takes a while too."""
+
+RETRY_SECONDS_FIRST = 0.1
+RETRY_SECONDS_MAX = 5.0
+AGAIN_SECONDS_MAX = 300.0
+Remaining = Callable[[], float]
+"""How many seconds are left of this call."""
+
+_log = logging.getLogger("stratalog.aws")
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Lambda's entry point."""
+    remaining = lambda: context.get_remaining_time_in_millis() / 1000  # noqa: E731
+    failed = _processor().process(event["Records"], remaining)
+    return {"batchItemFailures": [{"itemIdentifier": id} for id in failed]}
+
+
+@cache
+def _processor() -> Processor:
+    return Processor(container())
+
+
+class Processor:
+    """Settles what SQS hands over. One batch at a time, as Lambda has it."""
+
+    def __init__(self, held: Container) -> None:
+        queue = held.store.queue
+        if not isinstance(queue, SqsQueue):
+            raise Invalid("events of SQS are for a store on AWS")
+        self._queue = queue
+        self._container = held
+        self._clock = held.store.place.clock
+        self._settler = Settler(held.store)
+
+    def process(self, records: Sequence[Mapping[str, Any]], remaining: Remaining) -> list[str]:
+        """The ids of the messages that must come again, of a batch as Lambda's event has it. Raises Unavailable."""
+        ids = {record["receiptHandle"]: record["messageId"] for record in records}
+        groups: dict[str, list[Message]] = {}
+        for message in self._queue.receive_event(records):
+            groups.setdefault(message.group, []).append(message)
+        # One that may end the process comes last: the others are settled by then.
+        again: list[Message] = []
+        for group in sorted(groups.values(), key=lambda messages: max(message.receives for message in messages)):
+            again += self._take(group, remaining)
+        return [ids[message.receipt] for message in again]
+
+    def _take(self, messages: Sequence[Message], remaining: Remaining) -> Sequence[Message]:
+        """Settle the messages of one group, in order; those that must come again."""
+        for place, message in enumerate(messages):
+            if remaining() < END_SECONDS:
+                return self._give_back(messages[place:], 0)
+            try:
+                self._settle(message, remaining)
+            except Exception as exc:  # noqa: BLE001 - one group that cannot be settled must not stop the others
+                seconds = self._fail(message, exc)
+                return self._give_back(messages[place:], seconds)
+        return ()
+
+    def _settle(self, message: Message, remaining: Remaining) -> None:
+        """Settle one, trying again what a port raises as long as there is time: each return to the queue counts."""
+        tries = 0
+        while True:
+            try:
+                settled = self._settler.settle(message)
+                # SQS deletes a batch at its end only. One that came before may have been with what ends the process.
+                finish = self._settler.finish if message.receives > 1 else self._settler.drop_claim
+                finish(settled)
+                break
+            except TRANSIENT:
+                tries += 1
+                pause = backoff_seconds(self._clock, tries, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
+                if remaining() < END_SECONDS + pause:
+                    raise
+                self._clock.sleep(pause)
+        if settled.version:
+            envelope = settled.envelope
+            self._container.tell(envelope.organisation, envelope.document, Poke(settled.version))
+
+    def _fail(self, message: Message, error: Exception) -> float:
+        """Say why, and for how long to let go of the message."""
+        kept = f"{type(error).__name__}: {error}"
+        if not isinstance(error, TRANSIENT):
+            kept = self._settler.note_failure(message, error)
+        _log.warning("%s: message %s, given out %d times: %s", message.group, message.id, message.receives, kept)
+        return again_seconds(message, AGAIN_SECONDS_MAX)
+
+    def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:
+        """Let them be given out again, the last first, so that none overtakes the first."""
+        for message in reversed(messages):
+            with suppress(StratalogError):
+                self._queue.release(message, after_seconds=after_seconds)
+        return messages

@@ -1,0 +1,127 @@
+"""The handler of a WebSocket API: who connects, what they listen to, and what they show of themselves.
+
+A connection says hello before it is told anything. Until then it is known to the gateway only, and costs nothing here.
+
+The fields: “Integrating backend resources with WebSocket APIs”, Amazon API Gateway Developer Guide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import unquote
+
+from stratalog.aws.container import Container, container
+from stratalog.errors import Invalid, StratalogError
+from stratalog.protocol.live import SUBPROTOCOL, Hello, Ready
+from stratalog.server.edge import Edge
+from stratalog.server.live import message_of
+from stratalog.server.metrics import Metrics
+from stratalog.server.security import identify, permit
+
+__all__ = ["SILENCE_SECONDS", "Sockets", "handler"]
+
+SILENCE_SECONDS = 660
+"""API Gateway ends a connection after ten silent minutes: a client that hears nothing need not ask before that."""
+
+ANSWERED = {"statusCode": 200}
+
+
+def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
+    """Lambda's entry point."""
+    return _sockets().take(event)
+
+
+@cache
+def _sockets() -> Sockets:
+    return Sockets(container())
+
+
+class Sockets:
+    """The WebSocket side of one container. One event at a time, as Lambda has it."""
+
+    def __init__(self, held: Container) -> None:
+        self._container = held
+        place = held.store.place
+        self._edge: Any = Edge(_accept, held.application, place.clock, Metrics(place))
+        self._runner = asyncio.Runner()
+
+    def take(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """What one event comes to. Raises Unavailable, OutcomeUnknown."""
+        context = event["requestContext"]
+        kind, id = context["eventType"], context["connectionId"]
+        if kind == "CONNECT":
+            return self._runner.run(self._connect(event))
+        if kind == "DISCONNECT":
+            self._container.listeners.leave(id)
+            return ANSWERED
+        try:
+            self._hear(id, event.get("body") or "")
+        except StratalogError:
+            # The gateway closes with a code of its own, so that the reason cannot be told.
+            self._container.listeners.connections.close(id)
+        return ANSWERED
+
+    async def _connect(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Let it in where the edge of a server would."""
+        said: list[str] = []
+
+        async def send(message: Mapping[str, Any]) -> None:
+            said.append(message["type"])
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "websocket.connect"}
+
+        headers = {name.lower(): value for name, value in event.get("headers", {}).items()}
+        await self._edge(_scope(event["requestContext"], headers), receive, send)
+        if said != ["websocket.accept"]:
+            return {"statusCode": 403}
+        offered = [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",")]
+        chosen = {"headers": {"Sec-WebSocket-Protocol": SUBPROTOCOL}} if SUBPROTOCOL in offered else {}
+        return {**ANSWERED, **chosen}
+
+    def _hear(self, id: str, text: str) -> None:
+        message = message_of(text)
+        if isinstance(message, Hello):
+            self._greet(id, message)
+        else:
+            self._container.listeners.show(id, message.state)
+
+    def _greet(self, id: str, hello: Hello) -> None:
+        """Tell it what is new from here on: the head is read once it is among those who listen."""
+        organisation, _, name = hello.document.partition("/")
+        if not name or "/" in name:
+            raise Invalid("hello must name organisation/document here", value=hello.document)
+        organisation, name = unquote(organisation), unquote(name)
+        expires_ms = self._runner.run(self._admit(hello.token, organisation, name))
+        log = self._container.store.log(organisation, name)
+        listeners = self._container.listeners
+        listeners.join(id, organisation, name, expires_ms)
+        listeners.connections.post(id, Ready(id, log.head().version, SILENCE_SECONDS))
+        here = listeners.here(organisation, name)
+        if here.present:
+            listeners.connections.post(id, here)
+
+    async def _admit(self, token: str, organisation: str, name: str) -> int | None:
+        """Until when one may listen who has this token. Raises Refused, Forbidden."""
+        application = self._container.application
+        principal = await identify(application.authenticate, lambda: token)
+        await permit(application.authorize, principal, "read", organisation, name)
+        return principal.expires_ms
+
+
+async def _accept(scope: object, receive: object, send: Any) -> None:
+    await send({"type": "websocket.accept"})
+
+
+def _scope(context: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    """The connection as ASGI says it."""
+    return {
+        "type": "websocket",
+        "path": "/",
+        "raw_path": b"/",
+        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
+        "client": (context["identity"]["sourceIp"], 0),
+    }

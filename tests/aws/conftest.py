@@ -1,0 +1,27 @@
+"""The emulators of `tests/cloud`, and a local AWS with a gateway and functions before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog.assembly import open_store
+from stratalog.testing.aws_local import aws_environment
+from stratalog.testing.emulators import Emulator
+from tests.aws.deployed import Deployed
+from tests.cloud.conftest import aws, bucket, numbers, sqs
+from tests.cloud.sqs_service import Service
+
+__all__ = ["aws", "bucket", "sqs"]
+
+
+@pytest.fixture
+def deployed(aws: Emulator, bucket: Emulator, sqs: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
+    """A store on the emulators with nothing in it, and the functions that serve it. SQS goes by a clock of its own."""
+    environment = {**aws_environment(aws, bucket), "AWS_ENDPOINT_URL_SQS": sqs.client.meta.endpoint_url}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    url = f"aws://deployed-{next(numbers)}"
+    with open_store(url) as store, Deployed(url, store, sqs) as running:
+        yield running

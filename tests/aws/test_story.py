@@ -1,0 +1,55 @@
+"""The story of clients that agree, through real event shapes: duplicates, partial failures and time-outs come in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.aws.deployed import ORGANISATION, Deployed, Mishaps, ThroughGateway
+from tests.client import convergence
+from tests.client.session import Session
+
+RATE = 0.2
+WORK_RATE = 0.6
+
+
+@contextmanager
+def session_through(deployed: Deployed, folder: Path, clients: int, seed: int) -> Iterator[Session]:
+    """Clients of a new document behind the gateway."""
+    deployed.store.create(ORGANISATION, "plan")
+    ways = [ThroughGateway(deployed, "plan", random.Random(seed + who)) for who in range(clients)]
+    try:
+        yield Session(folder, ways, lambda: deployed.store.document(ORGANISATION, "plan"), seed)
+    finally:
+        for way in ways:
+            way.hang_up()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clients_behind_functions_that_fail_end_in_agreement(seed: int, deployed: Deployed, tmp_path: Path) -> None:
+    deployed.serve()
+    deployed.mishaps["api"] = Mishaps(seed, RATE)
+    with session_through(deployed, tmp_path, 2, seed) as session:
+        met = convergence._run(session, random.Random(seed))
+    assert met["rejections"] >= 1
+    assert deployed.api.kills > 0
+    assert deployed.processor.calls == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clients_behind_the_queue_and_functions_that_fail_end_in_agreement(
+    seed: int, deployed: Deployed, tmp_path: Path
+) -> None:
+    deployed.serve(STRATALOG_QUEUED="all")
+    deployed.mishaps |= {"api": Mishaps(seed, RATE), "processor": Mishaps(seed, WORK_RATE)}
+    with session_through(deployed, tmp_path, 2, seed) as session:
+        met = convergence._run(session, random.Random(seed))
+    assert met["rejections"] >= 1
+    assert deployed.processor.kills > 0
+    assert deployed.source.counts["deleted"] > 0
+    assert deployed.source.counts["delivered again"] > 0
+    assert list(deployed.store.queue.dead_letters()) == []
