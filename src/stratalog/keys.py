@@ -13,6 +13,7 @@ from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import ID_ESCAPED_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
 
 __all__ = [
+    "COPY_PARTITION",
     "GIVEN_UP_PARTITION",
     "HOME_SORT",
     "MAINTENANCE_PARTITION",
@@ -171,4 +172,5 @@ HOME_SORT = "home"
 ORGANISATIONS_PARTITION = "!organisations"
 QUEUE_NOTES_PARTITION = "!queue"
 GIVEN_UP_PARTITION = "!given-up"
+COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"

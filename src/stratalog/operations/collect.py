@@ -1,52 +1,87 @@
-"""Collecting blobs: those of a family of logs that nothing refers to, by marking from the roots.
+"""Collecting blobs: those of an organisation, or of one owner in it, that nothing refers to, marked from the roots.
 
-The order makes it safe beside writers. Candidates are listed first, and only those older than any commit under way can
-be: a writer puts a blob again whenever it refers to it, which makes it young. Then the references are read in the order
-in which they move when history is forgotten: a log before its forks, its entries before its snapshots, and those in
-ascending order; so what leaves a place that is still to be read has come to one that is read later. What is still
-unmarked is looked at again and deleted by its stamp, which a put in between has changed.
+The order makes it safe beside writers. Candidates are listed first, each with the stamp of its generation, and only
+those older than any commit under way can be: a writer puts a blob again whenever it refers to it, which makes it young
+and gives it another stamp. Then the references are read (`marking.py`). What is still unmarked is looked at again and
+deleted by the stamp it was listed with.
+
+How far a collection came is kept in the index (`progress.py`): candidates with their stamps, and what was marked. So a
+collection that is stopped or killed goes on where it was, however long after: what was put since has another stamp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
-from stratalog.codec import decode, encode
-from stratalog.documents.commits import COMMIT
-from stratalog.documents.snapshots import roots_of
-from stratalog.documents.values import as_reference
-from stratalog.errors import Corrupt
-from stratalog.keys import entries_partition, family_partition
-from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log.archive import read_archive
-from stratalog.log.bodies import BodyRef, blob_addresses
+from stratalog.clock import Observation
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.keys import family_partition, unescape
+from stratalog.limits import (
+    COLLECT_CANDIDATES_MAX,
+    GRACE_SECONDS,
+    OBSERVATION_SECONDS_MAX,
+    QUEUED_SECONDS_MAX,
+    UNKNOWN_OWNER_SECONDS_MAX,
+)
 from stratalog.log.directory import LOGS, list_directory
-from stratalog.log.entries import Entry, entry_from_item
 from stratalog.log.names import read_name
 from stratalog.log.place import Place
-from stratalog.log.segments import Segment, list_segments, segment_holding
-from stratalog.log.snapshots import list_snapshots
+from stratalog.log.retention import Stop, never
+from stratalog.operations.marking import Marking
+from stratalog.operations.progress import Candidate, Work, drop_work, load_work, save_work
 from stratalog.ports.blobs import BlobStat
-from stratalog.ports.index import Item
-from stratalog.tree.chunks import Chunks
-from stratalog.tree.nodes import Leaf, Node, Root
-from stratalog.tree.reach import addresses
+from stratalog.records.prune import referenced
+from stratalog.records.versions import Name
 
-__all__ = ["Collected", "collect_family", "owners"]
+__all__ = ["Collected", "Trouble", "collect", "collect_family", "owners"]
+
+SAVE_SECONDS = 60
+FAILURES_MAX = 3
+OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
+# What blobs of a family's owner may be for. Others are an application's own, and it alone knows who refers to them.
+PLACES = ("archive", "arguments", "bodies", "chunks", "collecting", "fields", "items", "parts")
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What could not be looked after, and why; the rest was."""
+
+    what: str
+    code: str
+    reason: str
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What a collection found: ``garbage`` is what it deleted, or would have in a dry run."""
+    """What a collection did with the blobs it looked at; a dry run says what one would do."""
 
-    owner: str
+    scope: str
     kept: int
+    """Old enough, and referred to."""
+
     young: int
+    """Too young to be judged."""
+
+    changed: int
+    """Unreferenced, and then put again or gone when looked at once more."""
+
     garbage: tuple[str, ...]
+    """The keys of those deleted."""
+
     garbage_bytes: int
+    troubles: tuple[Trouble, ...] = ()
+    is_finished: bool = True
+    """False where it was stopped: the next one goes on from there."""
+
+    @property
+    def looked_at(self) -> int:
+        """How many blobs in all."""
+        return self.kept + self.young + self.changed + len(self.garbage)
+
+
+def _unheard(blobs: int) -> None:
+    """Nobody listens."""
 
 
 def owners(place: Place, organisation: str) -> Iterator[str]:
@@ -59,126 +94,247 @@ def owners(place: Place, organisation: str) -> Iterator[str]:
             yield record.owner
 
 
-def collect_family(place: Place, owner: str, *, dry_run: bool = False) -> Collected:
-    """Delete the blobs under ``owner`` that no log of its family refers to. Restartable at any point.
+def collect_family(place: Place, owner: str, *, dry_run: bool = False, stop: Stop = never) -> Collected:
+    """`collect` for the blobs of one family of logs. Raises Corrupt, and deletes nothing, where it cannot be marked.
 
-    Raises Corrupt, and deletes nothing, for a log whose snapshots are another model's: what they refer to is not known.
+    That is so for a log whose snapshots are another model's: what they refer to is not known.
     """
-    now_ms = place.clock.wall_ms()
-    stats = list(place.blobs.list(f"{owner}/"))
-    old = [stat for stat in stats if now_ms - stat.modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000]
-    marked = _Marking(place, owner).run() if old else set()
-    garbage = [stat for stat in old if stat.key not in marked]
-    deleted = [stat for stat in garbage if dry_run or _delete(place, stat)]
-    place.counters["collected blob"] += 0 if dry_run else len(deleted)
-    return Collected(
-        owner=owner,
-        kept=len(old) - len(garbage),
-        young=len(stats) - len(old),
-        garbage=tuple(stat.key for stat in deleted),
-        garbage_bytes=sum(stat.stored_bytes for stat in deleted),
-    )
+    return _Collection(place, owner, dry_run, stop, _unheard, is_strict=True).run()
 
 
-def _delete(place: Place, stat: BlobStat) -> bool:
-    """Look again, and delete the generation that was looked at first."""
-    again = place.blobs.stat(stat.key)
-    return again is not None and again.stamp == stat.stamp and place.blobs.delete(stat.key, stat.stamp)
+def collect(
+    place: Place,
+    scope: str,
+    *,
+    dry_run: bool = False,
+    stop: Stop = never,
+    tell: Callable[[int], None] = _unheard,
+) -> Collected:
+    """Delete the blobs under ``scope``, an escaped organisation or an owner, that nothing refers to.
+
+    One owner is in hand at a time. One that cannot be judged is left alone and told of; the others are collected. A
+    dry run takes the same way up to the delete, and goes on from where the next run would. ``stop`` is asked often;
+    ``tell`` hears how many blobs were looked at. Raises Unavailable, OutcomeUnknown: call it again.
+    """
+    return _Collection(place, scope, dry_run, stop, tell).run()
 
 
-class _Marking:
-    """Gathers the keys of every blob that the logs of a family refer to."""
+class _Stopped(Exception):
+    """The time for this run is over."""
 
-    def __init__(self, place: Place, owner: str) -> None:
+
+class _Collection:
+    """One run. A strict one raises what gives trouble."""
+
+    def __init__(
+        self,
+        place: Place,
+        scope: str,
+        dry_run: bool,
+        stop: Stop,
+        tell: Callable[[int], None],
+        *,
+        is_strict: bool = False,
+    ) -> None:
         self._place = place
-        self._owner = owner
-        self._chunks = Chunks(place.blobs, owner)
-        self._seen: set[bytes] = set()
-        self._marked: set[str] = set()
+        self._scope = scope
+        self._dry_run = dry_run
+        self._stop = stop
+        self._tell = tell
+        self._is_strict = is_strict
+        self._work, self._is_kept = load_work(place, scope)
+        self._saved = Observation(place.clock)
+        self._listing: Iterator[BlobStat] = iter(())
+        self._next: BlobStat | None = None
+        self._kept = self._young = self._changed = self._garbage_bytes = 0
+        self._garbage: list[str] = []
+        self._troubles: list[Trouble] = []
 
-    def run(self) -> set[str]:
-        members = list(self._place.index.query(family_partition(self._owner)))
-        for member in sorted(members, key=_depth):
-            self._mark_log(member.sort)
-        return self._marked
+    def run(self) -> Collected:
+        try:
+            while self._work.owner or self._take():
+                self._settle()
+        except _Stopped:
+            self._save()
+            return self._found(False)
+        if self._is_kept and not self._dry_run:
+            drop_work(self._place, self._scope)
+        return self._found(True)
 
-    def _mark_log(self, prefix: str) -> None:
-        for segment in list_segments(self._place.index, prefix):
-            for item in self._items(prefix, segment):
-                self._mark_entry(item)
-        for snapshot in list_snapshots(self._place.index, prefix):
-            roots = roots_of(snapshot)
-            for root in (roots.content, roots.clients, roots.graves):
-                self._mark_tree(root)
+    def _take(self) -> bool:
+        """List blobs of the next owner, as many as are judged at once. False where there is none."""
+        if self._next is None:
+            self._seek(self._work.after)
+        if self._next is None:
+            return False
+        work = self._work = Work(owner=_owner_of(self._next.key), after=self._work.after)
+        now_ms = self._place.clock.wall_ms()
+        while self._next is not None and self._next.key.startswith(f"{work.owner}/"):
+            self._list(work, self._next, now_ms)
+            self._next = next(self._listing, None)
+            if len(work.candidates) >= COLLECT_CANDIDATES_MAX:
+                break
+            self._step()
+        return True
 
-    def _items(self, prefix: str, segment: Segment) -> Iterable[Item]:
-        """A segment's items. One that was marked while they were read is looked at again, since some may be gone."""
-        if segment.archive:
-            self._mark_archive(segment.archive)
-            return read_archive(self._place, prefix, self._owner, segment)
-        if segment.marked_ms:
-            return ()
-        items = list(self._place.index.query(entries_partition(prefix, segment.first)))
-        again = segment_holding(self._place.index, prefix, segment.first)
-        if again is None or again.first != segment.first:
-            return ()
-        return items if not again.marked_ms else self._items(prefix, again)
+    def _list(self, work: Work, stat: BlobStat, now_ms: int) -> None:
+        if not _is_old(now_ms, stat.modified_ms):
+            work.young += 1
+        elif not _is_ours(work.owner, stat.key):
+            work.kept += 1
+        else:
+            work.listed += 1
+            name = stat.key.removeprefix(f"{work.owner}/")
+            work.candidates[name] = Candidate(stat.stamp, stat.modified_ms, stat.stored_bytes)
+        work.upto = stat.key
 
-    def _mark_archive(self, archive: BodyRef) -> None:
-        with suppress(Corrupt):  # it is made anew before its segment is freed
-            self._mark_body("archive", archive)
+    def _seek(self, after: str) -> None:
+        self._listing = iter(self._place.blobs.list(f"{self._scope}/", after=after))
+        self._next = next(self._listing, None)
 
-    def _mark_entry(self, item: Item) -> None:
-        if "k" in item.attributes:
+    def _settle(self) -> None:
+        """Judge the blobs in hand, and go on to the next. An owner that gives trouble is passed over."""
+        work = self._work
+        try:
+            if not work.is_marked:
+                self._mark(work)
+                work.kept += work.listed - len(work.candidates)
+                work.is_marked = True
+            self._delete_unmarked(work)
+        except (Unavailable, OutcomeUnknown) as exc:
+            self._fail(work, exc)
+        except (Corrupt, NotFound, Invalid, LimitExceeded) as exc:
+            self._pass_over(work.owner, exc)
+        else:
+            self._kept, self._young = self._kept + work.kept, self._young + work.young
+            self._tell(work.kept + work.young)
+            self._work = Work(after=work.upto)
+
+    def _fail(self, work: Work, error: StratalogError) -> None:
+        """Keep the work for the next run; an owner that keeps failing is passed over in the end."""
+        work.failures += 1
+        if work.failures >= FAILURES_MAX:
+            self._pass_over(work.owner, error)
             return
-        external: Any = item.attributes.get("x")
-        if external is not None:
-            self._mark_body("bodies", _decode_ref(external))
-        for stored in _stored_values(entry_from_item(item, self._place.blobs, self._owner)):
-            self._mark_value(stored)
+        with suppress(Unavailable, OutcomeUnknown):
+            self._save()
+        raise error
 
-    def _mark_tree(self, root: Root) -> None:
-        if root.inline is not None:
-            self._mark_node(self._chunks.top(root))
-        for address in addresses(self._chunks, root, self._seen):
-            self._seen.add(address)
-            self._marked.add(f"{self._owner}/chunks/{address.hex()}")
-            self._mark_node(self._chunks.load(address))
+    def _pass_over(self, owner: str, error: StratalogError) -> None:
+        if self._is_strict:
+            raise error
+        self._troubles.append(Trouble(owner, error.code, str(error)))
+        self._work = Work(after=f"{owner}0")  # no key of the owner's is greater, since `0` comes after `/`
+        self._next = None
 
-    def _mark_node(self, node: Node) -> None:
-        if isinstance(node, Leaf):
-            for stored in node.values:
-                self._mark_value(stored)
+    def _mark(self, work: Work) -> None:
+        """Take what is referred to, or may be, out of the candidates."""
+        if not work.candidates:
+            return
+        parts = work.owner.split("/")
+        kind = _kind_of(work.owner)
+        if kind == "family":
+            self._mark_family(work, parts)
+        elif kind == "record":
+            self._mark_record(work, parts)
+        else:
+            self._keep_younger(work, OLD_SECONDS if self._is_gone(parts[0], parts[2]) else QUEUED_SECONDS_MAX)
 
-    def _mark_value(self, stored: bytes) -> None:
-        reference = as_reference(stored) if stored else None
-        if reference is not None:
-            self._mark_body(reference.place, reference.body)
+    def _mark_family(self, work: Work, parts: list[str]) -> None:
+        if next(self._place.index.query(family_partition(work.owner), limit=1), None) is None:
+            self._keep_younger(work, OLD_SECONDS if self._is_gone(*parts) else UNKNOWN_OWNER_SECONDS_MAX)
+        else:
+            Marking(self._place, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
-    def _mark_body(self, place: str, body: BodyRef) -> None:
-        prefix = f"{self._owner}/{place}"
-        if f"{prefix}/{body.address.hex()}" not in self._marked:
-            self._marked.update(
-                f"{prefix}/{address.hex()}" for address in blob_addresses(self._place.blobs, prefix, body)
-            )
+    def _mark_record(self, work: Work, parts: list[str]) -> None:
+        name = Name(unescape(parts[0]), unescape(parts[2]))
+        if next(self._place.index.query(name.partition, limit=1), None) is None:
+            self._keep_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
+            return
+        roots = referenced(self._place, name, dry_run=self._dry_run)
+        for key in list(work.candidates):
+            if roots is None or key.rpartition("/")[2] in roots:
+                work.mark(key)
+
+    def _is_gone(self, organisation: str, incarnation: str) -> bool:
+        """Whether it is known that the log was deleted: its name is free, or another incarnation has it."""
+        log, _, own = incarnation.partition("@")
+        record = read_name(self._place.index, unescape(organisation), unescape(log))
+        return record is not None and (record.incarnation != own or bool(record.deleted_ms))
+
+    def _keep_younger(self, work: Work, seconds: float) -> None:
+        """Keep what is not that old: what refers to it is not to be found, or not there yet."""
+        now_ms = self._place.clock.wall_ms()
+        for key, candidate in list(work.candidates.items()):
+            if now_ms - candidate.modified_ms <= seconds * 1000:
+                work.mark(key)
+
+    def _delete_unmarked(self, work: Work) -> None:
+        for name, candidate in sorted(work.candidates.items()):
+            self._step()
+            key = f"{work.owner}/{name}"
+            if self._delete(key, candidate.stamp):
+                self._garbage.append(key)
+                self._garbage_bytes += candidate.stored_bytes
+                self._place.counters["collected blob"] += 0 if self._dry_run else 1
+            else:
+                self._changed += 1
+            del work.candidates[name]
+            self._tell(1)
+
+    def _delete(self, key: str, stamp: str) -> bool:
+        """Look again, and delete the generation that was listed."""
+        again = self._place.blobs.stat(key)
+        if again is None or again.stamp != stamp:
+            return False
+        return self._dry_run or self._place.blobs.delete(key, stamp)
+
+    def _step(self) -> None:
+        """Between two calls: stop where it is time to, and keep now and then how far the work came."""
+        if self._stop():
+            raise _Stopped
+        if self._saved.age_seconds() > SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        if self._dry_run:
+            return
+        self._saved = Observation(self._place.clock)
+        save_work(self._place, self._scope, self._work)
+        self._is_kept = True
+
+    def _found(self, is_finished: bool) -> Collected:
+        return Collected(
+            scope=self._scope,
+            kept=self._kept,
+            young=self._young,
+            changed=self._changed,
+            garbage=tuple(self._garbage),
+            garbage_bytes=self._garbage_bytes,
+            troubles=tuple(self._troubles),
+            is_finished=is_finished,
+        )
 
 
-def _depth(member: Item) -> int:
-    """How many ancestors a log of the family has."""
-    return int(member.attributes["d"])
+def _is_old(now_ms: int, modified_ms: int) -> bool:
+    """Whether no commit under way can be one that put the blob."""
+    return now_ms - modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
-def _stored_values(entry: Entry) -> Iterator[bytes]:
-    """What the slots and large arguments of a document's entry hold."""
-    for event in entry.events:
-        if event.type != COMMIT:
-            continue
-        mutations, patch, _, _ = event.data
-        yield from (change[1] for change in patch if change[1] is not None)
-        for recorded in mutations:
-            if recorded[5] is not None:
-                args = decode(recorded[3])
-                yield from map(encode, args.values() if isinstance(args, dict) else [args])
+def _owner_of(key: str) -> str:
+    """Whom a blob belongs to, by its key (`formats/keys.md`)."""
+    parts = key.split("/")
+    depth = {"records": 3, "queue": 4}.get(parts[1], 2)
+    return "/".join(parts[:depth])
 
 
-_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
+def _kind_of(owner: str) -> str:
+    parts = owner.split("/")
+    return {"records": "record", "queue": "queued"}.get(parts[1], "family" if "@" in parts[1] else "")
+
+
+def _is_ours(owner: str, key: str) -> bool:
+    """Whether it is known what refers to such a blob."""
+    kind = _kind_of(owner)
+    place = key.removeprefix(f"{owner}/").split("/")[0]
+    return place in PLACES if kind == "family" else bool(kind)

@@ -20,11 +20,11 @@ import msgspec
 
 from stratalog.clock import SystemClock
 from stratalog.testing.mutants import Catch, hunt
+from stratalog.testing.mutants_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
 from stratalog.testing.mutants_log import MUTANTS as LOG_MUTANTS
 from stratalog.testing.mutants_queue import MUTANTS as QUEUE_MUTANTS
 from stratalog.testing.mutants_sync import MUTANTS as SYNC_MUTANTS
-from stratalog.testing.world_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
 from stratalog.testing.world_disk import MUTANTS as DISK_MUTANTS
 from stratalog.testing.world_disk import DiskWorld
