@@ -1,4 +1,4 @@
-"""Books: a draft of a table's document in the words of the table. Each transaction opens them, and closes them at its end.
+"""Books: a draft of a table's document in the words of the table. A transaction opens them, and closes them at its end.
 
 What a partition holds is tallied while the transaction runs and written once.
 """

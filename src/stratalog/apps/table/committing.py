@@ -25,7 +25,7 @@ from stratalog.clock import Clock, Observation, backoff_seconds, new_id
 from stratalog.lane import Gate, Lane
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 
-__all__ = ["REQUESTS_MAX", "Committed", "Committer", "Request"]
+__all__ = ["REQUESTS_MAX", "TRANSIENT", "Committed", "Committer", "Request"]
 
 CLIENT_CHARACTERS = 16
 REQUESTS_MAX = MUTATIONS_PER_BATCH_MAX // 2
@@ -124,7 +124,7 @@ class Committer:
         return self._found(mutations)
 
     def _patiently(self, mutations: list[Mutation]) -> list[Outcome]:
-        """Apply a batch, again where somebody else was first or the store was out of reach: its numbers make it safe."""
+        """Apply a batch, again where somebody was first or the store was out of reach: numbers make it safe."""
         begun, attempt = Observation(self._clock), 0
         while True:
             try:

@@ -6,14 +6,14 @@ rejected where another follower was first; so whoever reads it brings it up to d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from stratalog import Conflict, Document, Draft, NotFound, Rejected, Rules, Store
+from stratalog import Conflict, Document, Draft, Rejected, Rules, Store
 from stratalog.apps.table.books import read
 from stratalog.apps.table.files import AddFiles, AssignJobIds, ReplaceFileReferences
 from stratalog.apps.table.queries import TableView
@@ -31,8 +31,8 @@ Event = list[Any]
 class Job(msgspec.Struct, frozen=True):
     """What became of a job. Versions are the table's; 0 for what has not come to pass.
 
-    status: created — references wait for it. committed — its last ones were replaced. failed — a commit of it was refused,
-    and references may wait still. cleared — the table forgot its files first. ingested — its files were added.
+    status: created — references wait for it. committed — its last ones were replaced. failed — a commit of it was
+    refused, and references may wait still. cleared — the table forgot its files first. ingested — its files were added.
     """
 
     job: str
@@ -68,7 +68,7 @@ class JobTracker:
         return int(upto)
 
     def job(self, job: str, partition: str = "", *, at_least: int | None = None) -> Job | None:
-        """What became of a job on a partition; an ingest job has none. Never older than the table is now, or than ``at_least``."""
+        """What became of a job on a partition; an ingest job has none. As new as the table, or as ``at_least``."""
         self.catch_up(at_least)
         row = self._opened().get(_key(job, partition))
         return None if row is None else msgspec.convert(row, Job)
@@ -160,7 +160,7 @@ def _cleared_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
         yield ["cleared", version]
 
 
-_TELLERS = {
+_TELLERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] = {
     "assign_job_ids": _assigned_in,
     "replace_file_references": _replaced_in,
     "add_files": _added_in,
@@ -180,9 +180,7 @@ def _assigned(draft: Draft, version: int, job: str, partition: str, count: int) 
     _put(draft, msgspec.structs.replace(found, status="created", waiting=waiting, files=found.files + count))
 
 
-def _committed(
-    draft: Draft, version: int, job: str, partition: str, count: int, output: str, rows: int
-) -> None:
+def _committed(draft: Draft, version: int, job: str, partition: str, count: int, output: str, rows: int) -> None:
     found = _find(draft, job, partition, version)
     waiting = max(0, found.waiting - count)
     status, outputs = "created" if waiting else "committed", (*found.outputs, output)
@@ -210,7 +208,7 @@ def _cleared(draft: Draft, version: int) -> None:
         _put(draft, msgspec.structs.replace(found, status="cleared", waiting=0, finished=version))
 
 
-_FOLDS = {
+_FOLDS: Mapping[str, Callable[..., None]] = {
     "assigned": _assigned,
     "committed": _committed,
     "failed": _failed,

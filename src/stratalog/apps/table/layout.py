@@ -1,4 +1,4 @@
-"""Where the rows of a table's state stand: the keys of its document, and what a row holds. `formats/table.md` tells all.
+"""Where the rows of a table's state stand: the keys of its document, and what a row holds. See `formats/table.md`.
 
 References lie beside the leaf that holds them, in the order of the leaves, so that a range of keys is a range of rows.
 What a clear leaves behind is not deleted row by row: the numbers in the names of the collections move on.

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
+from stratalog.apps.table.ordering import Key, KeyType, decode_key, encode_key, least_key
 from stratalog.errors import Invalid
 from stratalog.limits import INTEGER_MAX
-from stratalog.apps.table.ordering import Key, KeyType, decode_key, encode_key, least_key
 
 __all__ = [
     "ROOT",

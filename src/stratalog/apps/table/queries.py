@@ -1,4 +1,4 @@
-"""Looking at a table at one version. Nothing is loaded but what is looked at; all answers belong to the same version."""
+"""Looking at a table at one version. Nothing is loaded but what is looked at; all answers are of the same version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from stratalog.apps.table.model import File, Held, Partition, Reference, Region,
 __all__ = ["Files", "Holding", "TableView"]
 
 INNER_SCANNED_MAX = 256
-"""So many partitions that are no leaves and hold references are all looked at; of more, those above the leaves found."""
+"""So many partitions that are no leaves and hold references are all looked at; of more, those above the leaves."""
 
 UNWANTED_MAX = 128
 """So many rows that are not wanted are read before it is quicker to look for where they end: two chunks."""
@@ -55,7 +55,7 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class TableView:
-    """A table at `version`. Results are in order: files by name, references of a file by partition, partitions by id."""
+    """A table at `version`. Answers are in order: files by name, references by partition too, partitions by id."""
 
     def __init__(self, view: View) -> None:
         row = view.get(TABLE)
@@ -200,7 +200,7 @@ class TableView:
                 beyond = edge
 
     def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[Reference, ...]]]:
-        """Leaves from those that end at ``edge`` on, in order. A long run of rows that are not wanted is jumped over."""
+        """Leaves from those that end at ``edge`` on, in order. A long run of unwanted rows is jumped over."""
         prefix = self._layout.leaf()
         rows = self._view.scan(prefix, after=prefix + edge)
         leaf: Holding | None = None

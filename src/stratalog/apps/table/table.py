@@ -28,6 +28,7 @@ from stratalog.apps.table.partitions import CreateTable, ExtendPartitionTree, Pa
 from stratalog.apps.table.queries import TableView
 from stratalog.apps.table.tree import extended, from_split_points, root_of, split
 from stratalog.clock import new_id
+from stratalog.codec import decode, encode
 from stratalog.errors import VersionForgotten
 
 __all__ = ["MUTATORS", "RULES", "Table", "create_table", "open_table"]
@@ -251,4 +252,5 @@ def _handle(store: Store, organisation: str, name: str, author: str = "") -> Tab
 
 
 def _plain(transaction: msgspec.Struct | None) -> Any:
-    return None if transaction is None else msgspec.to_builtins(transaction)
+    """The arguments of a mutation: lists, not tuples, as they will be read again."""
+    return None if transaction is None else decode(encode(transaction))

@@ -1,8 +1,9 @@
-"""The partitions tree, purely: made from split points, split, and checked. Faults are ValueErrors that say the cause."""
+"""The partitions tree, purely: made from split points, split, and checked. Faults are ValueErrors with the cause."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from stratalog.apps.table.model import ROOT, Partition, Region, Schema
 from stratalog.apps.table.ordering import Key, check_edge, encode_key
@@ -17,7 +18,7 @@ def root_of(schema: Schema, id: str = ROOT) -> Partition:
 
 
 def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
-    """A whole tree whose leaves meet at ``points`` on the first column, paired from below; an odd last one is carried up.
+    """A tree whose leaves meet at ``points`` on the first column, paired from below; an odd last one is carried up.
 
     Raises Invalid for points of another type, out of order, or twice.
     """
@@ -25,7 +26,7 @@ def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[]
 
 
 def extended(schema: Schema, leaf: Partition, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
-    """A leaf and what it becomes when it is split at ``points`` on the first column: itself first, then all below it."""
+    """A leaf as it is when it was split at ``points`` on the first column, and then all that comes to lie below it."""
     edges = _edges(schema, points)
     low, high = leaf.region[0]
     if edges and (edges[0] <= low or (high is not None and edges[-1] >= high)):
@@ -33,12 +34,12 @@ def extended(schema: Schema, leaf: Partition, points: Sequence[Key], new_id: Cal
     return _grown(leaf, edges, new_id)
 
 
-def split(parent: Partition, edge: str, dimension: int, left: str, right: str) -> tuple[Partition, Partition, Partition]:
+def split(parent: Partition, edge: str, dimension: int, left: str, right: str) -> list[Partition]:
     """A leaf as it is after a split at ``edge``, and its two children."""
     low, high = parent.region[dimension]
     whole = Partition(parent.id, parent.region, parent.parent, (left, right), dimension)
     first = Partition(left, _with(parent.region, dimension, (low, edge)), parent.id)
-    return whole, first, Partition(right, _with(parent.region, dimension, (edge, high)), parent.id)
+    return [whole, first, Partition(right, _with(parent.region, dimension, (edge, high)), parent.id)]
 
 
 def check_split(parent: Partition, children: Sequence[Partition]) -> None:
@@ -116,26 +117,24 @@ def _grown(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> l
     while len(layer) > 2:
         paired: list[Partition] = []
         for place in range(0, len(layer) - 1, 2):
-            paired.append(_joined(new_id(), *layer[place : place + 2], below))
+            paired.append(_joined(new_id(), layer[place], layer[place + 1], below))
         layer = paired + layer[len(paired) * 2 :]
     if len(layer) == 1:
         return [top]
-    joined = _joined(top.id, *layer, below)
+    joined = _joined(top.id, layer[0], layer[1], below)
     whole = Partition(top.id, top.region, top.parent, joined.children, 0)
     return [whole, *reversed(below)]
 
 
 def _joined(id: str, left: Partition, right: Partition, below: list[Partition]) -> Partition:
-    below += [
-        Partition(child.id, child.region, id, child.children, child.dimension) for child in (right, left)
-    ]
+    below += [Partition(child.id, child.region, id, child.children, child.dimension) for child in (right, left)]
     region = _with(left.region, 0, (left.region[0][0], right.region[0][1]))
     return Partition(id, region, None, (left.id, right.id), 0)
 
 
 def _edges(schema: Schema, points: Sequence[Key]) -> list[str]:
     edges = [check_edge(encode_key(schema.keys[0].type, point)) for point in points]
-    if any(one >= other for one, other in zip(edges, edges[1:], strict=False)):
+    if any(one >= other for one, other in pairwise(edges)):
         raise Invalid("split points must be in order, each once")
     if edges and edges[0] == schema.whole()[0][0]:
         raise Invalid("no row lies below the first split point")
