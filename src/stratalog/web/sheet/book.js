@@ -1,0 +1,244 @@
+// Book: a sheet that is open in this page. Its model stands on the log by the transport; what the browser keeps lets it
+// open again with only what is new, and without the server too, and loses nothing that was typed.
+
+import { Live } from "../client/live.js";
+import { dropWaitingUndo, makeModel, noteHistory, pendingOf, prepared, redo } from "./engine.js";
+import { Keep } from "./keep.js";
+import { Presence } from "./presence.js";
+import { token } from "./server.js";
+import { Transport } from "./transport.js";
+
+const BEHIND_ENTRIES_MAX = 1500;
+
+export class Book extends EventTarget {
+  model = null;
+  facts = null;
+  /** Whether the user wants to be online, which the network may not allow. */
+  isOnline = true;
+  /** Why nothing more goes to the server or comes from it, for good; null while it does. */
+  fault = null;
+  presence;
+  #server;
+  #sheet;
+  #me;
+  #keep = null;
+  #live;
+  #transport = null;
+  #saving = null;
+  #page;
+
+  /** `me.name` signs and is shown to others; `page` is what the engine's plugins of this page can ask. */
+  constructor(server, sheet, me, page = {}) {
+    super();
+    this.#server = server;
+    this.#sheet = sheet;
+    this.#me = me;
+    this.#page = page;
+    this.presence = new Presence((message) => this.#transport?.tell(message));
+  }
+
+  get version() {
+    return this.#transport?.version ?? 0;
+  }
+
+  get isReadOnly() {
+    return Boolean(this.facts?.read_only || this.#me.isReader);
+  }
+
+  /** One of: opening, saved, saving, offline, trouble, ended. */
+  get way() {
+    if (this.fault) return "ended";
+    if (!this.model) return "opening";
+    if (!this.isOnline) return "offline";
+    if (this.#transport.trouble) return "trouble";
+    return this.waiting ? "saving" : "saved";
+  }
+
+  /** How many changes no entry holds yet. */
+  get waiting() {
+    return this.model ? this.model.session.pendingMessages.length : 0;
+  }
+
+  /** Open the sheet, from what is kept and from the server. Throws where neither has it. */
+  async open() {
+    this.#keep = await Keep.open(this.#server.path(this.#sheet)).catch(() => null);
+    await this.#load();
+    this.#live = new Live(() => this.#server.live(this.#sheet), async () => token.get(), {
+      onPoke: (version) => this.#transport.poke(version),
+      onPresence: () => this.#hear(),
+    });
+    this.presence.attach(this.#live);
+    this.goOnline();
+    addEventListener("online", () => this.#hurry());
+    document.addEventListener("visibilitychange", () => document.hidden || this.#hurry());
+  }
+
+  goOnline() {
+    this.isOnline = true;
+    if (this.fault) return;
+    this.#transport.start();
+    this.#live.start();
+    this.#tell("state");
+  }
+
+  goOffline() {
+    this.isOnline = false;
+    this.#transport.stop();
+    this.#live.stop();
+    this.#dropWaitingUndo();
+    this.#tell("state");
+  }
+
+  close() {
+    this.#live.stop();
+    this.#transport.stop();
+    this.model.session.leave();
+    this.#keep?.close();
+  }
+
+  async #load() {
+    const kept = (await this.#keep?.load()) ?? { snapshot: null, entries: [], pending: null };
+    let loaded;
+    try {
+      this.facts = await this.#server.get(this.#server.path(this.#sheet, "/"));
+      loaded = await this.#fetch(kept);
+    } catch (error) {
+      if (!kept.snapshot || error.code !== "outcome-unknown") throw error;
+      loaded = kept;
+      this.facts = { ...kept.snapshot.facts, version: kept.entries.at(-1)?.version ?? kept.snapshot.version };
+    }
+    this.#make(loaded.snapshot, loaded.entries, kept.pending);
+  }
+
+  /** The snapshot and entries to begin with: those that are kept where they are near enough to the newest. */
+  async #fetch(kept) {
+    const { snapshot, entries } = kept;
+    const path = this.#server.path(this.#sheet, "/load");
+    if (snapshot?.facts.incarnation === this.facts.incarnation && this.#isNear(kept)) {
+      const after = entries.at(-1)?.version ?? snapshot.version;
+      const answer = await this.#server.get(path, { known: snapshot.version, after });
+      if (answer.data === null && !hasRestore(answer.entries)) {
+        this.#keep.putEntries(answer.entries);
+        return { snapshot, entries: [...entries, ...answer.entries] };
+      }
+    }
+    const answer = await this.#server.get(path);
+    const fresh = { version: answer.base, data: answer.data, facts: this.facts };
+    await this.#keep?.putSnapshot(fresh);
+    await this.#keep?.putEntries(answer.entries);
+    return { snapshot: fresh, entries: answer.entries };
+  }
+
+  /** Whether what is kept is worth going on with; what waits needs it in any case, to be rebased. */
+  #isNear({ snapshot, pending }) {
+    return pending !== null || this.facts.version - snapshot.version <= BEHIND_ENTRIES_MAX;
+  }
+
+  /**
+   * The model: the snapshot, the entries that what waits was typed at, then what waits, and then the other entries,
+   * which rebase it.
+   */
+  #make(snapshot, entries, pending) {
+    const isBase = pending !== null && snapshot.version <= pending.version;
+    const first = isBase ? entries.filter(({ version }) => version <= pending.version) : entries;
+    const known = new Set(entries.map(({ message }) => message?.nextRevisionId));
+    const transport = this.#newTransport(first.at(-1)?.version ?? snapshot.version);
+    const client = { id: crypto.randomUUID(), name: this.#me.name };
+    const messages = first.flatMap(({ message }) => message ?? []);
+    const options = { client, transport, isReadOnly: this.isReadOnly, page: this.#page };
+    this.model = makeModel(snapshot.data, messages, options);
+    for (const message of pending?.messages ?? []) {
+      if (isBase || !known.has(message.nextRevisionId)) redo(this.model, message);
+    }
+    transport.take(entries.slice(first.length));
+    this.model.on("update", this, () => this.#save());
+    this.model.on("unexpected-revision-id", this, () => this.reload());
+    this.#tell("model");
+  }
+
+  #newTransport(version) {
+    const path = this.#server.path(this.#sheet);
+    const log = {
+      append: (message) => this.#server.post(`${path}/append?author=${encodeURIComponent(this.#me.name)}`, { message }),
+      read: (after) => this.#server.get(`${path}/entries`, { after }),
+    };
+    return (this.#transport = new Transport(version, log, {
+      onEntry: (entry) => this.#note(entry),
+      onState: () => this.#react(),
+      onRefused: (message, error) => this.#refuse(message, error),
+      onReload: () => this.reload(),
+      onEnd: (error) => this.#end(error),
+      onPresence: (message) => this.presence.say(message),
+      prepare: (message) => prepared(this.model, message),
+    }));
+  }
+
+  /** Make the model anew from the server, with what waits done again: after a restore, or when too far behind. */
+  async reload(without = "") {
+    this.#transport.stop();
+    this.model.off("update", this);
+    this.model.session.leave();
+    const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
+    try {
+      const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
+      this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
+      if (this.isOnline) this.goOnline();
+    } catch (error) {
+      this.#end(error);
+    }
+  }
+
+  #refuse(message, error) {
+    if (error) this.#tell("trouble", error);
+    if (message.type === "REMOTE_REVISION") this.reload(message.nextRevisionId);
+    else this.#dropWaitingUndo();
+  }
+
+  /** An undo needs the server's word, and until that comes the engine takes no other change. */
+  #react() {
+    if (this.#transport.trouble) this.#dropWaitingUndo();
+    this.#tell("state");
+  }
+
+  #dropWaitingUndo() {
+    if (this.model) dropWaitingUndo(this.model, () => this.#transport.withdraw());
+  }
+
+  #note(entry) {
+    this.#keep?.putEntries([entry]);
+    if (entry.message) noteHistory(this.model, entry.message);
+    this.dispatchEvent(new CustomEvent("entry", { detail: entry }));
+  }
+
+  /** Keep what waits. Changes come in bursts, and each is kept before the page can end. */
+  #save() {
+    this.#saving ??= queueMicrotask(() => {
+      this.#saving = null;
+      this.#keep?.putPending(this.version, pendingOf(this.model)).catch((error) => this.#tell("trouble", error));
+      this.#tell("state");
+    });
+  }
+
+  #end(error) {
+    this.fault = error;
+    this.#live?.stop();
+    this.#tell("state");
+  }
+
+  #hear() {
+    this.presence.hear();
+    this.#tell("people");
+  }
+
+  #hurry() {
+    if (!this.isOnline || this.fault) return;
+    this.#live.hurry();
+    this.#transport.poke();
+  }
+
+  #tell(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}
+
+const hasRestore = (entries) => entries.some(({ type }) => type === "restore");

@@ -1,0 +1,265 @@
+// Edit: the page of one sheet. It brings the book, the stage, the timeline and the panel together.
+
+import { Book } from "./book.js";
+import { find, make, save, toast } from "./dom.js";
+import { nameOf } from "./engine.js";
+import { follow, ownName, rename, toggle } from "./look.js";
+import { Marks, zoneOf, zonesOf } from "./marks.js";
+import { openMenu } from "./menu.js";
+import { Panel } from "./panel.js";
+import { Past } from "./past.js";
+import "./plugins.js";
+import { Server } from "./server.js";
+import { look, Stage } from "./stage.js";
+import { Timeline } from "./timeline.js";
+
+const COMPARED_CELLS_MAX = 5000;
+const query = new URLSearchParams(location.search);
+const organisation = query.get("in") ?? "home";
+const name = query.get("sheet") ?? "";
+const server = new Server(organisation);
+const me = { name: ownName(), isReader: query.has("view") };
+const marks = new Marks(() => shownModel()?.trigger("update"));
+const page = { marks, refusesUndo: () => book.way !== "saved" && book.way !== "saving" };
+const book = new Book(server, name, me, page);
+const past = new Past(server, server.path(name), page);
+const stages = { now: new Stage(find("#now")), then: new Stage(find("#then")) };
+let timeline, panel;
+
+const shownModel = () => (timeline?.at == null ? book.model : past.model);
+
+follow((scheme) => {
+  look.scheme = scheme;
+  find("#scheme").title = scheme === "dark" ? "Switch to light" : "Switch to dark";
+});
+
+async function begin() {
+  book.addEventListener("state", showState);
+  book.addEventListener("people", showPeople);
+  book.addEventListener("trouble", ({ detail }) => toast(detail.message, true));
+  book.addEventListener("entry", ({ detail }) => noteEntry(detail));
+  book.addEventListener("model", mountNow);
+  await book.open();
+  showTitle();
+  timeline = new Timeline(find("#timeline"), { isReadOnly: book.isReadOnly });
+  timeline.range = [0, book.version];
+  for (const type of ["move", "restore", "copy", "name", "download"]) {
+    timeline.addEventListener(type, ({ detail }) => does[type](detail).catch(complain));
+  }
+  panel = new Panel(find("#panel"), {
+    blame: (cell) => server.get(server.path(name, "/blame"), { cell: cell.name, tab: cell.tab }),
+    activity: (before) => server.get(server.path(name, "/activity"), { before }),
+    versions: () => server.get(server.path(name, "/versions")),
+  });
+  panel.addEventListener("go", ({ detail }) => timeline.go(detail));
+  panel.addEventListener("close", () => showPanel(false));
+  listen();
+  chooseCell();
+  showNames();
+  showState();
+  find("#opening").hidden = true;
+  if (query.has("at")) timeline.go(Number(query.get("at")));
+}
+
+async function mountNow() {
+  await stages.now.mount(book.model);
+  book.model.on("update", stages, chooseCell);
+  document.body.dataset.ready = "true";
+}
+
+function listen() {
+  find("#online").addEventListener("click", () => (book.isOnline ? book.goOffline() : book.goOnline()));
+  find("#history").addEventListener("click", () => showPanel(!panel.isOpen));
+  find("#scheme").addEventListener("click", toggle);
+  find("#more").addEventListener("click", () => openMenu(find("#more"), shareItems()));
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey && event.altKey && event.code === "KeyH") showPanel(!panel.isOpen);
+    if (event.key === "Escape" && timeline.at !== null && !event.target.closest?.(".o-spreadsheet")) timeline.go(null);
+  });
+  addEventListener("beforeunload", (event) => book.waiting && !book.keeps && event.preventDefault());
+}
+
+const does = {
+  async move(version) {
+    panel.at = version;
+    if (version === null) return backToNow();
+    const isNew = await past.show(version);
+    if (timeline.at !== version) return;
+    if (isNew || find("#then").hidden) await showPast();
+    chooseCell();
+    const { changed, entry } = await changedAt(version);
+    if (timeline.at !== version) return;
+    marks.set(changed);
+    timeline.facts = { ...entry, changed: changed.length };
+    timeline.shown();
+  },
+
+  async restore(version) {
+    const label = `Bring back version ${version} as a new version? Nothing that came after it is lost.`;
+    if (!confirm(label)) return;
+    await server.post(server.path(name, `/restore${signed()}`), { version });
+    timeline.go(null);
+    toast(`Version ${version} is back, as a new version.`);
+  },
+
+  async copy(version) {
+    const title = prompt("What shall the copy be called?", `${book.facts.title || name}, version ${version}`);
+    if (!title) return;
+    const copy = { name: freshName(title), version, title };
+    const made = await server.post(server.path(name, `/fork${signed()}`), copy);
+    location.href = addressOf(made.name);
+  },
+
+  async name(version) {
+    const label = prompt(`A name for version ${version}`, "");
+    if (!label) return;
+    await server.post(server.path(name, `/versions${signed()}`), { version, label });
+    await showNames();
+    toast(`Version ${version} is called “${label}”.`);
+  },
+
+  async download(version) {
+    const at = version ?? undefined;
+    const file = await server.download(server.path(name, "/export.xlsx"), { at });
+    save(file, `${book.facts.title || name}${version === null ? "" : ` (version ${version})`}.xlsx`);
+  },
+};
+
+/** The cells that differ: from the version before it, or from now where that is asked for. */
+async function changedAt(version) {
+  const [entry] = await entryOf(version);
+  if (!timeline.isComparing) return { entry, changed: zonesOf(entry.message) };
+  const found = await server.get(server.path(name, "/changes"), { source: version, target: book.version });
+  if (found.length > COMPARED_CELLS_MAX) toast(`${found.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
+  const zones = found.slice(0, COMPARED_CELLS_MAX).map(({ sheet_id, cell }) => zoneOf(sheet_id, cell));
+  return { entry, changed: zones };
+}
+
+async function entryOf(version) {
+  if (version === 0) return [{}];
+  const known = past.entry(version);
+  return known ? [known] : server.get(server.path(name, "/activity"), { before: version + 1, limit: 1 });
+}
+
+async function showPast() {
+  const { sheetId, col, row } = (find("#then").hidden ? book.model : past.model).getters.getActivePosition();
+  await stages.then.mount(past.model);
+  past.model.on("update", stages, chooseCell);
+  find("#now").hidden = true;
+  if (!past.model.getters.tryGetSheet(sheetId)) return;
+  const from = past.model.getters.getActiveSheetId();
+  if (from !== sheetId) past.model.dispatch("ACTIVATE_SHEET", { sheetIdFrom: from, sheetIdTo: sheetId });
+  const isThereStill = col < past.model.getters.getNumberCols(sheetId) && row < past.model.getters.getNumberRows(sheetId);
+  if (isThereStill) past.model.selection.selectCell(col, row);
+}
+
+function backToNow() {
+  marks.set([]);
+  stages.then.clear();
+  find("#now").hidden = false;
+  book.model.trigger("update");
+  timeline.shown();
+}
+
+function noteEntry(entry) {
+  if (timeline) timeline.range = [0, entry.version];
+  const isOwn = book.model.session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === entry.message?.nextRevisionId);
+  if (!isOwn && timeline?.at === null) marks.flash(zonesOf(entry.message));
+  if (entry.type === "name") showNames();
+  panel?.refresh();
+}
+
+function chooseCell() {
+  const model = shownModel();
+  if (!model || !panel) return;
+  const { sheetId, col, row } = model.getters.getActivePosition();
+  panel.cell = { name: nameOf(col, row), tab: sheetId, label: model.getters.getSheetName(sheetId) };
+}
+
+async function showNames() {
+  timeline.names = await server.get(server.path(name, "/versions")).catch(() => []);
+}
+
+function showPanel(isOpen) {
+  panel.isOpen = isOpen;
+  find("#history").setAttribute("aria-pressed", String(isOpen));
+  dispatchEvent(new Event("resize"));
+}
+
+function showTitle() {
+  const title = book.facts.title || name;
+  find("#title").textContent = title;
+  document.title = `${title} · Stratalog`;
+}
+
+const WAYS = {
+  opening: () => "Opening…",
+  saved: () => (book.isReadOnly ? "Read only" : "Saved"),
+  saving: () => "Saving…",
+  offline: (waiting) => (waiting ? `Offline · ${changes(waiting)} kept here` : "Offline"),
+  trouble: (waiting) => (waiting ? `No connection · ${changes(waiting)} kept here` : "No connection"),
+  ended: () => book.fault.message,
+};
+const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);
+
+function showState() {
+  document.body.dataset.way = book.way;
+  find("#state").textContent = WAYS[book.way](book.waiting);
+  find("#online").setAttribute("aria-checked", String(book.isOnline));
+}
+
+function showPeople() {
+  if (!book.model) return;
+  const { id: own } = book.model.getters.getCurrentClient();
+  const people = [...book.model.getters.getConnectedClients()].filter(({ id }) => id !== own);
+  const badge = ({ name: text, color }) =>
+    make("i", { role: "listitem", style: `--person: ${color}`, title: text, "aria-label": text }, initials(text));
+  const mine = make("button", { type: "button", class: "me", title: `You are ${me.name}; click to change`, onclick: askName }, initials(me.name));
+  mine.setAttribute("aria-label", `You are ${me.name}. Change your name`);
+  find("#people").replaceChildren(...people.slice(0, 6).map(badge), mine);
+}
+
+function askName() {
+  const text = prompt("The name that others see", me.name);
+  if (!text?.trim()) return;
+  me.name = rename(text);
+  book.presence.rename(me.name);
+  showPeople();
+}
+
+function shareItems() {
+  const at = timeline.at;
+  const copyLink = (address, words) => () => navigator.clipboard.writeText(address).then(() => toast(words), complain);
+  const here = new URL(addressOf(name), location.href);
+  const reading = new URL(`${here}&view${at === null ? "" : `&at=${at}`}`);
+  return [
+    ["Copy link", copyLink(here.href, "The link is on the clipboard.")],
+    [at === null ? "Copy link for reading" : `Copy link to version ${at}`, copyLink(reading.href, "The link is on the clipboard.")],
+    [at === null ? "Download as .xlsx" : `Download version ${at}`, () => does.download(at).catch(complain)],
+    ["Download the original file", () => downloadOriginal().catch(complain)],
+    ["Make a copy", () => does.copy(at ?? book.version).catch(complain)],
+  ];
+}
+
+async function downloadOriginal() {
+  const { text: file } = { text: await server.download(server.path(name, "/original.xlsx")) };
+  save(file, `${name}.xlsx`);
+}
+
+const initials = (text) =>
+  text.split(/\s+/).slice(0, 2).map((word) => [...word][0] ?? "").join("").toUpperCase();
+const signed = () => `?author=${encodeURIComponent(me.name)}`;
+const addressOf = (sheet) => `/web/sheet/edit.html?in=${encodeURIComponent(organisation)}&sheet=${encodeURIComponent(sheet)}`;
+const freshName = (title) => `${slug(title)}-${crypto.randomUUID().slice(0, 6)}`;
+const slug = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "sheet";
+
+function complain(error) {
+  toast(error.message, true);
+}
+
+begin().catch((error) => {
+  document.body.dataset.way = "ended";
+  find("#opening").textContent = error.message;
+  find("#state").textContent = "";
+});
+globalThis.book = book;

@@ -1,0 +1,102 @@
+// Engine: o-spreadsheet's model, as this page uses it. What reaches behind its public names stands here and nowhere else;
+// the version is pinned, and the tests of tests/e2e/test_sheet.py hold each of these ways.
+
+const { Model, Spreadsheet, helpers } = globalThis.o_spreadsheet;
+
+export { helpers, Spreadsheet };
+
+/** A model of the data and the messages after it, which speaks through the transport. */
+export function makeModel(data, messages, { client, transport, isReadOnly = false, page = {} }) {
+  const config = { client, transportService: transport, mode: isReadOnly ? "readonly" : "normal", custom: { page } };
+  return new Model(data, config, messages);
+}
+
+/** The messages that no entry holds yet, as they read after all rebases. */
+export function pendingOf({ session }) {
+  return session.pendingMessages
+    .filter(({ type }) => type === "REMOTE_REVISION")
+    .map((message) => ({ ...message, commands: session.revisions.get(message.nextRevisionId).commands }));
+}
+
+/** Do again what a message of an earlier life of this page did, under its own id: the server may have it already. */
+export function redo(model, message) {
+  const { session, state } = model;
+  model.isReplayingCommand = true;
+  const { changes } = state.recordChanges(() => {
+    for (const command of message.commands) {
+      const isAllowed = model.checkDispatchAllowedRemoteCommand(command).isSuccessful;
+      if (isAllowed) model.dispatchToHandlers(model.coreHandlers, command);
+    }
+  });
+  model.isReplayingCommand = false;
+  const ids = session.uuidGenerator;
+  session.uuidGenerator = { uuidv4: () => message.nextRevisionId };
+  session.save({ type: "REDO_KEPT" }, message.commands, changes);
+  session.uuidGenerator = ids;
+  model.onRemoteRevisionReceived({ commands: message.commands });
+}
+
+/**
+ * A message as the model should see it. The engine takes one of its own client's id for an acknowledgement, also one of
+ * an earlier life of this page that this model knows nothing of.
+ */
+export function prepared({ session }, message) {
+  const isOurs = session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
+  return { ...message, clientId: isOurs ? session.clientId : "another" };
+}
+
+/** Take back undos that wait for the server, which block the sheet meanwhile. `withdraw` forgets what is being sent. */
+export function dropWaitingUndo(model, withdraw) {
+  const { session } = model;
+  const waiting = session.pendingMessages.filter(({ type }) => type !== "REMOTE_REVISION");
+  if (!waiting.length) return;
+  for (const { type, undoneRevisionId, redoneRevisionId } of waiting) {
+    moveBetweenStacks(model, undoneRevisionId ?? redoneRevisionId, type === "REVISION_REDONE");
+  }
+  session.dropPendingHistoryMessages();
+  session.waitingAck = false;
+  withdraw();
+  session.sendPendingMessage();
+}
+
+/** An undo that was believed lost and came through after all leaves its revision where a redo finds it. */
+export function noteHistory(model, { type, undoneRevisionId, redoneRevisionId }) {
+  if (type === "REVISION_UNDONE") moveBetweenStacks(model, undoneRevisionId, true);
+  if (type === "REVISION_REDONE") moveBetweenStacks(model, redoneRevisionId, false);
+}
+
+function moveBetweenStacks(model, id, isUndone) {
+  const history = model.handlers.find(({ undoStack }) => undoStack);
+  const [source, target] = isUndone
+    ? [history.undoStack, history.redoStack]
+    : [history.redoStack, history.undoStack];
+  const place = source.lastIndexOf(id);
+  if (place >= 0) target.push(...source.splice(place, 1));
+}
+
+/**
+ * Take the newest messages back, as if they had not been read. False where there is an undo among them: that has changed
+ * what came before it, too, and only a new model is without it.
+ */
+export function rewind(model, messages) {
+  if (messages.some(({ type }) => type !== "REMOTE_REVISION")) return false;
+  const { session } = model;
+  const { revisions } = session;
+  const target = messages[0].serverRevisionId;
+  const commands = messages.flatMap(({ nextRevisionId }) => revisions.get(nextRevisionId).commands);
+  revisions.revertTo(target);
+  revisions.tree.drop(messages[0].nextRevisionId);
+  for (const { nextRevisionId } of messages) session.processedRevisions.delete(nextRevisionId);
+  session.serverRevisionId = target;
+  model.dispatchFromCorePlugin("UNDO", { commands });
+  model.finalize();
+  model.trigger("update");
+  return true;
+}
+
+/** The revision that the model stands at: what the next message must name as its server revision. */
+export const revisionOf = ({ session }) => session.getRevisionId();
+
+/** A cell's name, as in B7, and the reverse. */
+export const nameOf = (column, row) => helpers.toXC(column, row);
+export const placeOf = (name) => helpers.toCartesian(name);

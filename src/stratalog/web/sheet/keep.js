@@ -1,0 +1,75 @@
+// Keep: what the browser keeps of a sheet. A snapshot as the server sent it and the entries after it, for all tabs; and
+// of each tab what was typed and is in no entry yet, with the version that it was typed at.
+
+import { Database } from "../client/database.js";
+
+const SNAPSHOT = ["snapshot"];
+const ENTRIES = IDBKeyRange.bound(["entry"], ["entry", []]);
+
+export class Keep {
+  #database;
+  #release;
+  #told = "";
+
+  /** Take a place of its own among the tabs of this browser. Throws where the browser keeps nothing. */
+  static async open(name) {
+    const database = await Database.open(`stratalog sheet ${name}`);
+    const { slot, release } = await database.takeSlot();
+    await database.write(({ slots }) => slots.put({ slot, used: Date.now() }));
+    return new Keep(database, slot, release);
+  }
+
+  constructor(database, slot, release) {
+    this.#database = database;
+    this.#release = release;
+    this.slot = slot;
+  }
+
+  /** The snapshot or null; the entries after it without a gap; what waits, or null. */
+  async load() {
+    const [snapshot, entries, pending] = await this.#database.read((store) => [
+      store("items").get(SNAPSHOT),
+      store("items").getAll(ENTRIES),
+      store("pending").get([this.slot, 0]),
+    ]);
+    this.#told = JSON.stringify(pending?.messages ?? []);
+    return { snapshot: snapshot ?? null, entries: following(snapshot, entries), pending: pending ?? null };
+  }
+
+  /** Keep another snapshot, and no entry before it. */
+  putSnapshot(snapshot) {
+    return this.#database.write(({ items }) => {
+      items.delete(ENTRIES);
+      items.put(snapshot, SNAPSHOT);
+    });
+  }
+
+  putEntries(entries) {
+    return this.#database.write(({ items }) => {
+      for (const entry of entries) items.put(entry, ["entry", entry.version]);
+    });
+  }
+
+  /** Keep what waits, unless that is what is kept. */
+  async putPending(version, messages) {
+    const told = JSON.stringify(messages);
+    if (told === this.#told && messages.length === 0) return;
+    this.#told = told;
+    await this.#database.write(({ pending }) => {
+      if (messages.length) pending.put({ slot: this.slot, sequence: 0, version, messages });
+      else pending.delete([this.slot, 0]);
+    });
+  }
+
+  close() {
+    this.#release();
+    this.#database.close();
+  }
+}
+
+function following(snapshot, entries) {
+  if (!snapshot) return [];
+  const after = entries.filter(({ version }) => version > snapshot.version);
+  const gap = after.findIndex(({ version }, index) => version !== snapshot.version + 1 + index);
+  return gap < 0 ? after : after.slice(0, gap);
+}

@@ -1,0 +1,60 @@
+// Marks: cells that stand out, for a while or until others do.
+
+import { helpers } from "./engine.js";
+
+const FRESH_MS = 1600;
+
+export class Marks {
+  #zones = [];
+  #onChange;
+  #timer = null;
+
+  constructor(onChange) {
+    this.#onChange = onChange;
+  }
+
+  /** Mark these cells and no others. */
+  set(zones, kind = "changed") {
+    this.#zones = zones.map((zone) => ({ ...zone, kind }));
+    this.#onChange();
+  }
+
+  /** Mark these cells for a moment. */
+  flash(zones) {
+    if (!zones.length) return;
+    this.set(zones, "fresh");
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.set([]), FRESH_MS);
+  }
+
+  /** What is marked in a sheet of the workbook. */
+  in(sheetId) {
+    return this.#zones.filter((zone) => zone.sheetId === sheetId);
+  }
+
+  get count() {
+    return this.#zones.length;
+  }
+}
+
+/** The cells that a message changes, as zones. */
+export function zonesOf(message) {
+  return (message?.commands ?? []).flatMap(zonesOfCommand);
+}
+
+/** The zone of a cell that is named as in B7. */
+export function zoneOf(sheetId, name) {
+  return { sheetId, ...helpers.toZone(name) };
+}
+
+function zonesOfCommand({ type, sheetId, col, row, target, targetRange, dimension, base, position, quantity }) {
+  if (!sheetId) return [];
+  if (targetRange) return [zoneOf(sheetId, targetRange)];
+  if (Array.isArray(target)) return target.map((zone) => ({ sheetId, ...zone }));
+  if (Number.isInteger(col) && Number.isInteger(row)) return [{ sheetId, left: col, right: col, top: row, bottom: row }];
+  if (type !== "ADD_COLUMNS_ROWS") return [];
+  const first = position === "before" ? base : base + 1;
+  const last = first + quantity - 1;
+  const whole = { left: 0, right: Infinity, top: 0, bottom: Infinity };
+  return [{ sheetId, ...whole, ...(dimension === "ROW" ? { top: first, bottom: last } : { left: first, right: last }) }];
+}

@@ -1,0 +1,36 @@
+// Menu: a short list of things to do below a button. Arrow keys move, Escape closes.
+
+import { make } from "./dom.js";
+
+export function openMenu(button, items) {
+  if (button.getAttribute("aria-expanded") === "true") return;
+  const close = (toButton = true) => {
+    menu.remove();
+    button.setAttribute("aria-expanded", "false");
+    removeEventListener("pointerdown", outside, true);
+    if (toButton) button.focus();
+  };
+  const outside = ({ target }) => menu.contains(target) || close(false);
+  const choose = (does) => () => {
+    close();
+    does();
+  };
+  const entries = items.map(([text, does]) =>
+    make("button", { type: "button", role: "menuitem", tabindex: "-1", onclick: choose(does) }, text),
+  );
+  const move = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape" || event.key === "Tab") return close();
+    if (!step) return;
+    event.preventDefault();
+    entries[(entries.indexOf(document.activeElement) + step + entries.length) % entries.length].focus();
+  };
+  const menu = make("div", { class: "menu", role: "menu", onkeydown: move }, ...entries);
+  const { bottom, right } = button.getBoundingClientRect();
+  menu.style.top = `${bottom + 6}px`;
+  menu.style.right = `${Math.max(8, innerWidth - right)}px`;
+  document.body.append(menu);
+  button.setAttribute("aria-expanded", "true");
+  addEventListener("pointerdown", outside, true);
+  entries[0].focus();
+}

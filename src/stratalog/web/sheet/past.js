@@ -1,0 +1,106 @@
+// Past: a sheet at any of its versions, in a model of its own that only reads. Going forward is reading on; going back
+// is taking entries back, or another model where that cannot be done.
+
+import { makeModel, prepared, rewind } from "./engine.js";
+
+const CLIENT = { id: "past", name: "past" };
+
+export class Past {
+  model = null;
+  version = -1;
+  #server;
+  #path;
+  #page;
+  #base = null;
+  #entries = [];
+  #transport = new Silent();
+
+  constructor(server, path, page) {
+    this.#server = server;
+    this.#path = path;
+    this.#page = page;
+  }
+
+  /** Show a version. True where there is another model than before. */
+  async show(version) {
+    if (!this.#reaches(version)) await this.#load(version);
+    if (version === this.version) return false;
+    if (this.model && version > this.version) return this.#forward(version);
+    if (this.model && this.#back(version)) return false;
+    return this.#make(version);
+  }
+
+  /** The entry of a version, if it is known. */
+  entry(version) {
+    return this.#entries[version - (this.#base?.version ?? 0) - 1];
+  }
+
+  #reaches(version) {
+    const { version: base } = this.#base ?? { version: Infinity };
+    return version >= base && version <= base + this.#entries.length;
+  }
+
+  async #load(version) {
+    if (this.#base && version > this.#base.version) {
+      const after = this.#base.version + this.#entries.length;
+      const { entries, reload } = await this.#server.get(`${this.#path}/entries`, { after });
+      if (!reload) this.#entries.push(...untilRestore(entries));
+      if (this.#reaches(version)) return;
+    }
+    const { base, data, entries } = await this.#server.get(`${this.#path}/load`, { at: version });
+    this.#base = { version: base, text: JSON.stringify(data) };
+    this.#entries = untilRestore(entries);
+    this.model = null;
+  }
+
+  #between(low, high) {
+    const { version } = this.#base;
+    return this.#entries.slice(low - version, high - version).flatMap(({ message }) => message ?? []);
+  }
+
+  #forward(version) {
+    for (const message of this.#between(this.version, version)) this.#transport.tell(prepared(this.model, message));
+    this.version = version;
+    return false;
+  }
+
+  #back(version) {
+    const messages = this.#between(version, this.version);
+    if (messages.length && !rewind(this.model, messages)) return false;
+    this.version = version;
+    return true;
+  }
+
+  #make(version) {
+    this.#transport = new Silent();
+    // A model may change what it is made of, and this is needed again.
+    const data = JSON.parse(this.#base.text);
+    const options = { client: CLIENT, transport: this.#transport, isReadOnly: true, page: this.#page };
+    this.model = makeModel(data, this.#between(this.#base.version, version), options);
+    this.version = version;
+    return true;
+  }
+}
+
+// What comes after a restore stands on another state, which is a base of its own.
+function untilRestore(entries) {
+  const place = entries.findIndex(({ type }) => type === "restore");
+  return place < 0 ? entries : entries.slice(0, place);
+}
+
+/** A transport that says nothing to anybody, and hands on what it is told. */
+class Silent {
+  #callback = () => {};
+
+  async sendMessage() {}
+
+  onNewMessage(id, callback) {
+    this.#callback = callback;
+  }
+
+  leave() {}
+
+  tell(message) {
+    this.#callback(message);
+  }
+}

@@ -1,0 +1,63 @@
+// Presence: who else has the sheet open and where they are, carried by the live connection and shown by the engine.
+
+const PAUSE_MS = 80;
+const NAME_CHARACTERS_MAX = 40;
+
+export class Presence {
+  /** What the others show, by connection: `{id, name, position}`. */
+  people = new Map();
+  #live;
+  #tell;
+  #shown = null;
+  #timer = null;
+
+  /** `tell(message)` hands the engine a message. */
+  constructor(tell) {
+    this.#tell = tell;
+  }
+
+  attach(live) {
+    this.#live = live;
+  }
+
+  /** What the engine says of our own place. */
+  say(message) {
+    this.#shown = message.type === "CLIENT_LEFT" ? null : message.client;
+    this.#timer ??= setTimeout(() => this.#send(), PAUSE_MS);
+  }
+
+  /** Our name has changed. */
+  rename(name) {
+    if (this.#shown) this.say({ type: "CLIENT_MOVED", client: { ...this.#shown, name } });
+  }
+
+  /** Take over what the live connection knows; true where it is new. */
+  hear() {
+    const { id, present } = this.#live;
+    const now = new Map(
+      Object.entries(present)
+        .filter(([connection]) => connection !== id)
+        .map(([connection, state]) => [connection, person(connection, state)]),
+    );
+    for (const client of now.values()) this.#tell({ type: "CLIENT_MOVED", version: 1, client });
+    for (const [connection, { id: clientId }] of this.people) {
+      if (!now.has(connection)) this.#tell({ type: "CLIENT_LEFT", version: 1, clientId });
+    }
+    this.people = now;
+  }
+
+  #send() {
+    this.#timer = null;
+    const { name = "", position } = this.#shown ?? {};
+    this.#live?.show(this.#shown && { name, position });
+  }
+}
+
+// Others may show anything: only what the engine can draw is taken over, under an id that nobody else can take.
+function person(connection, state) {
+  const { name, position } = Object(state);
+  const client = { id: `live/${connection}`, name: String(name ?? "").slice(0, NAME_CHARACTERS_MAX) || "Somebody" };
+  const { sheetId, col, row } = Object(position);
+  const isPlace = typeof sheetId === "string" && Number.isInteger(col) && Number.isInteger(row) && col >= 0 && row >= 0;
+  return isPlace ? { ...client, position: { sheetId, col, row } } : client;
+}

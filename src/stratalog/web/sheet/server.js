@@ -1,0 +1,111 @@
+// Server: the sheet's own paths over HTTP. Whatever goes wrong is a StratalogError with the server's code.
+
+import { StratalogError } from "../client/errors.js";
+
+const TIMEOUT_MS = 30_000;
+const UPLOAD_TIMEOUT_MS = 300_000;
+const TOKEN = "stratalog token";
+
+/** The token that this browser was given: by a link's fragment, which no server sees, or by its user. */
+export const token = {
+  get: () => remembered() ?? "",
+  set: (text) => sessionStorage.setItem(TOKEN, text),
+};
+
+function remembered() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) sessionStorage.setItem(TOKEN, given);
+  return sessionStorage.getItem(TOKEN);
+}
+
+export class Server {
+  #live = null;
+
+  constructor(organisation) {
+    this.organisation = organisation;
+    this.base = `/v1/organisations/${encodeURIComponent(organisation)}`;
+  }
+
+  path(sheet, rest = "") {
+    return `${this.base}/sheets/${encodeURIComponent(sheet)}${rest}`;
+  }
+
+  /** Where the pokes of a sheet come from, and what to name there: beside its log, unless an answer said otherwise. */
+  live(sheet) {
+    const beside = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
+    beside.protocol = location.protocol.replace("http", "ws");
+    const document = `${encodeURIComponent(this.organisation)}/${encodeURIComponent(sheet)}`;
+    return this.#live ? { url: this.#live, document } : { url: beside.href };
+  }
+
+  get(path, query = {}) {
+    return this.#json("GET", path + asked(query));
+  }
+
+  put(path, body) {
+    return this.#json("PUT", path, body);
+  }
+
+  post(path, body) {
+    return this.#json("POST", path, body);
+  }
+
+  /** Send a file as it is. */
+  async upload(path, query, file) {
+    const headers = { "Content-Type": "application/octet-stream" };
+    return (await this.#send("POST", path + asked(query), file, headers, UPLOAD_TIMEOUT_MS)).json();
+  }
+
+  /** A file that the server gives, as a blob. */
+  async download(path, query = {}) {
+    return (await this.#send("GET", path + asked(query), undefined, {}, UPLOAD_TIMEOUT_MS)).blob();
+  }
+
+  /** An answer's text and headers, for what is kept as it came. */
+  async text(path, query = {}) {
+    const answer = await this.#send("GET", path + asked(query), undefined, {}, UPLOAD_TIMEOUT_MS);
+    return { text: await answer.text(), headers: answer.headers };
+  }
+
+  async #json(method, path, body) {
+    const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+    const answer = await this.#send(method, path, body === undefined ? undefined : JSON.stringify(body), headers);
+    const text = await answer.text();
+    return text ? JSON.parse(text) : null;
+  }
+
+  async #send(method, path, body, headers, timeoutMs = TIMEOUT_MS) {
+    if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
+    // Said once more, for a gateway that unescapes it.
+    const [raw] = path.split("?");
+    if (raw.includes("%")) headers["Stratalog-Path"] = raw;
+    const options = { method, headers, body, credentials: "omit", signal: AbortSignal.timeout(timeoutMs) };
+    let answer;
+    try {
+      answer = await fetch(path, options);
+    } catch (error) {
+      // A browser does not say whether the request got there.
+      throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
+    }
+    if (!answer.ok) throw await problem(answer);
+    // The token goes there, so never with less care than the requests themselves.
+    const live = answer.headers.get("Stratalog-Live") ?? "";
+    if ((location.protocol === "https:" ? /^wss:\/\// : /^wss?:\/\//).test(live)) this.#live = live;
+    return answer;
+  }
+}
+
+async function problem(answer) {
+  const { status } = answer;
+  const said = await answer.json().catch(() => null);
+  const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
+  const message = said?.message ?? "the server refused";
+  const retryAfter = Number.parseInt(answer.headers.get("Retry-After") ?? "0", 10) || 0;
+  const details = { status, retryAfter, limit: said?.limit, value: said?.value };
+  return new StratalogError(said?.code ?? guess, message, details);
+}
+
+function asked(query) {
+  const said = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+  return said.length ? `?${new URLSearchParams(said)}` : "";
+}

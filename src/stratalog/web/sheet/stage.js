@@ -1,0 +1,61 @@
+// Stage: where a model is shown. The engine shows one model for as long as its component lives, so another model is
+// another component.
+
+import { Spreadsheet } from "./engine.js";
+import { toast } from "./dom.js";
+
+const TEMPLATES = "/web/sheet/engine/o-spreadsheet/dist/o_spreadsheet.xml";
+const { App, Component, reactive, useState, xml } = globalThis.owl;
+
+/** What all stages look like. */
+export const look = reactive({ scheme: "light" });
+let templates = null;
+
+class Frame extends Component {
+  static template = xml`<Spreadsheet t-props="props.spreadsheet" colorScheme="look.scheme" />`;
+  static components = { Spreadsheet };
+  static props = ["spreadsheet"];
+
+  setup() {
+    this.look = useState(look);
+  }
+}
+
+export class Stage {
+  #place;
+  #app = null;
+
+  constructor(place) {
+    this.#place = place;
+  }
+
+  async mount(model) {
+    this.clear();
+    templates ??= fetch(TEMPLATES).then((answer) => answer.text());
+    const spreadsheet = { model, notifyUser, raiseError, askConfirmation };
+    const options = { props: { spreadsheet }, env: {}, templates: await templates, translateFn: (text) => text };
+    this.#app = new App(Frame, { ...options, translatableAttributes: ["data-tooltip"], warnIfNoStaticProps: false });
+    this.#place.hidden = false;
+    await this.#app.mount(this.#place);
+  }
+
+  clear() {
+    this.#app?.destroy();
+    this.#app = null;
+    this.#place.hidden = true;
+  }
+}
+
+function notifyUser({ text, type }) {
+  toast(text, type === "danger");
+}
+
+function raiseError(text, onClose) {
+  toast(text, true);
+  onClose?.();
+}
+
+function askConfirmation(text, onYes, onNo) {
+  if (confirm(text)) onYes();
+  else onNo?.();
+}

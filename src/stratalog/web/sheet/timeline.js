@@ -1,0 +1,152 @@
+// Timeline: the strip below the sheet. A slider over all versions, play, and what can be done with one of the past.
+
+import { ago, find, make, moment } from "./dom.js";
+
+const PLAY_SECONDS = 15;
+const STEP_MS_MIN = 140;
+const SETTLE_MS = 60;
+
+export class Timeline extends EventTarget {
+  /** The version that is looked at; null for now. */
+  at = null;
+  #element;
+  #first = 0;
+  #last = 0;
+  #parts;
+  #settling = null;
+  #playing = null;
+
+  constructor(element, { isReadOnly }) {
+    super();
+    this.#element = element;
+    this.#parts = this.#draw(isReadOnly);
+    this.#show();
+  }
+
+  /** All versions from the first that is kept to the newest. */
+  set range([first, last]) {
+    if (first === this.#first && last === this.#last) return;
+    [this.#first, this.#last] = [first, last];
+    this.#show();
+  }
+
+  /** The versions that have a name. */
+  set names(versions) {
+    const place = ({ version }) => (100 * (version - this.#first)) / Math.max(1, this.#last - this.#first);
+    this.#parts.ticks.replaceChildren(
+      ...versions.map((one) =>
+        make("button", {
+          type: "button",
+          style: `left: ${place(one)}%`,
+          title: `${one.label} · version ${one.version}`,
+          "aria-label": `Version ${one.version}, ${one.label}`,
+          onclick: () => this.go(one.version),
+        }),
+      ),
+    );
+  }
+
+  /** What is known of the version that is looked at. */
+  set facts({ author, created_ms, changed }) {
+    const count = changed === 1 ? "1 cell changed" : changed ? `${changed} cells changed` : "";
+    const words = [author || "somebody", created_ms ? moment(created_ms) : "", count];
+    this.#parts.facts.textContent = words.filter(Boolean).join(" · ");
+    this.#parts.facts.title = created_ms ? ago(created_ms) : "";
+  }
+
+  get isComparing() {
+    return this.#parts.compare.getAttribute("aria-pressed") === "true";
+  }
+
+  /** Look at a version; at now where that is null or the newest. */
+  go(version) {
+    const wanted = version === null || version >= this.#last ? null : Math.max(this.#first, version);
+    if (wanted === this.at) return;
+    this.at = wanted;
+    this.#show();
+    clearTimeout(this.#settling);
+    this.#settling = setTimeout(() => this.#tell("move"), SETTLE_MS);
+  }
+
+  pause() {
+    clearTimeout(this.#playing);
+    this.#playing = null;
+    this.#show();
+  }
+
+  /** What an answer to `move` calls once the version is shown, so that play goes no faster than that. */
+  shown() {
+    if (this.#playing === null) return;
+    if (this.at === null) return this.pause();
+    const steps = (PLAY_SECONDS * 1000) / STEP_MS_MIN;
+    const step = Math.max(1, Math.round((this.#last - this.#first) / steps));
+    this.#playing = setTimeout(() => this.go(this.at + step), STEP_MS_MIN);
+  }
+
+  #play() {
+    if (this.#playing !== null) return this.pause();
+    this.#playing = 0;
+    if (this.at === null) this.go(this.#first);
+    else this.shown();
+    this.#show();
+  }
+
+  #draw(isReadOnly) {
+    const button = (name, text, does, attributes = {}) =>
+      make("button", { type: "button", class: "quiet", "data-do": name, onclick: does, ...attributes }, text);
+    const slider = make("input", {
+      type: "range",
+      "aria-label": "Version",
+      oninput: () => {
+        this.pause();
+        this.go(slider.valueAsNumber);
+      },
+    });
+    const ticks = make("div", { class: "ticks" });
+    const play = button("play", "", () => this.#play(), { class: "quiet icon" });
+    const words = make("p", { class: "when", role: "status" });
+    const facts = make("span", { class: "facts" });
+    const compare = button("compare", "Compare with now", () => this.#compare(), { "aria-pressed": "false" });
+    const tell = (name) => () => this.#tell(name);
+    const writing = [button("name", "Name it", tell("name")), button("restore", "Restore", tell("restore"))];
+    const actions = make(
+      "div",
+      { class: "actions" },
+      compare,
+      button("download", "Download", tell("download")),
+      button("copy", "Copy", tell("copy")),
+      ...(isReadOnly ? [] : writing),
+      button("now", "Back to now", () => this.go(null), { class: "strong" }),
+    );
+    words.append(make("b", {}), facts);
+    this.#element.replaceChildren(play, make("div", { class: "slider" }, slider, ticks), words, actions);
+    return { slider, ticks, play, words, facts, compare, actions };
+  }
+
+  #compare() {
+    const { compare } = this.#parts;
+    compare.setAttribute("aria-pressed", String(!this.isComparing));
+    this.#tell("move");
+  }
+
+  #show() {
+    const { slider, play, words, facts, actions } = this.#parts;
+    const at = this.at ?? this.#last;
+    Object.assign(slider, { min: this.#first, max: this.#last });
+    slider.value = at;
+    slider.disabled = this.#first >= this.#last;
+    slider.setAttribute("aria-valuetext", this.at === null ? `now, version ${at}` : `version ${at} of ${this.#last}`);
+    slider.style.setProperty("--share", (at - this.#first) / Math.max(1, this.#last - this.#first));
+    find("b", words).textContent = this.at === null ? `Version ${at}` : `Version ${at} of ${this.#last}`;
+    if (this.at === null) facts.textContent = "now";
+    play.setAttribute("aria-label", this.#playing === null ? "Play the history" : "Pause");
+    play.dataset.playing = this.#playing !== null;
+    play.disabled = slider.disabled;
+    actions.hidden = this.at === null;
+    document.body.dataset.time = this.at === null ? "now" : "past";
+  }
+
+  #tell(type) {
+    this.dispatchEvent(new CustomEvent(type, { detail: this.at }));
+  }
+}
