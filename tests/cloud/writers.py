@@ -1,0 +1,119 @@
+"""Many writers of one log in processes of their own: ``python -m tests.cloud.writers``, for tests that start several.
+
+Each thread has a store of its own, so that only the index stands between any two of them. A process says ``ready``,
+waits for a line, and then tells as JSON what its writers were told.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import msgspec
+
+from stratalog.assembly import Store
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.clock import SystemClock
+from stratalog.errors import StratalogError
+from stratalog.log import Event, Place, Settings
+from stratalog.testing.emulators import Emulator
+from tests.cloud.helpers import dynamo_client
+
+__all__ = ["Report", "Task", "compete"]
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process does."""
+
+    url: str
+    table: str
+    name: str
+    threads: int
+    appends: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What its writers were told: version and write id of each append, the errors, the longest one, the units."""
+
+    told: list[tuple[int, str]]
+    failed: list[str]
+    slowest_seconds: float
+    seconds: float
+    written: float
+    wasted: float
+    read: float
+
+
+def compete(emulator: Emulator, table: str, *, processes: int, threads: int, appends: int) -> list[Report]:
+    """Have so many processes with so many writers each append to the log ``plan`` at once."""
+    tasks = [
+        Task(url=emulator.url, table=table, name=f"{n}", threads=threads, appends=appends) for n in range(processes)
+    ]
+    started = [_start(task) for task in tasks]
+    try:
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+        return [msgspec.json.decode(process.communicate()[0], type=Report) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def _start(task: Task) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.cloud.writers", msgspec.json.encode(task).decode()]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def main() -> None:
+    task = msgspec.json.decode(sys.argv[1], type=Task)
+    index = DynamoIndex(dynamo_client(Emulator(task.url, 0)), task.table)
+    writers = [_Writer(index, task, f"{task.name}/{n}") for n in range(task.threads)]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    began = time.monotonic()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    seconds = time.monotonic() - began
+    meter = index.meter
+    units = (meter.total("write units"), meter.total("wasted write units"), meter.total("read units"))
+    told = [one for writer in writers for one in writer.told]
+    failed = [error for writer in writers for error in writer.failed]
+    report = Report(told, failed, max(writer.slowest_seconds for writer in writers), seconds, *units)
+    print(msgspec.json.encode(report).decode())
+
+
+class _Writer(threading.Thread):
+    """One writer, which appends again as soon as it is answered."""
+
+    def __init__(self, index: DynamoIndex, task: Task, name: str) -> None:
+        super().__init__()
+        clock = SystemClock()
+        self._log = Store(Place(index, MemoryBlobs(clock), clock, Settings()), MemoryQueue(clock)).log("acme", "plan")
+        self._ids = [f"{name}.{n}" for n in range(task.appends)]
+        self.told: list[tuple[int, str]] = []
+        self.failed: list[str] = []
+        self.slowest_seconds = 0.0
+
+    def run(self) -> None:
+        for write_id in self._ids:
+            began = time.monotonic()
+            try:
+                self.told.append((self._log.append(Event("step", write_id), write_id=write_id).version, write_id))
+            except StratalogError as exc:
+                self.failed.append(str(exc))
+            self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    main()
