@@ -162,15 +162,15 @@ def _upkeep() -> Iterator[Operation]:
     yield Operation("roll-over", "the append that begins another segment", roll_over)
     entries = Settings().segment_entries_target
     share = (roll_over + one.times(-1)).times(1 / entries)
-    yield Operation("roll-over-share", f"what that adds to an append, in segments of {entries:,} entries", share)
+    yield Operation("roll-over-share", f"what it adds to each append, in segments of {entries:,} entries", share)
     document = _warm(trial)
     document.apply([_put(number, {"title": f"changed {number}"}) for number in range(200)])
-    yield Operation("snapshot", "of a document of 200 items, all changed", trial.spent(document.snapshot))
+    yield Operation("snapshot", "a snapshot of a document of 200 items, all changed", trial.spent(document.snapshot))
     archive = trial.spent(lambda: archive_segments(log))
-    yield Operation("archive", f"a segment of {SEGMENT_ENTRIES:,} small entries", archive)
+    yield Operation("archive", f"moving a segment of {SEGMENT_ENTRIES:,} small entries to S3", archive)
     trial.clock.sleep(FREE_SECONDS)
-    yield Operation("free", "its entries, from the index", trial.spent(lambda: free_segments(log)))
-    yield Operation("collect", "100 orphan blobs beside 100 in use", _collecting())
+    yield Operation("free", "deleting these entries from the index", trial.spent(lambda: free_segments(log)))
+    yield Operation("collect", "collecting 100 orphan blobs beside 100 in use", _collecting())
 
 
 def _collecting() -> Units:
@@ -216,9 +216,9 @@ def _queue() -> Iterator[Operation]:
             queue.acknowledge(given)
 
     yield Operation("queue", "a push by way of the queue, alone", trial.spent(alone))
-    yield Operation("queue-busy", "the same where ten wait each time", trial.spent(busy).times(1 / BATCH))
+    yield Operation("queue-busy", "the same where ten pushes wait each time", trial.spent(busy).times(1 / BATCH))
     by_function = Units(sqs_requests=1 + 2 / BATCH)
-    yield Operation("queue-function", "the same where Lambda receives and removes ten at once", by_function)
+    yield Operation("queue-function", "the same where Lambda receives and removes them, ten at a time", by_function)
 
 
 def measure_maintenance(documents: int = 10) -> Units:

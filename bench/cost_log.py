@@ -1,0 +1,152 @@
+"""What a log is billed for an entry, by segment size, snapshot interval and size: done on a store, and counted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from stratalog.log import Event, Log, Settings
+from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.log.retention import archive_segments, free_segments
+from stratalog.log.snapshots import put_snapshot
+from stratalog.operations.cost import Units, total
+from stratalog.operations.cost_work import FREE_SECONDS, Trial
+from stratalog.operations.prices import Prices
+
+__all__ = ["LogCost", "cost_of_log"]
+
+KEPT_WHOLE = 10**9
+MILLION = 1_000_000
+
+
+class LogCost(msgspec.Struct, frozen=True):
+    """What an entry costs in the long run, by part: `append`, `roll-over`, `snapshot`, `open`, `archive`, `free`."""
+
+    parts: Mapping[str, Units]
+
+    @property
+    def units(self) -> Units:
+        """All parts together."""
+        return sum(self.parts.values(), Units())
+
+    def dollars(self, prices: Prices) -> float:
+        """Dollars for a million entries."""
+        return total(self.units, prices) * MILLION
+
+    def dollars_by_part(self, prices: Prices) -> dict[str, float]:
+        """The same, part by part."""
+        return {name: total(units, prices) * MILLION for name, units in self.parts.items()}
+
+
+def cost_of_log(
+    segment_entries: int = 10_000,
+    snapshot_every: int = 500,
+    entry_bytes: int = 200,
+    *,
+    opens_per_entry: float = 0.01,
+    snapshot_bytes: int = 40_000,
+    snapshot_blobs: int = 1,
+    state_blobs: int = 1,
+    archive: bool = True,
+    free: bool = True,
+    inline_bytes_max: int | None = None,
+) -> LogCost:
+    """Append to a real log on a metered store in memory, with snapshots and opens, until whole segments are full.
+
+    A snapshot writes ``snapshot_blobs`` objects of ``snapshot_bytes`` together, those that changed; an open reads
+    ``state_blobs`` of them and the entries after, at four ages of the snapshot in turn. With ``archive`` and ``free``
+    each segment moves to S3 once it is sealed, and its items are deleted. Entries hold bytes that do not compress.
+    """
+    settings = Settings(segment_entries_target=segment_entries, snapshot_entries_interval=KEPT_WHOLE)
+    if inline_bytes_max is not None:
+        settings = msgspec.structs.replace(settings, body_inline_bytes_max=inline_bytes_max)
+    work = _Work(Trial(settings), entry_bytes, snapshot_bytes, snapshot_blobs)
+    segments = max(2, -(-2 * snapshot_every // segment_entries))
+    entries = segments * segment_entries
+    looks = [max(1, snapshot_every * eighth // 8) for eighth in (1, 3, 5, 7)]
+    opens: list[Units] = []
+    for number in range(1, entries + 1):
+        work.append(number)
+        if number % snapshot_every == 0:
+            work.snapshot(number)
+        elif number % snapshot_every in looks and len(opens) < len(looks):
+            opens.append(work.open(min(state_blobs, snapshot_blobs)))
+    work.append(entries + 1)
+    if archive:
+        work.add("archive", lambda: archive_segments(work.log))
+    if archive and free:
+        work.trial.clock.sleep(FREE_SECONDS)
+        work.add("free", lambda: free_segments(work.log))
+    parts = {name: units.times(1 / entries) for name, units in work.parts.items()}
+    extra = work.roll_overs.times(1 / segments)
+    parts["roll-over"] = (extra + work.plain.times(-1)).times(1 / segment_entries)
+    parts["append"] = work.plain
+    if opens and opens_per_entry:
+        parts["open"] = sum(opens, Units()).times(opens_per_entry / len(opens))
+    return LogCost(parts)
+
+
+class _Work:
+    """A log that is written to, and what each kind of work was billed in all."""
+
+    def __init__(self, trial: Trial, entry_bytes: int, snapshot_bytes: int, snapshot_blobs: int) -> None:
+        self.trial = trial
+        self.log: Log = trial.store.create_log("acme", "sheet")
+        self.parts: dict[str, Units] = {}
+        self.plain = Units()
+        self.roll_overs = Units()
+        self._entry_bytes = entry_bytes
+        self._blob_bytes = snapshot_bytes // snapshot_blobs
+        self._blobs = snapshot_blobs
+        self._rolled = 0
+
+    def add(self, part: str, work: Callable[[], object]) -> None:
+        self.parts[part] = self.parts.get(part, Units()) + self.trial.spent(work)
+
+    def append(self, number: int) -> None:
+        """One entry; the first of a segment is kept apart. A plain one costs what the last plain one did."""
+        event = Event("set", _bytes(self._entry_bytes, number))
+        if number == 1:
+            self.log.append(event)
+            return
+        counters = self.log.place.counters
+        spent = self.trial.spent(lambda: self.log.append(event))
+        if counters["roll-over"] > self._rolled:
+            self._rolled = counters["roll-over"]
+            self.roll_overs += spent
+        else:
+            self.plain = spent
+
+    def snapshot(self, number: int) -> None:
+        """Blobs first, then the record, which holds where they lie."""
+        place, record = self.log.place, self.log.record
+
+        def take() -> None:
+            refs = [
+                write_body(place.blobs, f"{record.owner}/state", _bytes(self._blob_bytes, number * 1000 + blob))
+                for blob in range(self._blobs)
+            ]
+            put_snapshot(place, record.prefix, number, msgspec.msgpack.encode(refs), None)
+
+        self.add("snapshot", take)
+
+    def open(self, state_blobs: int) -> Units:
+        """What another process pays to have the newest state."""
+        store, place, owner = self.trial.reopened(), self.log.place, self.log.record.owner
+
+        def look() -> None:
+            log = store.log("acme", "sheet")
+            head = log.head()
+            found = log.snapshot_at(head.version)
+            refs = msgspec.msgpack.decode(found.body, type=list[BodyRef]) if found else []
+            for ref in refs[:state_blobs]:
+                read_body(place.blobs, f"{owner}/state", ref)
+            assert list(log.read(found.version if found else 0, head=head))
+
+        return self.trial.spent(look)
+
+
+def _bytes(size: int, number: int) -> bytes:
+    return hashlib.shake_256(b"%d" % number).digest(size)

@@ -1,0 +1,242 @@
+"""What Stratalog and the seeds' own schemas are billed for the same work, and where one choice becomes cheaper.
+
+Every figure is counted on a store in memory by AWS's published rules, on a clock that stands: the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import msgspec
+
+from bench.cost_log import MILLION, cost_of_log
+from bench.schemas import SCHEMAS, Change, OursCold, Schema
+from stratalog.operations.cost import GB, Functions, Units, bill, total, units_of
+from stratalog.operations.cost_work import measure_operations, text_of
+from stratalog.operations.prices import Prices
+
+__all__ = ["DESIGN", "WORKLOADS", "Figures", "IndexRow", "TotalRow", "Workload", "figures", "index_row", "total_row"]
+
+SIZES = (5, 50, 150, 500)
+PROCESSES = ("warm worker", "warm Lambda", "cold Lambda")
+FUNCTIONS = Functions()
+
+# How many mutations of the same sequence each does: those that cost the same each time need few, and memory is finite.
+MUTATIONS = {"stratalog": 1000, "001": 100, "001 relational": 100, "001 whole": 10, "004": 1000}
+COLD_MUTATIONS = 500
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """What people do to a project: items of two collections are put anew, ``batch`` mutations in each push."""
+
+    name: str
+    what: str
+    item_bytes: int
+    batch: int = 1
+
+
+DESIGN = Workload("design", "items of 50 KB, one at a time", 50 * 1024)
+WORKLOADS = (
+    Workload("typing", "items of 300 bytes, one at a time", 300),
+    DESIGN,
+    Workload("import", "items of 500 bytes, ten a push", 500, 10),
+)
+
+
+class IndexRow(msgspec.Struct, frozen=True):
+    """What the index bills for a mutation of a project of so many items; ``ratio`` is to ours, of write units."""
+
+    schema: str
+    items: int
+    write_units: float
+    read_units: float
+    s3_puts: float
+    ratio: float
+
+
+class TotalRow(msgspec.Struct, frozen=True):
+    """Dollars for a million mutations, by service, and what they leave in S3."""
+
+    workload: str
+    schema: str
+    process: str
+    dollars: dict[str, float]
+    total: float
+    stored_gb: float
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """All that the page shows."""
+
+    prices: str
+    index: list[IndexRow]
+    totals: list[TotalRow]
+    curves: dict[str, dict[str, list[tuple[float, float]]]]
+    parts: dict[str, dict[str, float]]
+
+
+def figures(prices: Prices, date: str) -> Figures:
+    """Everything. Takes about a minute."""
+    return Figures(
+        prices=date,
+        index=[row for items in SIZES for row in index_rows(items)],
+        totals=list(total_rows(prices)),
+        curves=curves(prices),
+        parts={f"{segment:,}": rounded(cost_of_log(segment).dollars_by_part(prices)) for segment in (1000, 10_000)},
+    )
+
+
+def index_rows(items: int) -> Iterator[IndexRow]:
+    """Every schema on *design*, with a project of so many items."""
+    ours = index_row("stratalog", items)
+    yield ours
+    for name in SCHEMAS:
+        if name != "stratalog":
+            yield index_row(name, items, ours)
+
+
+def index_row(name: str, items: int, ours: IndexRow | None = None) -> IndexRow:
+    """One schema."""
+    units = units_of_workload(SCHEMAS[name], DESIGN, items, MUTATIONS[name])
+    ratio = units.write_units / (ours.write_units if ours else units.write_units)
+    return IndexRow(
+        name, items, *(round(one, 3) for one in (units.write_units, units.read_units, units.s3_puts, ratio))
+    )
+
+
+def total_rows(prices: Prices) -> Iterator[TotalRow]:
+    """Ours by each kind of process, the others as functions that run already, on a project of 150 items."""
+    for workload in WORKLOADS:
+        for process in PROCESSES:
+            yield total_row("stratalog", workload, process, prices)
+        for name in SCHEMAS:
+            if name != "stratalog":
+                yield total_row(name, workload, "warm Lambda", prices)
+
+
+def total_row(name: str, workload: Workload, process: str, prices: Prices) -> TotalRow:
+    """One schema, workload and kind of process; the way to it is the same for all."""
+    cold = process == "cold Lambda"
+    schema = OursCold if cold and name == "stratalog" else SCHEMAS[name]
+    count = COLD_MUTATIONS if cold else MUTATIONS[name]
+    work = units_of_workload(schema, workload, 150, count * workload.batch)
+    units = (work + way_of_a_push(process).times(1 / workload.batch)).times(MILLION)
+    dollars = rounded(bill(units, prices))
+    return TotalRow(
+        workload.name, name, process, dollars, round(sum(dollars.values()), 2), round(units.s3_bytes / GB, 1)
+    )
+
+
+def way_of_a_push(process: str) -> Units:
+    """Beside its commit: three requests of the queue, and with functions API Gateway and the two that do the work."""
+    queue = Units(sqs_requests=3)
+    if process == "warm worker":
+        return queue
+    return queue + Units(http_requests=1) + FUNCTIONS.call() + FUNCTIONS.call(cold=process == "cold Lambda")
+
+
+def units_of_workload(make: Callable[[], Schema], workload: Workload, items: int, mutations: int) -> Units:
+    """What one mutation is billed on average, after a project of so many items was made."""
+    schema = make()
+    keys = [f"Collection{1 + number % 2}/i_{number:08d}" for number in range(items)]
+    schema.create({key: value_of(key, number, workload) for number, key in enumerate(keys)})
+    before = schema.trial.meter.read()
+    for start in range(0, mutations, workload.batch):
+        numbers = range(start + 1, start + workload.batch + 1)
+        schema.change([change_of(keys[number * 7919 % items], number, workload) for number in numbers])
+    return units_of(schema.trial.meter.read(), before).times(1 / mutations)
+
+
+def change_of(key: str, number: int, workload: Workload) -> Change:
+    return Change("c_client1", number, key, value_of(key, 1000 + number, workload))
+
+
+def value_of(key: str, number: int, workload: Workload) -> dict[str, str]:
+    name = f"Item {number:06d} of the plan"
+    return {"id": key.partition("/")[2], "name": name, "text": text_of(workload.item_bytes - 60, number)}
+
+
+def curves(prices: Prices) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """By graph and line: the points, of which the second number is dollars for a million entries."""
+    return {
+        "body": {
+            "in the index": points(BODIES, lambda size: body_cost(size, True, prices)),
+            "in a blob": points(BODIES, lambda size: body_cost(size, False, prices)),
+            "in the index, deleted later": points(BODIES, lambda size: body_cost(size, True, prices, free=True)),
+            "in a blob, deleted later": points(BODIES, lambda size: body_cost(size, False, prices, free=True)),
+        },
+        "segment": {
+            "kept": points(SEGMENTS, lambda size: segment_cost(size, prices, archive=False)),
+            "archived": points(SEGMENTS, lambda size: segment_cost(size, prices, archive=True)),
+        },
+        "snapshot": snapshot_lines(prices),
+    }
+
+
+BODIES = (500, 1000, 2000, 4000, 6000, 8000, 9000, 10_000, 12_000, 16_000, 24_000)
+SEGMENTS = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+INTERVALS = (20, 50, 100, 200, 500, 1000, 2000, 5000)
+OPENS = (1, 10, 100, 1000)
+READS = 1.0
+
+
+def points(places: Sequence[int], cost: Callable[[int], float]) -> list[tuple[float, float]]:
+    return [(place, round(cost(place), 4)) for place in places]
+
+
+def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) -> float:
+    """An entry with a body of this size, read once: every fiftieth time by a process that reads fifty. A blob that goes
+    is listed, looked at again and removed.
+    """
+    limit = 400_000 if inline else 0
+    cost = cost_of_log(
+        200, 100, size, opens_per_entry=READS / 50, snapshot_bytes=1000, inline_bytes_max=limit, archive=free, free=free
+    )
+    parts = cost.dollars_by_part(prices)
+    collected = total(collected_blob(), prices) * MILLION if free and not inline else 0
+    return sum(dollars for part, dollars in parts.items() if part in ("append", "open", "free")) + collected
+
+
+@cache
+def collected_blob() -> Units:
+    """What the collector is billed for one of a hundred."""
+    (collect,) = (one for one in measure_operations(FUNCTIONS) if one.name == "collect")
+    return collect.units.times(1 / 100)
+
+
+def segment_cost(size: int, prices: Prices, *, archive: bool) -> float:
+    """What segments add to an entry of 200 bytes, deletes left out: those do not go by the size."""
+    parts = cost_of_log(size, 500, 200, archive=archive, free=False).dollars_by_part(prices)
+    return sum(dollars for part, dollars in parts.items() if part in ("roll-over", "archive"))
+
+
+def snapshot_lines(prices: Prices) -> dict[str, list[tuple[float, float]]]:
+    """Snapshots of four chunks of 10 KB, and opens by processes that have just begun, for entries of 400 bytes."""
+    costs = {every: snapshot_parts(every, prices) for every in INTERVALS}
+    return {
+        f"{opens:,} open{'s' if opens > 1 else ''} for 1,000 entries": points(
+            INTERVALS, lambda every, opens=opens: costs[every]["snapshot"] + costs[every]["open"] * opens / 1000
+        )
+        for opens in OPENS
+    }
+
+
+def snapshot_parts(every: int, prices: Prices) -> dict[str, float]:
+    """With as many opens as entries."""
+    cost = cost_of_log(
+        max(every, 500),
+        every,
+        400,
+        opens_per_entry=1,
+        snapshot_bytes=40_000,
+        snapshot_blobs=4,
+        state_blobs=4,
+        archive=False,
+        free=False,
+    )
+    return cost.dollars_by_part(prices)
+
+
+def rounded(dollars: dict[str, float]) -> dict[str, float]:
+    return {name: round(amount, 3) for name, amount in dollars.items()}

@@ -1,0 +1,178 @@
+"""The figures of docs/concepts/cost.md: ``python -m bench.costs [--json] [--write] [--plots]``.
+
+``--json`` prints them; ``--write`` writes them beside the page and puts the tables into it; ``--plots`` draws the
+curves, which needs matplotlib (``pip install --group plots``). Nothing is timed: each run says the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.cost_tables import FUNCTIONS, Figures, IndexRow, TotalRow, figures
+from stratalog.operations.cost import GB, Deployment, Units, monthly, total
+from stratalog.operations.cost_work import measure_maintenance, measure_operations
+from stratalog.operations.prices import load_prices
+
+__all__ = ["BLOCKS", "DATA", "PAGE", "main", "with_tables"]
+
+PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "cost.md"
+DATA = PAGE.with_name("cost.json")
+BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MILLION = 1_000_000
+NUMBER = re.compile(r"[\d.,*×+() ]*")
+ITEM_OVERHEAD_BYTES = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    known = load_prices()
+    found = figures(known.prices, known.date)
+    encoded = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    if options.write:
+        DATA.write_bytes(encoded)
+        PAGE.write_text(with_tables(PAGE.read_text(), found))
+    if options.plots:
+        from bench.cost_plots import draw
+
+        draw(found, PAGE.parent)
+    if options.json:
+        sys.stdout.write(encoded.decode())
+    else:
+        print("\n\n".join(f"{name}\n{table(found)}" for name, table in BLOCKS.items()))
+    return 0
+
+
+def with_tables(page: str, found: Figures) -> str:
+    """The page with each marked table made anew."""
+    return BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]](found)}\n{match[3]}", page)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.costs", description="What work costs on AWS, in tables.")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--write", action="store_true", help="put them into the page and beside it")
+    parser.add_argument("--plots", action="store_true", help="draw the curves beside the page")
+    return parser.parse_args(arguments)
+
+
+def index_table(found: Figures) -> str:
+    """Write units for a mutation by schema and size, and how many times ours."""
+    sizes = sorted({row.items for row in found.index})
+    head = ["schema", *(f"{size} items" for size in sizes)]
+    schemas = dict.fromkeys(row.schema for row in found.index)
+    rows = [[schema, *(_index_cell(found.index, schema, size) for size in sizes)] for schema in schemas]
+    return markdown([head, *rows])
+
+
+def _index_cell(rows: Sequence[IndexRow], schema: str, size: int) -> str:
+    (row,) = (row for row in rows if (row.schema, row.items) == (schema, size))
+    text = f"{row.write_units:,.4g} + {row.read_units:.3g}"
+    return text if schema == "stratalog" else f"{text} ({row.ratio:.3g} ×)"
+
+
+def totals_table(found: Figures) -> str:
+    """Dollars for a million mutations, by service."""
+    services = list(found.totals[0].dollars)
+    head = ["workload", "schema", *services, "in all", "GB left in S3"]
+    return markdown([head, *(_total_cells(row) for row in found.totals)])
+
+
+def _total_cells(row: TotalRow) -> list[str]:
+    name = f"**stratalog**, {row.process}" if row.schema == "stratalog" else row.schema
+    numbers = [f"{dollars:,.2f}" for dollars in row.dollars.values()]
+    return [row.workload, name, *numbers, f"**{row.total:,.2f}**", f"{row.stored_gb:,.1f}"]
+
+
+def operations_table(_: Figures) -> str:
+    """Every operation, as `stratalog cost` tells."""
+    prices = load_prices().prices
+    head = ["operation", "write units", "read units", "S3 puts", "S3 gets", "SQS", "$ a million"]
+    rows = []
+    for operation in measure_operations(FUNCTIONS):
+        units = operation.units
+        counts = [units.write_units, units.read_units, units.s3_puts, units.s3_gets, units.sqs_requests]
+        dollars = total(units, prices) * MILLION
+        rows.append([operation.what, *(f"{count:,.4g}" if count else "" for count in counts), f"{dollars:,.3f}"])
+    return markdown([head, *rows])
+
+
+def idle_table(_: Figures) -> str:
+    """A month in which nobody does anything."""
+    deployment = Deployment()
+    idle = monthly(deployment, FUNCTIONS, measure_maintenance(), load_prices().prices)
+    what = {
+        "alarms": f"{deployment.alarms} alarms",
+        "schedule": f"{deployment.schedule_runs} runs of the schedule",
+        "maintenance": "their functions, each of them started anew, and a look at ten documents",
+        "queue polled by Lambda": f"{deployment.pollers} receives of 20 seconds at a time, as long as nothing comes",
+    }
+    rows = [[what[name], f"{dollars:.3f}"] for name, dollars in idle.items() if name in what]
+    return markdown([["what", "$ a month"], *rows, ["**in all**", f"**{sum(idle.values()):.2f}**"]])
+
+
+def deletion_table(_: Figures) -> str:
+    """The ways to be rid of a million entries, by their size in the index."""
+    prices = load_prices().prices
+    rows = []
+    for size in (300, 1000, 4000):
+        units = Units(write_units=-(-size // 1024)).times(MILLION)
+        deletes = total(units, prices)
+        stored = prices.dynamodb_gb_months.of(MILLION * (size + ITEM_OVERHEAD_BYTES) / GB)
+        archived = prices.s3_gb_months.of(MILLION * size / GB)
+        months = deletes / (stored - archived)
+        cells = [f"{size:,} bytes", f"{deletes:.3f}", f"{deletes:.3f}", "0", f"{stored:.3f}", f"{months:.1f}"]
+        rows.append(cells)
+    head = [
+        "an item of",
+        "$ deletes",
+        "$ TTL set afterwards",
+        "$ a table dropped",
+        "$ a month to keep",
+        "pays after months",
+    ]
+    return markdown([head, *rows])
+
+
+def curve_table(name: str, place: str) -> Callable[[Figures], str]:
+    """The points of one graph, a column for each line."""
+
+    def table(found: Figures) -> str:
+        lines = found.curves[name]
+        places = [at for at, _ in next(iter(lines.values()))]
+        rows = [
+            [f"{at:,.0f}", *(f"{points[row][1]:.3f}" for points in lines.values())] for row, at in enumerate(places)
+        ]
+        return markdown([[place, *lines], *rows])
+
+    return table
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table; the first row is its head. Numbers stand to the right."""
+    numeric = [
+        column and all(NUMBER.fullmatch(cell) for cell in cells[1:])
+        for column, cells in enumerate(zip(*rows, strict=True))
+    ]
+    ruler = ["---:" if numbers else "---" for numbers in numeric]
+    return "\n".join(re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(row)} |") for row in [rows[0], ruler, *rows[1:]])
+
+
+BLOCKS: dict[str, Callable[[Figures], str]] = {
+    "operations": operations_table,
+    "index": index_table,
+    "totals": totals_table,
+    "idle": idle_table,
+    "body": curve_table("body", "bytes of a body"),
+    "segment": curve_table("segment", "entries of a segment"),
+    "snapshot": curve_table("snapshot", "entries between snapshots"),
+    "deletion": deletion_table,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

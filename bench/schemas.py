@@ -1,0 +1,304 @@
+"""Other ways to keep the same documents in the same services, as the seeds describe them: what they would be billed.
+
+Each is small, correct where nobody else writes, and given the benefit of every doubt:
+
+- Sizes of maps are MessagePack's, which is never larger than DynamoDB's own; hashes are 32 raw bytes.
+- No secondary index is billed, and no second try. A processor reads what the seed says that it reads, once.
+- Arguments of a mutation that an item holds as well are named by their hash.
+- Bodies lie in S3, compressed, under the hash of their content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from stratalog.codec import compress, decode, decompress, encode, sha256
+from stratalog.documents import Document
+from stratalog.operations.cost_work import Trial
+from stratalog.ports.index import Absent, Attribute, Delete, Item, Put, Write
+from stratalog.protocol.messages import Mutation
+
+__all__ = ["SCHEMAS", "Change", "Schema", "collection_of"]
+
+PROJECT = "p_4567"
+SCALARS: dict[str, Attribute] = {"name": "My project (edited)", "description": "What this project is about. " * 7}
+TRANSACTION_ITEMS = 100
+RECORD_BYTES_MAX = 400 * 1024
+EXTERNAL_BYTES = 16 * 1024
+WHOLE_BYTES_MAX = 64 * 1024 * 1024
+SNAPSHOT_EVERY = 500
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One mutation: a client puts a value at a key."""
+
+    client: str
+    id: int
+    key: str
+    value: dict[str, Any]
+
+
+class Schema(Protocol):
+    """One way to keep a project. `change` is one commit, whatever the number of changes in it."""
+
+    trial: Trial
+
+    def create(self, items: Mapping[str, dict[str, Any]]) -> None:
+        """Begin a project with these items."""
+        ...
+
+    def change(self, changes: Sequence[Change]) -> None:
+        """Apply a batch."""
+        ...
+
+
+class Ours:
+    """A document. ``cold`` has each batch applied by a process that has just begun."""
+
+    def __init__(self, *, cold: bool = False) -> None:
+        self.trial = Trial()
+        self._cold = cold
+        self._document: Document | None = None
+
+    def create(self, items: Mapping[str, dict[str, Any]]) -> None:
+        self._document = self.trial.store.create("o_123", PROJECT)
+        for key, value in {**SCALARS, **items}.items():
+            self._document.apply([Mutation(client="c_first", name="put", args={"key": key, "value": value})])
+        self._document.snapshot()
+
+    def change(self, changes: Sequence[Change]) -> None:
+        document = self.trial.reopened().document("o_123", PROJECT) if self._cold else self._document
+        assert document is not None
+        batch = [
+            Mutation(client=one.client, name="put", args={"key": one.key, "value": one.value}, id=one.id)
+            for one in changes
+        ]
+        outcomes = document.apply(batch)
+        assert all(outcome.status == "applied" for outcome in outcomes), outcomes[0]
+
+
+class OursCold(Ours):
+    """The same, each batch by a process that has just begun."""
+
+    def __init__(self) -> None:
+        super().__init__(cold=True)
+
+
+class Versions:
+    """Seed 001's own: project versions, a version of each collection with its whole map, a record of each mutation."""
+
+    def __init__(self) -> None:
+        self.trial = Trial()
+        self._place = self.trial.store.place
+
+    def create(self, items: Mapping[str, dict[str, Any]]) -> None:
+        collections: dict[str, dict[str, list[Any]]] = {"Collection1": {}, "Collection2": {}}
+        for key, value in items.items():
+            collections[collection_of(key)][_id(key)] = [_put_body(self.trial, key, value), value["name"]]
+        organisation = Item("Organization#o_123", f"Project#{PROJECT}", {})
+        self._place.index.commit(
+            [Put(organisation), self._project(1, {"Collection1": 1, "Collection2": 1}, [])]
+            + [self._collection(name, 1, found) for name, found in collections.items()]
+        )
+
+    def change(self, changes: Sequence[Change]) -> None:
+        index = self._place.index
+        new = [one for one in changes if index.get(_mutation_partition(one), f"Project#{PROJECT}") is None]
+        (project,) = index.query(f"Project#{PROJECT}", after="ProjectVersion#", before="Q", reverse=True, limit=1)
+        numbers = {name: int(str(project.attributes[f"{name}Version"])[-6:]) for name in ("Collection1", "Collection2")}
+        version = int(project.sort[-6:]) + 1
+        maps: dict[str, dict[str, list[Any]]] = {}
+        for one in new:
+            name = collection_of(one.key)
+            if name not in maps:
+                maps[name] = self._read_map(name, numbers[name])
+                numbers[name] += 1
+            maps[name][_id(one.key)] = [_put_body(self.trial, one.key, one.value), one.value["name"]]
+        applied = [[one.client, one.id] for one in new]
+        writes: list[Write] = [self._project(version, numbers, applied)]
+        writes += [self._collection(name, numbers[name], found) for name, found in maps.items()]
+        writes += [self._mutation(one, version, maps[collection_of(one.key)][_id(one.key)][0]) for one in new]
+        index.commit(writes)
+
+    def _read_map(self, name: str, number: int) -> dict[str, list[Any]]:
+        (item,) = self._place.index.query(
+            f"Project#{PROJECT}", after=f"{name}#v_{number:06d}#", before=f"{name}#v_{number:06d}$"
+        )
+        found: dict[str, list[Any]] = decode(bytes(item.attributes["items"]))  # type: ignore[arg-type]
+        return found
+
+    def _project(self, version: int, numbers: Mapping[str, int], applied: list[list[Any]]) -> Put:
+        pointers = {f"{name}Version": f"v_{number:06d}" for name, number in numbers.items()}
+        attributes: dict[str, Attribute] = {**SCALARS, **pointers, "mutations": encode(applied)}
+        return Put(Item(f"Project#{PROJECT}", f"ProjectVersion#pv_{version:06d}", attributes), Absent())
+
+    def _collection(self, name: str, number: int, found: Mapping[str, list[Any]]) -> Put:
+        return Put(Item(f"Project#{PROJECT}", f"{name}#v_{number:06d}#0", {"items": encode(found)}), Absent())
+
+    def _mutation(self, one: Change, version: int, content: bytes) -> Put:
+        attributes: dict[str, Attribute] = {"version": version, "name": "put", "args": encode([one.key, content])}
+        return Put(Item(_mutation_partition(one), f"Project#{PROJECT}", attributes), Absent())
+
+
+class Relational:
+    """Seed 001's first simple approach: every row of the project is written anew for each version, in transactions.
+
+    Rows hold names and hashes; with their bodies they would cost a hundred times as much. A project of more than 99
+    items needs several transactions, and is not atomic.
+    """
+
+    def __init__(self) -> None:
+        self.trial = Trial()
+        self._place = self.trial.store.place
+
+    def create(self, items: Mapping[str, dict[str, Any]]) -> None:
+        rows = {key: [_put_body(self.trial, key, value), value["name"]] for key, value in items.items()}
+        self._write(1, rows, [])
+
+    def change(self, changes: Sequence[Change]) -> None:
+        index = self._place.index
+        (project,) = index.query(f"Project#{PROJECT}", reverse=True, limit=1)
+        version = int(project.sort) + 1
+        rows = {
+            item.sort: [item.attributes["hash"], item.attributes["name"]]
+            for item in index.query(f"Rows#{PROJECT}#{version - 1:06d}")
+        }
+        for one in changes:
+            rows[one.key] = [_put_body(self.trial, one.key, one.value), one.value["name"]]
+        self._write(version, rows, [[one.client, one.id] for one in changes])
+
+    def _write(self, version: int, rows: Mapping[str, list[Any]], applied: list[list[Any]]) -> None:
+        writes: list[Write] = [
+            Put(Item(f"Rows#{PROJECT}#{version:06d}", key, {"hash": row[0], "name": row[1]}))
+            for key, row in rows.items()
+        ]
+        attributes: dict[str, Attribute] = {**SCALARS, "mutations": encode(applied)}
+        writes.append(Put(Item(f"Project#{PROJECT}", f"{version:06d}", attributes), Absent()))
+        for start in range(0, len(writes), TRANSACTION_ITEMS):
+            self._place.index.commit(writes[start : start + TRANSACTION_ITEMS])
+
+
+class Whole:
+    """Seed 001's second simple approach: the project and its bodies as one record, in S3 where DynamoDB cannot hold it.
+
+    A lock is taken and given back; what was read before it is read again. S3 takes what our blobs are too small for,
+    so its requests are counted here.
+    """
+
+    def __init__(self) -> None:
+        self.trial = Trial()
+        self._place = self.trial.store.place
+        self._packed = b""
+
+    def create(self, items: Mapping[str, dict[str, Any]]) -> None:
+        self._write(1, {**SCALARS, **items}, [])
+
+    def change(self, changes: Sequence[Change]) -> None:
+        index = self._place.index
+        index.commit([Put(Item(f"Lock#{PROJECT}", "lock", {"until": 1_800_000_000_000}), Absent())])
+        (latest,) = index.query(f"Project#{PROJECT}", reverse=True, limit=1)
+        held = latest.attributes.get("whole")
+        if held is None:
+            self.trial.meter.add("GetObject", "requests")
+        items = decode(decompress(self._packed if held is None else held, WHOLE_BYTES_MAX))  # type: ignore[arg-type]
+        for one in changes:
+            items[one.key] = one.value
+        self._write(int(latest.sort) + 1, items, [[one.client, one.id] for one in changes])
+        index.commit([Delete(f"Lock#{PROJECT}", "lock")])
+
+    def _write(self, version: int, items: Mapping[str, Any], applied: list[list[Any]]) -> None:
+        packed = compress(encode(items))
+        attributes: dict[str, Attribute] = {"mutations": encode(applied)}
+        if len(packed) <= RECORD_BYTES_MAX - 1024:
+            attributes["whole"] = packed
+        else:
+            self._packed = packed
+            attributes["key"] = f"o_123/projects/{PROJECT}/{sha256(packed).hex()}"
+            self.trial.meter.add("PutObject", "requests")
+            self.trial.meter.add("PutObject", "bytes", len(packed))
+        self._place.index.commit([Put(Item(f"Project#{PROJECT}", f"{version:06d}", attributes), Absent())])
+
+
+class EventLog:
+    """Seed 004's: an entry a mutation under a segment, the newest looked for first, large bodies in S3; snapshots.
+
+    A processor that knows the segment reads only the newest entry. What was applied before, and by whom, it does not
+    know. A snapshot is one object with names and hashes, so often as our own.
+    """
+
+    def __init__(self) -> None:
+        self.trial = Trial()
+        self._place = self.trial.store.place
+        self._items: dict[str, list[Any]] = {}
+        self._entries = 0
+
+    def create(self, items: Mapping[str, dict[str, Any]]) -> None:
+        writes: list[Write] = [
+            Put(Item(f"{PROJECT}/segments", "000000", {"C": 1_800_000_000}), Absent()),
+            Put(Item(f"{PROJECT}/000000", f"{0:08d}", {"C": 1_800_000_000, "T": "Snapshot", "V": 1}), Absent()),
+        ]
+        self._place.index.commit(writes)
+        for key, value in items.items():
+            self._items[key] = [_put_body(self.trial, key, value), value["name"]]
+
+    def change(self, changes: Sequence[Change]) -> None:
+        (newest,) = self._place.index.query(f"{PROJECT}/000000", reverse=True, limit=1, consistent=False)
+        body = encode([[one.client, one.id, one.key, one.value] for one in changes])
+        attributes: dict[str, Attribute] = {"C": 1_800_000_000, "T": "Put", "V": 1}
+        if len(body) > EXTERNAL_BYTES:
+            attributes["E"] = _put_bytes(self.trial, "entries", body)
+        else:
+            attributes["B"] = body
+        self._put(int(newest.sort) + 1, attributes)
+        for one in changes:
+            self._items[one.key] = [sha256(encode(one.value)), one.value["name"]]
+        self._entries += 1
+        if self._entries % SNAPSHOT_EVERY == 0:
+            self._snapshot(int(newest.sort) + 2)
+
+    def _snapshot(self, number: int) -> None:
+        root = _put_bytes(self.trial, "snapshots", encode(self._items))
+        attributes: dict[str, Attribute] = {"C": 1_800_000_000, "T": "Snapshot", "V": 1}
+        self._put(number, attributes)
+        finished = Item(f"{PROJECT}/000000", f"{number:08d}", {**attributes, "B": root})
+        segment = Item(f"{PROJECT}/segments", "000000", {"C": 1_800_000_000, "L": number})
+        for item in (finished, segment):
+            self._place.index.commit([Put(item)])
+
+    def _put(self, number: int, attributes: dict[str, Attribute]) -> None:
+        self._place.index.commit([Put(Item(f"{PROJECT}/000000", f"{number:08d}", attributes), Absent())])
+
+
+def collection_of(key: str) -> str:
+    """The name of the collection that holds the key."""
+    return key.partition("/")[0]
+
+
+def _id(key: str) -> str:
+    return key.partition("/")[2]
+
+
+def _mutation_partition(one: Change) -> str:
+    return f"Mutation#{one.client}#m_{one.id:06d}"
+
+
+def _put_body(trial: Trial, key: str, value: dict[str, Any]) -> bytes:
+    return _put_bytes(trial, collection_of(key), encode(value))
+
+
+def _put_bytes(trial: Trial, folder: str, body: bytes) -> bytes:
+    content = sha256(body)
+    trial.store.place.blobs.put(f"o_123/projects/{PROJECT}/{folder}/{content.hex()}", body)
+    return content
+
+
+SCHEMAS: Mapping[str, type[Schema]] = {
+    "stratalog": Ours,
+    "001": Versions,
+    "001 relational": Relational,
+    "001 whole": Whole,
+    "004": EventLog,
+}

@@ -1,0 +1,66 @@
+"""The figures of the page on costs are those that the code gives today: counted, not timed, and so exact."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bench.cost_log import cost_of_log
+from bench.cost_tables import DESIGN, WORKLOADS, Figures, body_cost, index_row, index_rows, segment_cost, total_row
+from bench.costs import BLOCKS, DATA, PAGE, with_tables
+from stratalog.operations.cost import Units
+from stratalog.operations.prices import load_prices
+
+FOUND = msgspec.json.decode(DATA.read_bytes(), type=Figures)
+PRICES = load_prices().prices
+REMAKE = "the figures have changed: run python -m bench.costs --write --plots, and read the page again"
+
+
+def test_the_tables_of_the_page_are_those_of_the_figures() -> None:
+    page = PAGE.read_text()
+    assert with_tables(page, FOUND) == page, REMAKE
+    assert [name for name in BLOCKS if f"<!-- table: {name} -->" not in page] == []
+
+
+@pytest.mark.parametrize("items", [5, 150])
+def test_the_index_units_of_every_schema_are_counted_anew(items: int) -> None:
+    assert list(index_rows(items)) == [row for row in FOUND.index if row.items == items], REMAKE
+
+
+@pytest.mark.parametrize("process", ["warm worker", "warm Lambda", "cold Lambda"])
+def test_the_dollars_of_typing_are_counted_anew(process: str) -> None:
+    (row,) = (
+        row for row in FOUND.totals if (row.workload, row.schema, row.process) == ("typing", "stratalog", process)
+    )
+    assert total_row("stratalog", WORKLOADS[0], process, PRICES) == row, REMAKE
+
+
+def test_the_curves_are_counted_anew_at_some_of_their_points() -> None:
+    bodies, segments = FOUND.curves["body"], FOUND.curves["segment"]
+    assert round(body_cost(8000, True, PRICES), 4) == dict(bodies["in the index"])[8000], REMAKE
+    assert round(body_cost(8000, False, PRICES, free=True), 4) == dict(bodies["in a blob, deleted later"])[8000], REMAKE
+    assert round(segment_cost(1000, PRICES, archive=True), 4) == dict(segments["archived"])[1000], REMAKE
+
+
+def test_ours_is_at_most_a_fifth_of_seed_001_s_own_schema_at_every_size() -> None:
+    ratios = {row.items: row.ratio for row in FOUND.index if row.schema == "001"}
+    assert set(ratios) == {5, 50, 150, 500}
+    assert all(ratio >= 5 for ratio in ratios.values())
+    assert all(row.write_units < 1.02 for row in FOUND.index if row.schema == "stratalog")
+
+
+def test_a_mutation_that_costs_more_would_be_noticed() -> None:
+    dearer = msgspec.structs.replace(DESIGN, batch=1, item_bytes=500)
+    assert index_row("001", 5).s3_puts == 1
+    assert total_row("stratalog", dearer, "warm worker", PRICES).dollars["S3"] < 1
+
+
+def test_the_cost_of_a_log_is_the_sum_of_its_parts() -> None:
+    cost = cost_of_log(100, 50, 200)
+    assert set(cost.parts) == {"append", "roll-over", "snapshot", "open", "archive", "free"}
+    assert cost.parts["append"] == Units(write_units=1)
+    assert cost.parts["roll-over"].write_units == pytest.approx(7 / 100)
+    assert cost.parts["free"].write_units == pytest.approx(1, abs=0.03)
+    assert cost.parts["archive"].s3_puts == pytest.approx(1 / 100)
+    assert cost.dollars(PRICES) == pytest.approx(sum(cost.dollars_by_part(PRICES).values()))
+    assert cost_of_log(100, 50, 200) == cost
