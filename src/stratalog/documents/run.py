@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import msgspec
 
@@ -69,6 +68,7 @@ class _Running:
         self._clients: dict[str, Client | None] = {}
         self._refused: dict[str, Outcome] = {}
         self._failure: Exception | None = None
+        """What a port raised, whatever the mutator did about it."""
         self.draft = Draft(self._load, self._keys, self._holds)
         self.fields_bytes = state.fields_bytes
         self.ran: list[Ran] = []
@@ -174,23 +174,23 @@ class _Running:
         return self._clients[client]
 
     def _load(self, key: str) -> bytes | None:
-        with self._watched():
+        try:
             slot = self._state.slot(key)
             return None if slot is None else self._values.load(slot.value)
+        except PORT_ERRORS as exc:
+            self._failure = exc
+            raise
 
     def _holds(self, key: str) -> bool:
-        with self._watched():
+        try:
             return self._state.slot(key) is not None
+        except PORT_ERRORS as exc:
+            self._failure = exc
+            raise
 
     def _keys(self, prefix: str) -> Iterator[str]:
-        with self._watched():
-            yield from (key for key, _ in self._state.scan(prefix))
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Remember what a port raised, whatever the mutator does about it."""
         try:
-            yield
+            yield from (key for key, _ in self._state.scan(prefix))
         except PORT_ERRORS as exc:
             self._failure = exc
             raise
