@@ -113,7 +113,7 @@ class Books:
 
     def is_tracked(self, filename: str) -> bool:
         """Whether there is such a file."""
-        return self.draft.get(self.layout.file(filename)) is not None
+        return self.layout.file(filename) in self.draft
 
     def count(self, filename: str) -> int | None:
         """How many references a file has; None where there is no such file."""
@@ -125,7 +125,7 @@ class Books:
         check_filename(filename)
         if self.is_tracked(filename):
             raise Rejected(messages.file_already_exists(filename))
-        if self.draft.get(COLLECTED + filename) is not None:
+        if COLLECTED + filename in self.draft:
             raise Rejected(messages.file_collected(filename))
         self.check_apart(filename, [reference.partition for reference in references])
         self._locate(filename, [reference.partition for reference in references])

@@ -1,0 +1,55 @@
+"""The stores on which every transaction of a table is tried."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog import Store
+from stratalog.apps.table import Table
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.clock import SystemClock
+from stratalog.log import Place
+from tests.apps.table.helpers import LONG, memory_store, table_of
+from stratalog.testing.emulators import Emulator, ministack
+from tests.cloud.helpers import dynamo_index
+
+names = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """DynamoDB in a process of the test run."""
+    with ministack(tmp_path_factory.mktemp("ministack")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def dynamo(emulator: Emulator) -> DynamoIndex:
+    """One index for all tests; each has tables of its own names."""
+    return dynamo_index(emulator)
+
+
+@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store on each backend of the index."""
+    if request.param == "memory":
+        yield memory_store()
+    elif request.param == "sqlite":
+        with stratalog.open(tmp_path / "store") as opened:
+            yield opened
+    else:
+        clock = SystemClock()
+        index: DynamoIndex = request.getfixturevalue("dynamo")
+        yield Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
+
+
+@pytest.fixture
+def table(store: Store) -> Table:
+    """A table of one partition, on each backend."""
+    return table_of(store, f"events-{next(names)}", LONG)
