@@ -15,8 +15,8 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.log import Place
-from tests.apps.table.helpers import LONG, memory_store, table_of
 from stratalog.testing.emulators import Emulator, ministack
+from tests.apps.table.helpers import LONG, memory_store, table_of
 from tests.cloud.helpers import dynamo_index
 
 names = itertools.count()
@@ -30,9 +30,11 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 
 
 @pytest.fixture(scope="session")
-def dynamo(emulator: Emulator) -> DynamoIndex:
+def dynamo(emulator: Emulator) -> Iterator[DynamoIndex]:
     """One index for all tests; each has tables of its own names."""
-    return dynamo_index(emulator)
+    index = dynamo_index(emulator)
+    yield index
+    index.close()
 
 
 @pytest.fixture(params=["memory", "sqlite", "dynamodb"])

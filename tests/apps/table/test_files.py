@@ -11,8 +11,8 @@ from tests.apps.table.helpers import (
     halves,
     new_file,
     refused,
-    replacement,
     reopened,
+    replacement,
     rows_held,
 )
 

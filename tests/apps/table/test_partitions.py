@@ -125,7 +125,11 @@ PAIR = [leaf("l", LOW, MIDDLE, "root"), leaf("r", MIDDLE, None, "root")]
             "Children of partition root are not listed left first",
         ),
         (PARENT, PAIR[:1], "Partition root does not have the new partitions as its children"),
-        (PARENT, [PAIR[0], leaf("x", MIDDLE, None, "root")], "Partition root does not have the new partitions as its children"),
+        (
+            PARENT,
+            [PAIR[0], leaf("x", MIDDLE, None, "root")],
+            "Partition root does not have the new partitions as its children",
+        ),
         (
             PARENT,
             [leaf("l", LOW, LOW, "root"), leaf("r", LOW, None, "root")],
