@@ -10,7 +10,7 @@ workplace   folders, sizes, and the large stores that several figures share
 appends     writing          reads      loading and looking back        large     a state of a million keys
 report      the table, the JSON, the machine
 
-``bench.costs`` measures no time but what work costs on AWS: ``cost_tables`` counts, ``cost_log`` does the work on a log,
+``bench.costs`` measures no time but what work costs on AWS: ``cost_tables`` counts, ``cost_log`` works on a log,
 ``schemas`` keeps the same documents as the seeds would, ``cost_plots`` draws.
 
 ``bench.tree``, ``bench.backends`` and ``bench.contention`` stand alone: they look closer at one layer.

@@ -16,7 +16,7 @@ import msgspec
 
 from bench.cost_tables import FUNCTIONS, Figures, IndexRow, TotalRow, figures
 from stratalog.operations.cost import GB, Deployment, Units, monthly, total
-from stratalog.operations.cost_work import measure_maintenance, measure_operations
+from stratalog.operations.cost_work import measure_operations, measure_upkeep
 from stratalog.operations.prices import load_prices
 
 __all__ = ["BLOCKS", "DATA", "PAGE", "main", "with_tables"]
@@ -105,14 +105,15 @@ def operations_table(_: Figures) -> str:
 def idle_table(_: Figures) -> str:
     """A month in which nobody does anything."""
     deployment = Deployment()
-    idle = monthly(deployment, FUNCTIONS, measure_maintenance(), load_prices().prices)
+    idle = monthly(deployment, FUNCTIONS, measure_upkeep(), load_prices().prices)
     what = {
         "alarms": f"{deployment.alarms} alarms",
-        "schedule": f"{deployment.schedule_runs} runs of the schedule",
-        "maintenance": "their functions, each of them started anew, and a look at ten documents",
+        "upkeep": f"{deployment.upkeep_runs} runs of upkeep, each by a function that has to start",
         "queue polled by Lambda": f"{deployment.pollers} receives of 20 seconds at a time, as long as nothing comes",
+        "kept in DynamoDB": f"{deployment.index_gb:g} GB in DynamoDB, with recovery of any moment",
+        "kept in S3": f"{deployment.blobs_gb:g} GB in S3",
     }
-    rows = [[what[name], f"{dollars:.3f}"] for name, dollars in idle.items() if name in what]
+    rows = [[what[name], f"{dollars:.3f}"] for name, dollars in idle.items()]
     return markdown([["what", "$ a month"], *rows, ["**in all**", f"**{sum(idle.values()):.2f}**"]])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -13,9 +14,9 @@ from stratalog.operations.cost import Deployment, Functions, Units, bill, monthl
 from stratalog.operations.cost_work import (
     Operation,
     StandingClock,
-    measure_maintenance,
     measure_operations,
     measure_run,
+    measure_upkeep,
 )
 from stratalog.operations.prices import Price, load_prices
 from stratalog.ports.meter import Meter
@@ -133,13 +134,28 @@ def test_a_run_of_ones_own_is_counted() -> None:
 
 
 def test_a_deployment_that_nobody_uses_costs_what_stands() -> None:
-    deployment = Deployment(alarms=10, schedule_runs=720, pollers=5, index_gb=1, blobs_gb=10)
-    idle = monthly(deployment, Functions(), measure_maintenance(), PRICES)
+    deployment = Deployment(alarms=10, upkeep_runs=720, pollers=5, index_gb=1, blobs_gb=10)
+    idle = monthly(deployment, Functions(), measure_upkeep(), PRICES)
     assert idle["alarms"] == pytest.approx(1)
     assert idle["queue polled by Lambda"] == pytest.approx(0.324)
-    assert idle["stored in DynamoDB"] == pytest.approx(0.25)
-    assert idle["stored in S3"] == pytest.approx(0.23)
-    assert 0 < idle["maintenance"] < 0.05
+    assert idle["kept in DynamoDB"] == pytest.approx(0.45)
+    assert idle["kept in S3"] == pytest.approx(0.23)
+    assert 0 < idle["upkeep"] < 0.05
+
+
+def test_what_is_assumed_of_a_deployment_is_what_the_template_makes() -> None:
+    """Compared as text, since what installs Stratalog need not have the template."""
+    template = (Path(__file__).parents[2] / "deploy" / "aws" / "template.yaml").read_text()
+    assert template.count("Type: AWS::CloudWatch::Alarm\n") == Deployment().alarms
+    assert "Default: rate(6 hours)" in template
+    assert Deployment().upkeep_runs == 30 * 24 // 6
+    memory = [
+        int(size)
+        for size in re.findall(r"Handler: stratalog.aws.(?:api|processor)\b.*?MemorySize: (\d+)", template, re.DOTALL)
+    ]
+    assert memory == [Functions().memory_mb] * 2
+    assert template.count("Architectures: [arm64]") == template.count("Type: AWS::Lambda::Function\n")
+    assert "PointInTimeRecoveryEnabled: true" in template
 
 
 def test_the_clock_stands_until_somebody_sleeps() -> None:

@@ -14,7 +14,7 @@ import click
 from stratalog.cli.output import dim, note, print_table
 from stratalog.cli.session import Session, command
 from stratalog.operations.cost import DAYS_A_MONTH, Deployment, Functions, Units, bill, monthly, total
-from stratalog.operations.cost_work import Operation, measure_maintenance, measure_operations, measure_run
+from stratalog.operations.cost_work import Operation, measure_operations, measure_run, measure_upkeep
 from stratalog.operations.prices import PriceList, load_prices
 
 __all__ = ["COMMANDS"]
@@ -32,9 +32,11 @@ NUMBERS = range(1, 8)
     "--prices", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another list of prices."
 )
 @click.option("--run", metavar="MODULE:NAME", help="Count what this function does to an empty store.")
-@click.option("--memory", metavar="MB", type=click.IntRange(128), default=512, show_default=True, help="Of a function.")
+@click.option(
+    "--memory", metavar="MB", type=click.IntRange(128), default=1024, show_default=True, help="Of a function."
+)
 @click.option("--warm-ms", type=float, default=25, show_default=True, help="A call of a function that runs already.")
-@click.option("--cold-ms", type=float, default=1500, show_default=True, help="A call of one that has to start.")
+@click.option("--cold-ms", type=float, default=1000, show_default=True, help="A call of one that has to start.")
 @click.option("--x86", is_flag=True, help="Functions on x86 instead of arm.")
 def cost(
     session: Session,
@@ -56,7 +58,7 @@ def cost(
     if run:
         _answer(session, [Operation(run, "the whole run", measure_run(_function(run)))], prices, functions, per_day)
         return
-    idle = monthly(Deployment(), functions, measure_maintenance(), prices.prices)
+    idle = monthly(Deployment(), functions, measure_upkeep(), prices.prices)
     _answer(session, list(measure_operations(functions)), prices, functions, per_day, idle)
 
 

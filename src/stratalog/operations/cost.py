@@ -43,11 +43,13 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
 class Functions(msgspec.Struct, frozen=True, kw_only=True):
     """What is assumed of Lambda functions: no meter on one machine can know it."""
 
-    memory_mb: int = 512
+    memory_mb: int = 1024
+    """As `deploy/aws/template.yaml` says."""
+
     warm_ms: float = 25
     """How long a call of a function that runs already takes."""
 
-    cold_ms: float = 1500
+    cold_ms: float = 1000
     """How long one takes that has to start first. The start is billed."""
 
     arm: bool = True
@@ -59,17 +61,17 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands and costs while nobody does anything."""
+    """What stands and costs while nobody does anything: that of `deploy/aws/template.yaml`, with little in it."""
 
-    alarms: int = 8
-    schedule_runs: int = DAYS_A_MONTH * 24
-    """Runs of maintenance a month."""
+    alarms: int = 9
+    upkeep_runs: int = DAYS_A_MONTH * 4
+    """A month."""
 
     pollers: int = 5
     """How many receives at a time Lambda keeps open on an idle queue, each of 20 seconds."""
 
-    index_gb: float = 0
-    blobs_gb: float = 0
+    index_gb: float = 0.1
+    blobs_gb: float = 1
 
 
 def units_of(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, str], float] | None = None) -> Units:
@@ -99,17 +101,18 @@ def total(units: Units, prices: Prices, *, arm: bool = True) -> float:
     return sum(bill(units, prices, arm=arm).values())
 
 
-def monthly(deployment: Deployment, functions: Functions, maintenance: Units, prices: Prices) -> dict[str, float]:
-    """Dollars a month of a deployment that nobody uses; ``maintenance`` is what one of its runs costs beside Lambda."""
-    run = maintenance + functions.call(cold=True)
+def monthly(deployment: Deployment, functions: Functions, upkeep: Units, prices: Prices) -> dict[str, float]:
+    """Dollars a month of a deployment that nobody uses; ``upkeep`` is what a run costs beside its function."""
+    run = upkeep + functions.call(cold=True)
     polls = deployment.pollers * MINUTES_A_MONTH * 3
     return {
         "alarms": prices.alarm_months.of(deployment.alarms),
-        "schedule": prices.schedule_runs.of(deployment.schedule_runs),
-        "maintenance": total(run.times(deployment.schedule_runs), prices, arm=functions.arm),
+        "upkeep": prices.schedule_runs.of(deployment.upkeep_runs)
+        + total(run.times(deployment.upkeep_runs), prices, arm=functions.arm),
         "queue polled by Lambda": prices.sqs_requests.of(polls),
-        "stored in DynamoDB": prices.dynamodb_gb_months.of(deployment.index_gb),
-        "stored in S3": prices.s3_gb_months.of(deployment.blobs_gb),
+        "kept in DynamoDB": prices.dynamodb_gb_months.of(deployment.index_gb)
+        + prices.dynamodb_recovery_gb_months.of(deployment.index_gb),
+        "kept in S3": prices.s3_gb_months.of(deployment.blobs_gb),
     }
 
 

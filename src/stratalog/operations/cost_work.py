@@ -23,7 +23,7 @@ from stratalog.operations.cost import Functions, Units, units_of
 from stratalog.ports.meter import Meter
 from stratalog.protocol.messages import Mutation
 
-__all__ = ["Operation", "StandingClock", "Trial", "measure_maintenance", "measure_operations", "measure_run", "text_of"]
+__all__ = ["Operation", "StandingClock", "Trial", "measure_operations", "measure_run", "measure_upkeep", "text_of"]
 
 FREE_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
 SEGMENT_ENTRIES = 1000
@@ -221,7 +221,7 @@ def _queue() -> Iterator[Operation]:
     yield Operation("queue-function", "the same where Lambda receives and removes them, ten at a time", by_function)
 
 
-def measure_maintenance(documents: int = 10) -> Units:
+def measure_upkeep(documents: int = 10) -> Units:
     """What a look through a store of so many documents is billed, where nothing is to be done."""
     trial = Trial()
     for number in range(documents):

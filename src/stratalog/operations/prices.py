@@ -36,6 +36,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dynamodb_write_units: Price
     dynamodb_read_units: Price
     dynamodb_gb_months: Price
+    dynamodb_recovery_gb_months: Price
     s3_puts: Price
     s3_gets: Price
     s3_gb_months: Price
