@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
@@ -14,7 +16,7 @@ from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.clock import Clock
 from stratalog.codec import compress, sha256
 from stratalog.errors import ConditionFailed
-from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put
+from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, item_bytes
 from stratalog.ports.meter import Meter
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
@@ -64,6 +66,19 @@ def spent(index: MeteredIndex, work: Callable[[], object]) -> dict[tuple[str, st
 @pytest.mark.parametrize(("size", "units"), [(0, 1), (1017, 1), (1018, 2), (5000, 5), (409_593, 400)])
 def test_a_write_counts_each_kb_begun_with_names_and_keys(index: MeteredIndex, size: int, units: int) -> None:
     assert spent(index, lambda: index.commit([Put(item(size=size), Absent())])) == {("PutItem", "write units"): units}
+
+
+@given(st.integers(-(2**53), 2**53))
+def test_a_number_is_counted_as_at_least_what_dynamodb_takes_for_it(number: int) -> None:
+    """Digit pairs aligned to the decimal point, without those that are zero at the end, and one; one more below 0."""
+    digits = str(abs(number))
+    pairs = -(-len(digits) // 2)
+    while pairs and digits.endswith("00"):
+        digits, pairs = digits[:-2], pairs - 1
+    theirs = (pairs if number else 0) + 1 + (number < 0)
+    assert (
+        theirs <= item_bytes(Item("p", "s", {"n": number})) - len("PpSsn") <= theirs + 1 + str(number).count("0") // 2
+    )
 
 
 def test_a_transaction_counts_double_and_its_checks_too(index: MeteredIndex) -> None:

@@ -153,14 +153,16 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 
 def item_bytes(item: Item) -> int:
-    """The item's size as DynamoDB counts it: names and texts in UTF-8, numbers at two digits a byte and one more.
+    """The item's size as DynamoDB counts it: names and texts in UTF-8, a number at two digits a byte and one or two.
+
+    DynamoDB leaves out zeros at a number's end, so that it may count some bytes fewer, never more.
 
     Raises Invalid for an attribute of another type.
     """
     size = len(item.partition.encode()) + len(item.sort.encode()) + 2
     for name, value in item.attributes.items():
         if isinstance(value, int):
-            size += len(name) + len(str(abs(value))) // 2 + 2
+            size += len(name) + len(str(abs(value))) // 2 + 2 + (value < 0)
         elif isinstance(value, bytes | str):
             size += len(name) + len(value if isinstance(value, bytes) else value.encode())
         else:
