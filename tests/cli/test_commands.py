@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.clock import SystemClock
+from stratalog.codec import sha256
 from tests.cli.conftest import Run
 
 
@@ -141,6 +143,36 @@ def test_upkeep_keeps_what_it_should(budget: Run) -> None:
     assert [line["version"] for line in lines(budget("log", "acme/budget", "--json").stdout)] == [4, 3]
     assert json.loads(budget("sweep", "acme", "--json").stdout)["blobs"] == 0
     assert "0 record versions" in budget("sweep").stdout
+
+
+def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path) -> None:
+    body = b"an orphan"
+    with stratalog.open(tmp_path / "store") as store:
+        owner = store.document("acme", "budget").log.record.owner
+        key = f"{owner}/bodies/{sha256(body).hex()}"
+        store.place.blobs.put(key, body)
+        long_ago = SystemClock().wall_ms() / 1000 - 3600
+        os.utime(tmp_path / "store" / "blobs" / key, (long_ago, long_ago))
+    listed = budget("collect", "acme", "--dry-run").stdout
+    assert listed.splitlines()[0] == key
+    assert "would delete 1" in listed
+    assert "stopped before the end" in budget("collect", "--until", "0").stderr
+    found = lines(budget("collect", "--json").stdout)
+    assert [(one["garbage"], one["looked_at"], one["is_finished"]) for one in found] == [([key], 1, True)]
+
+
+def test_maintaining_goes_by_a_policy_and_an_application(budget: Run, tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text('{"documents": {"keep_days": 90}}')
+    (tmp_path / "steps.py").write_text(
+        "from stratalog.server.application import Application\n"
+        "app = Application(maintenance=[lambda store: store.create('acme', 'made-by-a-step')])\n"
+    )
+    found = json.loads(budget("maintain", "steps:app", "--policy", "policy.json", "--json").stdout)
+    assert (found["logs"], found["steps"], found["troubles"]) == (1, 1, [])
+    assert "conflict" in budget("maintain", "steps:app", code=1).stderr
+    assert "2  logs" in budget("maintain", "--dry-run", "--until", "600").stdout
+    (tmp_path / "policy.json").write_text('{"keep": 1}')
+    budget("maintain", "--policy", "policy.json", code=2)
 
 
 def test_verify_proves_all_documents_or_those_named(budget: Run) -> None:

@@ -1,22 +1,34 @@
-"""Commands that keep a store well: snapshots, archives, forgetting, verification, sweeping."""
+"""Commands that keep a store well: snapshots, archives, forgetting, verification, sweeping, and all of it in a pass."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 
 import click
+import msgspec
 
 from stratalog.assembly import Store
 from stratalog.cli.naming import version_of
-from stratalog.cli.output import print_json, print_table, progress
+from stratalog.cli.output import note, print_json, print_table, progress, size_text
 from stratalog.cli.program import FAILED, Failed
+from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command
+from stratalog.clock import Observation
 from stratalog.documents import verify as verify_document
 from stratalog.documents.rebuild import Verified
 from stratalog.errors import Corrupt, StratalogError
+from stratalog.keys import escape
 from stratalog.log.retention import free_segments
 from stratalog.log.sweep import sweep_deleted
-from stratalog.operations.collect import collect_family, owners
+from stratalog.operations.collect import Collected, Trouble
+from stratalog.operations.collect import collect as collect_blobs
+from stratalog.operations.maintain import Maintained, Step
+from stratalog.operations.maintain import maintain as maintain_store
+from stratalog.operations.policy import Policy, read_policy
+from stratalog.records.prune import free_versions
+from stratalog.records.versions import Name
 
 __all__ = ["COMMANDS"]
 
@@ -88,18 +100,111 @@ def sweep(session: Session, organisation: str | None) -> None:
 
 
 def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
-    records = store.records(organisation)
     with progress(f"sweeping {organisation}", None) as step:
         total["deleted_logs"] += sweep_deleted(store.place, organisation)
         for listing in store.list(organisation):
             total["segments"] += free_segments(store.log(organisation, listing.id))
             step(1)
-        for record in records.list():
-            total["record_versions"] += records.free(record.id)
+        for record in store.records(organisation).list():
+            total["record_versions"] += free_versions(store.place, Name(organisation, record.id))
             step(1)
-        for owner in owners(store.place, organisation):
-            total["blobs"] += len(collect_family(store.place, owner).garbage)
-            step(1)
+        total["blobs"] += len(collect_blobs(store.place, escape(organisation), tell=step).garbage)
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Do nothing, and say what would be done.")
+until_option = click.option(
+    "--until",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Stop after so long; the next run goes on from there.  [default: at the end]",
+)
+
+
+@command("collect", example="stratalog collect acme --dry-run")
+@click.argument("organisation", required=False)
+@dry_run_option
+@until_option
+def collect(session: Session, organisation: str | None, dry_run: bool, until: float | None) -> None:
+    """Delete the blobs that nothing refers to, of an organisation or of all; a dry run lists exactly those."""
+    store = session.open()
+    stop = _after(store, until)
+    found: list[Collected] = []
+    for one in [organisation] if organisation else list(store.organisations()):
+        with progress(f"collecting {one}", None) as step:
+            found.append(collect_blobs(store.place, escape(one), dry_run=dry_run, stop=stop, tell=step))
+        if not found[-1].is_finished:
+            break
+    for one_found in found:
+        _say_collected(session, one_found, dry_run)
+    _fail_for([trouble for one_found in found for trouble in one_found.troubles])
+
+
+@command("maintain", example="stratalog maintain --policy policy.json --until 600")
+@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.option(
+    "--policy",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What to keep, as a JSON object.  [default: everything but garbage]",
+)
+@dry_run_option
+@until_option
+def maintain(
+    session: Session, application: str | None, policy: Path | None, dry_run: bool, until: float | None
+) -> None:
+    """Do what is due: snapshots, retention, archives, sweeping, collecting. Run it as often as you like.
+
+    MODULE:NAME is the Application whose steps of its own are done as well.
+    """
+    store, steps = session.open(), _steps(session.open(), application)
+    chosen = read_policy(policy.read_bytes()) if policy else Policy()
+    with progress("maintaining", None) as step:
+        found = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, tell=lambda what: step(1))
+    if session.json:
+        print_json(found)
+    else:
+        _say_maintained(found, dry_run)
+    _fail_for(found.troubles)
+
+
+def _steps(store: Store, application: str | None) -> Sequence[Step]:
+    if application is None:
+        return ()
+    loaded = load_application(application, import_module("stratalog.server.application").Application)
+    store.rules = loaded.rules
+    return loaded.maintenance
+
+
+def _say_collected(session: Session, found: Collected, dry_run: bool) -> None:
+    if session.json:
+        print_json({**msgspec.to_builtins(found), "looked_at": found.looked_at, "dry_run": dry_run})
+        return
+    for key in found.garbage if dry_run else ():
+        click.echo(key)
+    click.echo(
+        f"{found.scope}: looked at {found.looked_at} blobs, kept {found.kept} referred to, {found.young} young and"
+        f" {found.changed} changed since; {'would delete' if dry_run else 'deleted'} {len(found.garbage)}"
+        f" ({size_text(found.garbage_bytes)})"
+    )
+    if not found.is_finished:
+        note("stopped before the end; the next run goes on from there")
+
+
+def _say_maintained(found: Maintained, dry_run: bool) -> None:
+    counts = {name: value for name, value in msgspec.to_builtins(found).items() if type(value) is int}
+    rows = [[f"{value:,}", name.replace("_", " ")] for name, value in counts.items()]
+    print_table(rows, right=[0])
+    for key in found.garbage if dry_run else ():
+        click.echo(key)
+    for trouble in found.troubles:
+        note(f"{trouble.what}: {trouble.code}: {trouble.reason}")
+    if not found.is_finished:
+        note("stopped before the end; the next run goes on from there")
+
+
+def _fail_for(troubles: Sequence[Trouble]) -> None:
+    if troubles:
+        raise Failed(FAILED)
 
 
 def _verify(session: Session, name: str, upto: int | None = None) -> Verified:
@@ -131,4 +236,10 @@ def _text(error: StratalogError) -> dict[str, str]:
     return {name: str(value) for name, value in error.details.items()}
 
 
-COMMANDS = [snapshot, archive, forget, verify, sweep]
+def _after(store: Store, seconds: float | None) -> Callable[[], bool]:
+    """Whether so many seconds have passed since now."""
+    started = Observation(store.place.clock)
+    return lambda: seconds is not None and started.age_seconds() >= seconds
+
+
+COMMANDS = [snapshot, archive, forget, verify, sweep, collect, maintain]

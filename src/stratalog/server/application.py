@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from litestar.types import ControllerRouterHandler
 
+from stratalog.assembly import Store
 from stratalog.documents import Rules
 from stratalog.limits import (
     CONNECTIONS_MAX,
@@ -72,6 +73,10 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     routes: Sequence[ControllerRouterHandler] = ()
     """Handlers of its own beside the server's: they pass the same edge, are guarded by the ``action`` in their ``opt``,
     and may ask for the ``service``."""
+
+    maintenance: Sequence[Callable[[Store], None]] = ()
+    """Steps of its own that a pass of maintenance does, each once a pass: snapshots of another model, say. A step may
+    be broken off, and run beside another of its kind."""
 
     queued: Callable[[str, str], bool] | None = None
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""

@@ -1,0 +1,68 @@
+"""Policy: what a pass of maintenance keeps and what it may let go. Nothing but garbage unless it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from stratalog.errors import Invalid
+
+__all__ = ["Policy", "Retention", "read_policy"]
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Days = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of a log's history. Where both are said, what either of them keeps is kept."""
+
+    keep_segments: Count | None = None
+    """The newest so many segments, the current one among them; what is older is forgotten."""
+
+    keep_days: Days | None = None
+    """The versions of so many days; segments that ended before are forgotten."""
+
+    archive_days: Days | None = None
+    """Segments that ended so many days ago become blobs; their versions stay readable."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a pass does. The default makes snapshots and takes away what nobody can reach any more."""
+
+    snapshots: bool = True
+    """Whether documents are given the snapshots that are due."""
+
+    documents: Retention = Retention()
+    logs: Retention = Retention()
+    """For logs that are no documents. One that keeps states loses nothing after the newest state that is old enough."""
+
+    exceptions: Mapping[str, Retention] = {}
+    """By `ORGANISATION/DOCUMENT` or `ORGANISATION`: what holds there instead, the more exact first."""
+
+    keep_record_versions: Count | None = None
+    """The newest so many versions of each record."""
+
+    keep_record_days: Days | None = None
+    """The versions of records that were the latest within so many days; not beside `keep_record_versions`."""
+
+    collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24
+    """How long after one collection of blobs the next one begins."""
+
+    def __post_init__(self) -> None:
+        if self.keep_record_versions is not None and self.keep_record_days is not None:
+            raise ValueError("records are kept by number of versions or by days, not by both")
+
+    def retention(self, organisation: str, id: str, kind: str) -> Retention:
+        """What holds for one log."""
+        found = self.exceptions.get(f"{organisation}/{id}") or self.exceptions.get(organisation)
+        return found or (self.documents if kind == "document" else self.logs)
+
+
+def read_policy(text: str | bytes) -> Policy:
+    """The policy that a JSON object says. Raises Invalid."""
+    try:
+        return msgspec.json.decode(text, type=Policy)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Invalid("the policy is not valid", reason=str(exc)) from exc
