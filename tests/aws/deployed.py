@@ -99,7 +99,7 @@ class Deployed:
         self._sqs.client.set_queue_attributes(QueueUrl=queue._url, Attributes=attributes)
         happens = lambda: self.mishaps["processor"].happens()  # noqa: E731
         return EventSource(
-            self._sqs.client, queue._url, function, batch_size=BATCH_SIZE, delivers_again=happens, keeps=happens
+            self._sqs.client, queue._url, function.call, batch_size=BATCH_SIZE, delivers_again=happens, keeps=happens
         )
 
     def work_through(self) -> None:

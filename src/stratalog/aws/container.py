@@ -28,8 +28,9 @@ class Container:
 
     ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application as MODULE:NAME; without one the
     stock mutators are served, to the machine itself only. ``STRATALOG_QUEUED``, if not empty, has every push wait in
-    the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage, ``https://…``, and ``STRATALOG_ORIGINS``
-    lists web origins, with spaces between, whose pages may call besides those that the application names.
+    the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage, ``https://…``, and ``STRATALOG_LIVE`` what
+    clients are told to connect to, where that is another: ``wss://…``. ``STRATALOG_ORIGINS`` lists web origins, with
+    spaces between, whose pages may call besides those that the application names.
 
     Raises Invalid for what names nothing.
     """
@@ -45,11 +46,9 @@ class Container:
         self.application = structs.replace(application, origins=origins)
         self.store: Store = open_store(url, create=False, rules=self.application.rules)
         self.sockets = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
-
-    @property
-    def live_address(self) -> str:
+        own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""
+        self.live_address = environment.get("STRATALOG_LIVE", "") or own
         """Where clients connect for hints; empty where they cannot."""
-        return "ws" + self.sockets.removeprefix("http") if self.sockets else ""
 
     @cached_property
     def listeners(self) -> Listeners:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stratalog.testing.functions import Failed, Function
+from stratalog.testing.functions import Failed
 from stratalog.testing.gateway_events import queue_event
 
 __all__ = ["EventSource"]
@@ -19,7 +19,7 @@ ATTRIBUTES = ["All"]
 
 
 class EventSource:
-    """Polls the queue at ``url`` by a boto3 client.
+    """Polls the queue at ``url`` by a boto3 client, and calls a function with what it finds.
 
     ``delivers_again`` decides at each batch whether it is given to the function once more before anything is deleted;
     ``keeps`` decides at each message whether its deletion is lost.
@@ -29,7 +29,7 @@ class EventSource:
         self,
         client: Any,
         url: str,
-        function: Function,
+        function: Callable[[Mapping[str, Any]], Any],
         *,
         batch_size: int = 10,
         delivers_again: Callable[[], bool] = lambda: False,
@@ -56,10 +56,10 @@ class EventSource:
         self.counts["batches"] += 1
         try:
             event = queue_event(found, self._url.rpartition("/")[2])
-            failed = _reported(self._function.call(event))
+            failed = _reported(self._function(event))
             if self._delivers_again():
                 self.counts["delivered again"] += 1
-                failed |= _reported(self._function.call(event))
+                failed |= _reported(self._function(event))
         except Failed:
             self.counts["failed"] += 1
             return len(found)
