@@ -6,6 +6,7 @@ python := .venv/bin/python
 BENCH_JSON ?= bench.json
 SEEDS ?= 200000
 SESSIONS ?= 1800
+HISTORIES ?= 10
 TEST_SEEDS ?= 5000
 # Fresh with every commit, and the same for everyone who tests that commit; a soak's are fresh every time.
 COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
@@ -36,10 +37,11 @@ check: ready-dev ## lint, format, types and import arrows
 	$(python) -m mypy
 	.venv/bin/lint-imports
 
-soak: ready-dev ## the simulation over many seeds, and many sessions of clients: make soak SEEDS=1000 SESSIONS=100
+soak: ready-dev ## many seeds of the simulation, sessions of clients, histories on AWS's emulators: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1
 	$(python) -m stratalog.testing.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
 	$(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)
 	$(python) -m tests.client.convergence --sessions 200 --seed $(FRESH_SEED) --servers 3
+	$(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
 
 bench: ready-dev ## benchmarks, figures to bench.json
 	$(python) -m bench --json $(BENCH_JSON)

@@ -1,0 +1,242 @@
+"""One process among several on one log: it appends, reads, follows, forks, snapshots, archives, raises the floor.
+
+``python -m tests.cloud.historian TASK``. Whatever it is told it writes to a file at once, line by line, so that the
+history outlives a kill. Moments are the machine's monotonic clock, which all processes share.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.dynamodb_client import DynamoClient, Patience
+from stratalog.clock import SystemClock
+from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.log import Log, Place, Settings, fork_log, open_log
+from stratalog.log.directory import LOGS, list_directory
+from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.log.snapshots import put_snapshot
+from stratalog.testing.checkers import Told, Violation
+from stratalog.testing.emulators import Emulator
+from stratalog.testing.faults import FaultyBlobs, FaultyIndex, Weather
+from stratalog.testing.world_log import check_content, content
+from tests.cloud.helpers import GivenCredentials
+from tests.cloud.rough import RoughEndpoint, real_line
+from tests.cloud.seaweed import VERSIONED, blobs_in
+
+__all__ = ["MAIN", "ORGANISATION", "SETTINGS", "Headed", "Met", "Read", "Record", "Sent", "Task", "Was"]
+
+ORGANISATION, MAIN = "acme", "plan"
+FOLLOWED = 10
+SETTINGS = Settings(segment_entries_target=8, body_inline_bytes_max=64, append_seconds_max=5, follow_poll_seconds=0.01)
+WEATHER = Weather(
+    unavailable=0.01,
+    lost_request=0.005,
+    lost_answer=0.01,
+    late=0.01,
+    crash_before=0.001,
+    crash_after=0.002,
+    crash_late=0.001,
+    freeze_before=0.02,
+    freeze_after=0.02,
+    storm_calls=10**9,
+    freeze_ms_max=150,
+    late_ms_max=150,
+)
+LINE_FAULT_SHARE = 0.05
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the services are, what the process is called, what it draws from, and until when it goes on."""
+
+    dynamo: str
+    objects: str
+    table: str
+    prefix: str
+    folder: str
+    name: str
+    seed: int
+    until_ns: int
+
+
+class Sent(msgspec.Struct, frozen=True, tag=True):
+    """An append is on its way to a log."""
+
+    log: str
+    write_id: str
+    moment: int
+
+
+class Was(msgspec.Struct, frozen=True, tag=True):
+    """What became of it."""
+
+    write_id: str
+    moment: int
+    told: Told
+    version: int = 0
+
+
+class Headed(msgspec.Struct, frozen=True, tag=True):
+    """A head was asked for and told."""
+
+    log: str
+    sent: int
+    answered: int
+    version: int
+
+
+class Read(msgspec.Struct, frozen=True, tag=True):
+    """Entries ``after`` + 1 and on were read; ``whole`` where they went to the end as it was told."""
+
+    log: str
+    sent: int
+    answered: int
+    after: int
+    write_ids: list[str]
+    whole: bool
+
+
+class Met(msgspec.Struct, frozen=True, tag=True):
+    """Something worth counting happened, or a violation was seen on the spot."""
+
+    what: str
+    violation: bool = False
+
+
+Record = Sent | Was | Headed | Read | Met
+
+
+def _index_of(task: Task) -> DynamoIndex:
+    """The index at the end of a line that throttles, conflicts, loses and damages."""
+    patience = Patience(first_wait_seconds=0.001, wait_seconds_max=0.01)
+    endpoint = RoughEndpoint(task.dynamo, task.seed, LINE_FAULT_SHARE)
+    return DynamoIndex(
+        DynamoClient(endpoint, "us-east-1", GivenCredentials, SystemClock(), patience=patience), task.table
+    )
+
+
+def _place_of(task: Task) -> Place:
+    """The log's ports, with the simulation's faults in front of them; a crash among these ends the process."""
+    line, clock = real_line(task.seed, WEATHER), SystemClock()
+    blobs = blobs_in(VERSIONED, Emulator(task.objects, 0), task.prefix)
+    return Place(FaultyIndex(line, _index_of(task)), FaultyBlobs(line, blobs), clock, SETTINGS)
+
+
+class Historian:
+    """The process: it takes turns until its time is up."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._place = _place_of(task)
+        self._random = random.Random(task.seed)
+        self._file = os.open(Path(task.folder) / task.name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        self._number = 0
+
+    def run(self) -> None:
+        """Raises what no error of the store explains."""
+        turns: list[tuple[Callable[[Log], None], int]] = [
+            (self._append, 60),
+            (self._head, 10),
+            (self._read, 12),
+            (self._follow, 5),
+            (self._snapshot, 4),
+            (self._archive, 3),
+            (self._raise_floor, 2),
+            (self._fork, 2),
+        ]
+        log: Log | None = None
+        while time.monotonic_ns() < self._task.until_ns:
+            (turn,) = self._random.choices([turn for turn, _ in turns], [weight for _, weight in turns])
+            try:
+                log = log if log is not None and self._random.random() < 0.97 else self._open()
+                turn(log)
+                self._tell(Met(turn.__name__))
+            except (Corrupt, Violation) as exc:
+                self._tell(Met(f"{type(exc).__name__}: {exc}", violation=True))
+            except StratalogError as exc:
+                self._tell(Met(exc.code))
+
+    def _open(self) -> Log:
+        """A new handle, mostly of the log itself; at times of one of its forks."""
+        names = [MAIN]
+        if self._random.random() < 0.2:
+            names = [line.id for line in list_directory(self._place.index, ORGANISATION, LOGS)]
+        return open_log(self._place, ORGANISATION, self._random.choice(names))
+
+    def _append(self, log: Log) -> None:
+        self._number += 1
+        write_id = f"{self._task.name}.{self._number}"
+        known = log.known_head()
+        expected = known.version if known and self._random.random() < 0.3 else None
+        self._tell(Sent(log.record.name, write_id, time.monotonic_ns()))
+        version, told = 0, Told.REFUSED
+        try:
+            version = log.append(content(write_id), expected=expected, write_id=write_id).version
+            told = Told.ACKNOWLEDGED
+        except OutcomeUnknown:
+            told = Told.UNKNOWN
+        except (Conflict, NotFound, Unavailable) as exc:
+            self._tell(Met(exc.code))
+        self._tell(Was(write_id, time.monotonic_ns(), told, version))
+
+    def _head(self, log: Log) -> None:
+        sent = time.monotonic_ns()
+        version = log.head().version
+        self._tell(Headed(log.record.name, sent, time.monotonic_ns(), version))
+
+    def _read(self, log: Log) -> None:
+        """From somewhere on to the end: what is read goes on without a gap and holds what its write id says."""
+        head = log.head().version
+        after = self._random.choice([log.floor(), self._random.randint(0, head), max(0, head - 5)])
+        sent = time.monotonic_ns()
+        self._note(log, sent, after, log.read(after), whole=True)
+
+    def _follow(self, log: Log) -> None:
+        """A few entries behind the head as it was, as they come."""
+        after = max(log.floor(), log.head().version - FOLLOWED // 2)
+        sent = time.monotonic_ns()
+        self._note(log, sent, after, islice(log.follow(after), FOLLOWED // 2), whole=False)
+
+    def _note(self, log: Log, sent: int, after: int, entries: Any, *, whole: bool) -> None:
+        write_ids = []
+        for version, entry in enumerate(entries, after + 1):
+            if entry.version != version:
+                raise Violation("torn", "a reader met a gap", log=log.record.name, version=version, found=entry.version)
+            check_content(entry)
+            write_ids.append(entry.write_id)
+        self._tell(Read(log.record.name, sent, time.monotonic_ns(), after, write_ids, whole))
+
+    def _snapshot(self, log: Log) -> None:
+        put_snapshot(self._place, log.record.prefix, log.head().version, b"state", None)
+
+    def _archive(self, log: Log) -> None:
+        archive_segments(log, log.head().version // 2)
+
+    def _raise_floor(self, log: Log) -> None:
+        raise_floor(log, log.head().version // 4)
+
+    def _fork(self, log: Log) -> None:
+        """A fork somewhere behind the head, two entries of its own, and all of it read."""
+        at = max(log.floor(), log.head().version - self._random.randint(0, 20))
+        fork = fork_log(log, f"fork-{self._task.name}-{self._number}", at)
+        self._append(fork)
+        self._append(fork)
+        sent = time.monotonic_ns()
+        floor = fork.floor()
+        self._note(fork, sent, floor, fork.read(floor), whole=True)
+
+    def _tell(self, record: Record) -> None:
+        os.write(self._file, msgspec.json.encode(record) + b"\n")
+
+
+if __name__ == "__main__":
+    Historian(msgspec.json.decode(sys.argv[1], type=Task)).run()

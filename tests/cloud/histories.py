@@ -1,0 +1,247 @@
+"""Histories of several processes on DynamoDB and an object store, killed now and then, held against the log they left.
+
+    python -m tests.cloud.histories --seconds 300 --processes 8 --seed 1
+
+Judged by the checkers of the simulation. The truth is read from the index item by item, along the seals, by code that
+the log's readers do not share. A history that fails prints its seed; the order of the processes is the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from stratalog.backends.s3_versions import create_bucket
+from stratalog.clock import SystemClock
+from stratalog.keys import entries_partition
+from stratalog.log import create_log
+from stratalog.log.directory import LOGS, list_directory
+from stratalog.log.names import NameRecord, require_name
+from stratalog.log.place import Place
+from stratalog.ports.index import Index
+from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
+from stratalog.testing.emulators import Emulator, ministack, seaweed
+from tests.cloud.helpers import dynamo_index
+from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Headed, Met, Read, Record, Sent, Task, Was
+from tests.cloud.seaweed import VERSIONED, blobs_in, client
+
+__all__ = ["History", "Truth", "judge", "main", "run"]
+
+NEVER = 2**63
+KILL_SECONDS_MIN, KILL_SECONDS_MAX = 0.5, 2.0
+OVERTIME_SECONDS_MAX = 30
+
+Truth = dict[str, dict[int, str]]
+"""Of each log the write ids of its own versions."""
+
+
+class History(msgspec.Struct, frozen=True):
+    """What one process was told, in its order."""
+
+    name: str
+    records: Sequence[Record]
+
+
+def run(dynamo: Emulator, objects: Emulator, *, seconds: float, processes: int, seed: int) -> Counter[str]:
+    """One history of so many processes; what it met. Raises Violation."""
+    index = dynamo_index(dynamo)
+    blobs = blobs_in(VERSIONED, objects, prefix := f"history-{index.table}")
+    place = Place(index, blobs, SystemClock(), SETTINGS)
+    create_log(place, ORGANISATION, MAIN, "model" if seed % 2 else "log")
+    with TemporaryDirectory() as folder:
+        task = Task(
+            dynamo=dynamo.url,
+            objects=objects.url,
+            table=index.table,
+            prefix=prefix,
+            folder=folder,
+            name="",
+            seed=seed,
+            until_ns=time.monotonic_ns() + round(seconds * 1e9),
+        )
+        kills = _Crew(task, processes).work()
+        histories = [History(path.name, list(_records(path))) for path in sorted(Path(folder).iterdir())]
+    lines = [line.id for line in list_directory(index, ORGANISATION, LOGS)]
+    names = {name: require_name(index, ORGANISATION, name) for name in lines}
+    met = judge(histories, {name: _entries(index, record) for name, record in names.items()}, names)
+    index.close()
+    return met + Counter(kills=kills)
+
+
+def judge(histories: Sequence[History], truth: Truth, names: dict[str, NameRecord]) -> Counter[str]:
+    """Hold the histories against what the logs hold; what they met. Raises Violation."""
+    met: Counter[str] = Counter()
+    appends: dict[str, list[Append]] = defaultdict(list)
+    heads: dict[str, list[HeadRead]] = defaultdict(list)
+    for history in histories:
+        for append, log in _appends(history):
+            appends[log].append(append)
+            met[append.told.value] += 1
+        for record in history.records:
+            if isinstance(record, Met):
+                met[record.what] += 1
+                if record.violation:
+                    raise Violation("seen", record.what, process=history.name)
+            elif isinstance(record, Headed):
+                heads[record.log].append(HeadRead(record.sent, record.answered, record.version))
+            elif isinstance(record, Read):
+                met["entries read"] += len(record.write_ids)
+                _check_read(record, _whole(truth, names, record.log))
+                if record.whole:
+                    last = record.after + len(record.write_ids)
+                    heads[record.log].append(HeadRead(record.sent, record.answered, last))
+    for log, own in truth.items():
+        found = [_found(version, write_id) for version, write_id in own.items()]
+        check_appends(appends[log], heads[log], found, _first(names[log]) - 1)
+        met["entries"] += len(found)
+    met["logs"] = len(truth)
+    return met
+
+
+class _Crew:
+    """The processes: each that ends before its time is followed by another, which remembers nothing."""
+
+    def __init__(self, task: Task, processes: int) -> None:
+        self._task = task
+        self._random = random.Random(task.seed)
+        self._started = 0
+        self._running = [self._start() for _ in range(processes)]
+        self._kills = 0
+
+    def work(self) -> int:
+        """Until the time is up; how many were killed, by themselves or from here. Raises where one failed."""
+        try:
+            kill_at = self._next_kill()
+            while self._running:
+                time.sleep(0.02)
+                if time.monotonic() > kill_at and self._running:
+                    self._random.choice(self._running).kill()
+                    kill_at = self._next_kill()
+                self._replace_ended()
+                if time.monotonic_ns() > self._task.until_ns + OVERTIME_SECONDS_MAX * 1e9:
+                    raise Violation("progress", "a process did not come to an end")
+        finally:
+            for process in self._running:
+                process.kill()
+                process.wait()
+        return self._kills
+
+    def _replace_ended(self) -> None:
+        for process in [process for process in self._running if process.poll() is not None]:
+            self._running.remove(process)
+            if process.returncode not in (0, -signal.SIGKILL):
+                raise RuntimeError(f"a process ended with {process.returncode}")
+            self._kills += process.returncode != 0
+            if time.monotonic_ns() < self._task.until_ns:
+                self._running.append(self._start())
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._started += 1
+        task = msgspec.structs.replace(
+            self._task, name=f"p{self._started}", seed=self._task.seed * 1000 + self._started
+        )
+        return subprocess.Popen([sys.executable, "-m", "tests.cloud.historian", msgspec.json.encode(task).decode()])
+
+    def _next_kill(self) -> float:
+        return time.monotonic() + self._random.uniform(KILL_SECONDS_MIN, KILL_SECONDS_MAX)
+
+
+def _records(path: Path) -> Iterator[Record]:
+    """The records of a process; the last line of one that was killed may be cut."""
+    for line in path.read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            yield msgspec.json.decode(line, type=Record)  # type: ignore[arg-type]
+
+
+def _appends(history: History) -> Iterator[tuple[Append, str]]:
+    """Its appends with their logs. One whose answer nobody lived to hear may have come true, at any time."""
+    answers = {record.write_id: record for record in history.records if isinstance(record, Was)}
+    for record in history.records:
+        if isinstance(record, Sent):
+            answer = answers.get(record.write_id) or Was(record.write_id, NEVER, Told.UNKNOWN)
+            yield (
+                Append(history.name, record.write_id, record.moment, answer.moment, answer.told, answer.version),
+                record.log,
+            )
+
+
+def _check_read(read: Read, whole: dict[int, str]) -> None:
+    for version, write_id in enumerate(read.write_ids, read.after + 1):
+        if whole.get(version) != write_id:
+            raise Violation("read", "a reader saw what is not so", log=read.log, version=version, read=write_id)
+
+
+def _whole(truth: Truth, names: dict[str, NameRecord], log: str) -> dict[int, str]:
+    """All versions of a log, its ancestors' included."""
+    inherited: dict[int, str] = {}
+    for parent in names[log].lineage:
+        inherited |= {version: id for version, id in truth[parent.name].items() if version <= parent.version}
+    return inherited | truth[log]
+
+
+def _entries(index: Index, name: NameRecord) -> dict[int, str]:
+    """The log's own entries from its first segment on, along the seals. Nothing is freed while a history lasts."""
+    found: dict[int, str] = {}
+    segment = _first(name)
+    while segment:
+        items = list(index.query(entries_partition(name.prefix, segment)))
+        seals = [int(item.sort) for item in items if "k" in item.attributes]
+        found |= {int(item.sort): str(item.attributes["w"]) for item in items if "k" not in item.attributes}
+        segment = seals[0] if seals else 0
+    return found
+
+
+def _first(name: NameRecord) -> int:
+    return name.lineage[-1].version + 1 if name.lineage else 1
+
+
+def _found(version: int, write_id: str) -> Found:
+    writer, _, number = write_id.rpartition(".")
+    return Found(version, writer, write_id, int(number))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run histories one after another; 1 where one failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20, help="how long each history lasts")
+    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument("--histories", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+    failed = 0
+    with _services() as (dynamo, objects):
+        for seed in range(chosen.seed, chosen.seed + chosen.histories):
+            try:
+                met = run(dynamo, objects, seconds=chosen.seconds, processes=chosen.processes, seed=seed)
+                print(f"seed {seed}: {dict(sorted(met.items()))}", flush=True)
+            except Violation as violation:
+                failed += 1
+                print(f"seed {seed} failed: {violation}", flush=True)
+    print(f"{chosen.histories} histories from seed {chosen.seed}, {failed} failed")
+    return 1 if failed else 0
+
+
+@contextmanager
+def _services() -> Iterator[tuple[Emulator, Emulator]]:
+    with TemporaryDirectory() as folder:
+        folders = [Path(folder) / name for name in ("dynamo", "objects")]
+        for made in folders:
+            made.mkdir()
+        with ministack(folders[0]) as dynamo, seaweed(folders[1]) as objects:
+            create_bucket(client(objects), VERSIONED)
+            yield dynamo, objects
+
+
+if __name__ == "__main__":
+    sys.exit(main())

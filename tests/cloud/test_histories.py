@@ -1,0 +1,77 @@
+"""Several processes on one log in DynamoDB and an object store, killed amid it; their judge would see a bug."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.log.names import NameRecord, Parent
+from stratalog.testing.checkers import Told, Violation
+from stratalog.testing.emulators import Emulator
+from tests.cloud.historian import MAIN, Headed, Met, Read, Record, Sent, Was
+from tests.cloud.histories import History, judge, run
+
+SECONDS = 5
+PROCESSES = 4
+TRUTH = {1: "p1.1", 2: "p2.1", 3: "p1.2"}
+FORK = {3: "p2.2"}
+NAME = NameRecord(organisation="acme", name=MAIN, kind="log", incarnation="i", created_ms=0)
+FORKED = NameRecord(
+    organisation="acme",
+    name="fork",
+    kind="log",
+    incarnation="j",
+    created_ms=0,
+    lineage=(Parent("acme", MAIN, "i", 2),),
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
+    aws: Emulator, bucket: Emulator, seed: int
+) -> None:
+    """Answers are lost, requests throttled, in conflict, late; processes killed; an odd seed's log has snapshots."""
+    met = run(aws, bucket, seconds=SECONDS, processes=PROCESSES, seed=seed)
+    for what in ("acknowledged", "entries read", "kills", "_follow", "_archive", "unavailable"):
+        assert met[what] > 0, what
+
+
+def judged(*records: Record) -> None:
+    """Judge one process's records beside a truth: two processes wrote three entries and forked at the second."""
+    judge([History("p1", records)], {MAIN: TRUTH, "fork": FORK}, {MAIN: NAME, "fork": FORKED})
+
+
+def test_a_history_that_is_true_passes() -> None:
+    judged(
+        Sent(MAIN, "p1.1", 1),
+        Was("p1.1", 2, Told.ACKNOWLEDGED, 1),
+        Headed(MAIN, 3, 4, 2),
+        Sent(MAIN, "p1.2", 5),
+        Read(MAIN, 6, 7, 1, ["p2.1", "p1.2"], whole=True),
+        Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], whole=True),
+        Met("fork"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("checker", "records"),
+    [
+        ("acknowledged", [Sent(MAIN, "p1.9", 1), Was("p1.9", 2, Told.ACKNOWLEDGED, 3)]),
+        ("refused", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Told.REFUSED)]),
+        ("read", [Read(MAIN, 1, 2, 0, ["p1.1", "p1.2"], whole=False)]),
+        ("read", [Read("fork", 1, 2, 1, ["p2.1", "p1.2"], whole=False)]),
+        ("real-time", [Headed(MAIN, 1, 2, 3), Headed(MAIN, 3, 4, 2)]),
+        ("real-time", [Headed(MAIN, 1, 2, 3), Read(MAIN, 3, 4, 0, ["p1.1"], whole=True)]),
+        ("real-time", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Told.ACKNOWLEDGED, 3), Headed(MAIN, 3, 4, 2)]),
+        ("seen", [Met("Corrupt: an entry below the head is missing", violation=True)]),
+    ],
+)
+def test_a_history_that_cannot_be_is_told_by_its_checker(checker: str, records: list[Record]) -> None:
+    with pytest.raises(Violation) as caught:
+        judged(*records)
+    assert caught.value.checker == checker
+
+
+@pytest.mark.parametrize("truth", [{1: "p1.1", 3: "p1.2"}, {1: "p1.1", 2: "p1.1"}, {1: "p1.2", 2: "p1.1"}])
+def test_a_log_with_a_gap_a_repetition_or_a_writer_out_of_order_is_told(truth: dict[int, str]) -> None:
+    with pytest.raises(Violation):
+        judge([], {MAIN: truth}, {MAIN: NAME})
