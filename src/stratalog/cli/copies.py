@@ -1,9 +1,10 @@
-"""Commands on copies: fork, replay, merge."""
+"""Commands on copies: fork, replay, merge, and copy for a whole store."""
 
 from __future__ import annotations
 
 import click
 
+from stratalog.assembly import open_store
 from stratalog.cli.naming import split_name, version_of
 from stratalog.cli.output import dim, note, progress, short
 from stratalog.cli.session import Session, command
@@ -11,6 +12,7 @@ from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
 from stratalog.documents.replay import Replayed
 from stratalog.errors import Invalid
+from stratalog.operations.copying import copy_store
 
 __all__ = ["COMMANDS"]
 
@@ -53,6 +55,26 @@ def merge(session: Session, fork: str, target: str) -> None:
     _print_report(session, report)
 
 
+@command("copy", example="stratalog copy ./data aws://acme-stratalog")
+@click.argument("source")
+@click.argument("target")
+def copy(session: Session, source: str, target: str) -> None:
+    """Copy a whole store into another place, made if it is missing: a folder to AWS, and back.
+
+    A copy that was cut short goes on where it was; one that is run again copies what is new. It ends with a proof that
+    both tell the same. Of the two stores only one may be written to afterwards. What is queued is not copied.
+    """
+    with (
+        open_store(source, create=False) as ours,
+        open_store(target) as theirs,
+        progress(f"copying {source}", None) as step,
+    ):
+        done = copy_store(ours, theirs, step)
+    written = f"{done.items_written:,} items and {done.blobs_written:,} blobs written"
+    found = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
+    session.answer(done, f"copied {source} to {target}: {found}, {written}, verified")
+
+
 def _print_report(session: Session, report: list[Replayed]) -> None:
     session.answer_list(((replayed, _row(replayed)) for replayed in report), "the fork has no mutations of its own")
     if report and not session.json:
@@ -70,4 +92,4 @@ def _row(replayed: Replayed) -> list[str]:
     return [mark, f"{replayed.client}#{replayed.id}", replayed.name, into, said]
 
 
-COMMANDS = [fork, replay, merge]
+COMMANDS = [fork, replay, merge, copy]

@@ -1,0 +1,86 @@
+"""The proof of a copy: both stores are asked the same, and must answer the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from stratalog.documents import Document, Rules
+from stratalog.errors import Conflict, Corrupt, VersionForgotten
+from stratalog.keys import record_owner
+from stratalog.log import Log, Place, open_log
+from stratalog.log.bodies import blob_addresses
+from stratalog.log.directory import LOGS, RECORDS, list_directory
+from stratalog.records import Records
+
+__all__ = ["check_copy"]
+
+SAMPLES = 3
+MOVED = "the source was written to while it was copied; once nobody writes to it, run this again"
+
+
+def check_copy(source: Place, target: Place, organisations: Sequence[str]) -> tuple[int, int]:
+    """Compare every log and record; answer how many. `stratalog verify` looks at each version, this at samples.
+
+    Of a document: the digests of its content at the head, at the oldest version and at a few between; of another log:
+    the entries there. Of a record: its latest version with the hash of its body, and that its blobs are there.
+    Raises Conflict where the source went on meanwhile; Corrupt where the two differ.
+    """
+    logs = records = 0
+    for organisation in organisations:
+        for listing in _same(source, target, organisation, LOGS):
+            _check_log(source, target, organisation, listing)
+            logs += 1
+        for listing in _same(source, target, organisation, RECORDS):
+            _check_record(source, target, organisation, listing)
+            records += 1
+    return logs, records
+
+
+def _same(source: Place, target: Place, organisation: str, shelf: str) -> Iterator[str]:
+    """The ids of a shelf, which must be the same in both."""
+    theirs = list_directory(target.index, organisation, shelf)
+    for ours in list_directory(source.index, organisation, shelf):
+        if next(theirs, None) != ours:
+            raise Conflict(MOVED, organisation=organisation, id=ours.id)
+        yield ours.id
+    if (other := next(theirs, None)) is not None:
+        raise Conflict(MOVED, organisation=organisation, id=other.id)
+
+
+def _check_log(source: Place, target: Place, organisation: str, name: str) -> None:
+    ours, theirs = (open_log(place, organisation, name) for place in (source, target))
+    if (ours.head().version, ours.record) != (theirs.head().version, theirs.record):
+        raise Conflict(MOVED, organisation=organisation, log=name)
+    for version in _samples(source, ours):
+        if _look(ours, version) != _look(theirs, version):
+            raise Corrupt("a copied log is not its source", organisation=organisation, log=name, version=version)
+
+
+def _samples(place: Place, log: Log) -> list[int]:
+    oldest, head = log.floor(), log.head().version
+    between = [oldest + int(place.clock.random() * (head - oldest + 1)) for _ in range(SAMPLES)]
+    return sorted({oldest, head, *between})
+
+
+def _look(log: Log, version: int) -> Any:
+    """What is told of a version: of a document its content, of another log its entry; None if it is not kept.
+
+    A fork may have versions that its ancestor has forgotten.
+    """
+    try:
+        if log.record.kind == "document":
+            return Document(log, Rules()).at(version).content_digest()
+        return log.entry(version) if version > log.floor() else None
+    except VersionForgotten:
+        return None
+
+
+def _check_record(source: Place, target: Place, organisation: str, id: str) -> None:
+    ours, theirs = (Records(place, organisation).stat(id) for place in (source, target))
+    if ours.version != theirs.version:
+        raise Conflict(MOVED, organisation=organisation, record=id)
+    prefix = f"{record_owner(organisation, id)}/bodies"
+    addresses = blob_addresses(target.blobs, prefix, theirs.ref) if theirs.ref else ()
+    if ours != theirs or not all(target.blobs.stat(f"{prefix}/{address.hex()}") for address in addresses):
+        raise Corrupt("a copied record is not its source", organisation=organisation, record=id, version=ours.version)

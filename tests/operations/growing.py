@@ -1,0 +1,184 @@
+"""Stores with a past: what a random walk over everything that a store can do leaves, and all that a store tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import stratalog
+from stratalog.documents import Document
+from stratalog.errors import StratalogError
+from stratalog.log.retention import archive_segments, free_segments
+from stratalog.log.sweep import sweep_deleted
+
+__all__ = ["FREE", "SETTINGS", "grow", "told"]
+
+SETTINGS = stratalog.Settings(segment_entries_target=4, snapshot_entries_interval=3, body_inline_bytes_max=400)
+ORGANISATIONS = ("acme", "zeta & co")
+NAMES = ("plan", "budget", "ä/b")
+LONG_SECONDS = 1000
+LARGE = 3000
+HUGE = 9 * 1024 * 1024
+
+
+def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | None = None) -> None:
+    """Take so many steps; those that the store refuses have no effect."""
+    for _ in range(steps):
+        step = chance.choice([step for step in STEPS if step is not without])
+        with suppress(StratalogError):
+            step(store, chance)
+
+
+def told(store: stratalog.Store) -> dict[str, Any]:
+    """What every public query says of everything in the store."""
+    answers: dict[str, Any] = {}
+    for organisation in store.organisations():
+        for line in store.list(organisation):
+            log = store.log(organisation, line.id)
+            answers[f"{organisation}/{line.id}"] = [line, log.record, log.floor(), log.head().version]
+            answers[f"{organisation}/{line.id} home"] = store.organisation_of(line.id)
+            answers[f"{organisation}/{line.id} entries"] = [
+                _kept_entry(log, n) for n in range(1, log.head().version + 1)
+            ]
+            if line.kind == "document":
+                answers |= _told_of(Document(log))
+        answers |= _told_of_records(store.records(organisation))
+    return answers
+
+
+def _kept_entry(log: stratalog.Log, version: int) -> stratalog.Entry | None:
+    with suppress(stratalog.NotFound):
+        return log.entry(version)
+    return None
+
+
+def _told_of(document: Document) -> dict[str, Any]:
+    name, oldest = document.name, document.log.floor()
+    stratalog.verify(document)
+    answers: dict[str, Any] = {}
+    for version in range(oldest, document.version + 1):
+        with suppress(stratalog.NotFound):
+            view = document.at(version)
+            answers[f"{name}@{version}"] = (view.whole(), list(view.list()), view.content_digest())
+    for client in ("ada", "bob"):
+        last = document.last_mutation(client)
+        answers[f"{name} {client}"] = (last, document.applied_in(client, last) if last and not oldest else None)
+    return answers
+
+
+def _told_of_records(records: stratalog.Records) -> dict[str, Any]:
+    answers: dict[str, Any] = {"dead letters": list(records.dead_letters())}
+    for line in records.list():
+        answers[f"record {line.id}"] = line
+        for version in records.versions(line.id):
+            body = None if version.deleted else records.get(line.id, version.version).body
+            answers[f"record {line.id}@{version.version}"] = (version, body)
+    return answers
+
+
+Step = Callable[[stratalog.Store, Random], object]
+
+
+def _a_document(store: stratalog.Store, chance: Random) -> Document:
+    organisation = chance.choice(ORGANISATIONS)
+    names = [line.id for line in store.list(organisation) if line.kind == "document"]
+    return store.document(organisation, chance.choice(names or ["none"]))
+
+
+def _create(store: stratalog.Store, chance: Random) -> object:
+    return store.create(chance.choice(ORGANISATIONS), f"{chance.choice(NAMES)}-{chance.randrange(3)}")
+
+
+def _mutate(store: stratalog.Store, chance: Random) -> object:
+    document = _a_document(store, chance)
+    for _ in range(chance.randrange(1, 6)):
+        size = chance.choice((5, 5, LARGE))
+        value = {"n": chance.randrange(9), "text": chance.randbytes(size).hex()}
+        document.mutate("put", {"key": f"items/{chance.randrange(6)}", "value": value}, client=chance.choice(CLIENTS))
+    return document.mutate(chance.choice(("del", "no such mutator")), {"key": "items/1"})
+
+
+def _fork(store: stratalog.Store, chance: Random) -> object:
+    document = _a_document(store, chance)
+    return document.fork(f"fork-{chance.randrange(6)}", at=chance.randrange(document.version + 1))
+
+
+def _forget(store: stratalog.Store, chance: Random) -> object:
+    document = _a_document(store, chance)
+    return document.forget_below(chance.randrange(document.version + 1), lambda version: None)
+
+
+def _log(store: stratalog.Store, chance: Random) -> object:
+    name = f"log-{chance.randrange(2)}"
+    with suppress(StratalogError):
+        store.create_log("acme", name)
+    events = [stratalog.Event("seen", {"bytes": chance.randbytes(chance.choice((3, LARGE)))})]
+    return [store.log("acme", name).append(events) for _ in range(chance.randrange(6))]
+
+
+def _kept(store: stratalog.Store, chance: Random) -> object:
+    with suppress(StratalogError):
+        store.create_log("acme", "grid", "grid")
+    log = store.log("acme", "grid")
+    entry = log.append(stratalog.Event("cell", chance.randrange(9)))
+    return log.keep(entry.version, [chance.randbytes(LARGE), b"the same"])
+
+
+def _archive(store: stratalog.Store, chance: Random) -> object:
+    organisation = chance.choice(ORGANISATIONS)
+    return [archive_segments(store.log(organisation, line.id)) for line in list(store.list(organisation))]
+
+
+def _free(store: stratalog.Store, chance: Random) -> object:
+    store.place.clock.sleep(LONG_SECONDS)
+    for organisation in ORGANISATIONS:
+        sweep_deleted(store.place, organisation)
+        for line in list(store.list(organisation)):
+            free_segments(store.log(organisation, line.id))
+    return None
+
+
+def _put_record(store: stratalog.Store, chance: Random) -> object:
+    body = chance.randbytes(chance.choice((3, LARGE)))
+    return store.records(chance.choice(ORGANISATIONS)).put(f"record-{chance.randrange(4)}", body, metadata={"n": 1})
+
+
+def _change_record(store: stratalog.Store, chance: Random) -> object:
+    records, id = store.records("acme"), f"record-{chance.randrange(4)}"
+    if chance.random() < 0.3:
+        return records.delete(id)
+    return records.prune(id, keep=1 + chance.randrange(2))
+
+
+def _free_record(store: stratalog.Store, chance: Random) -> object:
+    store.place.clock.sleep(LONG_SECONDS)
+    return store.records("acme").free(f"record-{chance.randrange(4)}")
+
+
+def _fail_record(store: stratalog.Store, chance: Random) -> object:
+    body = chance.randbytes(LARGE)
+    return [store.records("acme").fail(f"record-{chance.randrange(9)}", "no such column", body=body) for _ in range(5)]
+
+
+FREE: Step = _free
+CLIENTS = ("ada", "bob")
+STEPS: list[Step] = [
+    _create,
+    _create,
+    *[_mutate] * 6,
+    _fork,
+    _fork,
+    _forget,
+    _log,
+    _kept,
+    _archive,
+    _free,
+    *[_put_record] * 3,
+    _change_record,
+    _free_record,
+    _fail_record,
+    lambda store, chance: _a_document(store, chance).delete(),
+    lambda store, chance: _a_document(store, chance).snapshot(),
+]
