@@ -6,17 +6,29 @@ Every figure is counted on a store in memory by AWS's published rules, on a cloc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
 from bench.cost_log import MILLION, cost_of_log
-from bench.schemas import SCHEMAS, Change, OursCold, Schema
+from bench.schemas import SCHEMAS, Change, Ours, Schema
+from stratalog.log import Settings
 from stratalog.operations.cost import GB, Functions, Units, bill, total, units_of
 from stratalog.operations.cost_work import measure_operations, text_of
 from stratalog.operations.prices import Prices
 
-__all__ = ["DESIGN", "WORKLOADS", "Figures", "IndexRow", "TotalRow", "Workload", "figures", "index_row", "total_row"]
+__all__ = [
+    "DESIGN",
+    "WORKLOADS",
+    "Figures",
+    "IndexRow",
+    "TotalRow",
+    "Workload",
+    "figures",
+    "index_row",
+    "interval_row",
+    "total_row",
+]
 
 SIZES = (5, 50, 150, 500)
 PROCESSES = ("warm worker", "warm Lambda", "cold Lambda")
@@ -73,7 +85,8 @@ class Figures(msgspec.Struct, frozen=True):
     index: list[IndexRow]
     totals: list[TotalRow]
     curves: dict[str, dict[str, list[tuple[float, float]]]]
-    parts: dict[str, dict[str, float]]
+    intervals: list[tuple[int, float, float]]
+    """Entries between snapshots, and dollars of index and blobs for a million mutations, warm and cold."""
 
 
 def figures(prices: Prices, date: str) -> Figures:
@@ -83,7 +96,7 @@ def figures(prices: Prices, date: str) -> Figures:
         index=[row for items in SIZES for row in index_rows(items)],
         totals=list(total_rows(prices)),
         curves=curves(prices),
-        parts={f"{segment:,}": rounded(cost_of_log(segment).dollars_by_part(prices)) for segment in (1000, 10_000)},
+        intervals=[interval_row(every, prices) for every in (50, 100, 200, 500)],
     )
 
 
@@ -118,7 +131,7 @@ def total_rows(prices: Prices) -> Iterator[TotalRow]:
 def total_row(name: str, workload: Workload, process: str, prices: Prices) -> TotalRow:
     """One schema, workload and kind of process; the way to it is the same for all."""
     cold = process == "cold Lambda"
-    schema = OursCold if cold and name == "stratalog" else SCHEMAS[name]
+    schema = partial(Ours, cold=True) if cold and name == "stratalog" else SCHEMAS[name]
     count = COLD_MUTATIONS if cold else MUTATIONS[name]
     work = units_of_workload(schema, workload, 150, count * workload.batch)
     units = (work + way_of_a_push(process).times(1 / workload.batch)).times(MILLION)
@@ -126,6 +139,16 @@ def total_row(name: str, workload: Workload, process: str, prices: Prices) -> To
     return TotalRow(
         workload.name, name, process, dollars, round(sum(dollars.values()), 2), round(units.s3_bytes / GB, 1)
     )
+
+
+def interval_row(every: int, prices: Prices) -> tuple[int, float, float]:
+    """*Typing*, with snapshots so often, by a process that is warm and by one that begins for each mutation."""
+    settings = Settings(snapshot_entries_interval=every)
+    warm, cold = (
+        units_of_workload(partial(Ours, cold=cold, settings=settings), WORKLOADS[0], 150, 1000)
+        for cold in (False, True)
+    )
+    return every, *(round(total(units, prices) * MILLION, 3) for units in (warm, cold))
 
 
 def way_of_a_push(process: str) -> Units:

@@ -140,6 +140,12 @@ def deletion_table(_: Figures) -> str:
     return markdown([head, *rows])
 
 
+def intervals_table(found: Figures) -> str:
+    """A document's mutations by the interval of its snapshots."""
+    rows = [[f"{every}", f"{warm:.2f}", f"{cold:.2f}"] for every, warm, cold in found.intervals]
+    return markdown([["entries between snapshots", "warm", "each by a process that begins"], *rows])
+
+
 def curve_table(name: str, place: str) -> Callable[[Figures], str]:
     """The points of one graph, a column for each line."""
 
@@ -172,6 +178,7 @@ BLOCKS: dict[str, Callable[[Figures], str]] = {
     "body": curve_table("body", "bytes of a body"),
     "segment": curve_table("segment", "entries of a segment"),
     "snapshot": curve_table("snapshot", "entries between snapshots"),
+    "intervals": intervals_table,
     "deletion": deletion_table,
 }
 

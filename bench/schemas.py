@@ -17,11 +17,12 @@ import msgspec
 
 from stratalog.codec import compress, decode, decompress, encode, sha256
 from stratalog.documents import Document
+from stratalog.log import Settings
 from stratalog.operations.cost_work import Trial
 from stratalog.ports.index import Absent, Attribute, Delete, Item, Put, Write
 from stratalog.protocol.messages import Mutation
 
-__all__ = ["SCHEMAS", "Change", "Schema", "collection_of"]
+__all__ = ["SCHEMAS", "Change", "Ours", "Schema", "collection_of"]
 
 PROJECT = "p_4567"
 SCALARS: dict[str, Attribute] = {"name": "My project (edited)", "description": "What this project is about. " * 7}
@@ -58,8 +59,8 @@ class Schema(Protocol):
 class Ours:
     """A document. ``cold`` has each batch applied by a process that has just begun."""
 
-    def __init__(self, *, cold: bool = False) -> None:
-        self.trial = Trial()
+    def __init__(self, *, cold: bool = False, settings: Settings | None = None) -> None:
+        self.trial = Trial(settings)
         self._cold = cold
         self._document: Document | None = None
 
@@ -78,13 +79,6 @@ class Ours:
         ]
         outcomes = document.apply(batch)
         assert all(outcome.status == "applied" for outcome in outcomes), outcomes[0]
-
-
-class OursCold(Ours):
-    """The same, each batch by a process that has just begun."""
-
-    def __init__(self) -> None:
-        super().__init__(cold=True)
 
 
 class Versions:

@@ -6,7 +6,17 @@ import msgspec
 import pytest
 
 from bench.cost_log import cost_of_log
-from bench.cost_tables import DESIGN, WORKLOADS, Figures, body_cost, index_row, index_rows, segment_cost, total_row
+from bench.cost_tables import (
+    DESIGN,
+    WORKLOADS,
+    Figures,
+    body_cost,
+    index_row,
+    index_rows,
+    interval_row,
+    segment_cost,
+    total_row,
+)
 from bench.costs import BLOCKS, DATA, PAGE, with_tables
 from stratalog.operations.cost import Units
 from stratalog.operations.prices import load_prices
@@ -40,6 +50,10 @@ def test_the_curves_are_counted_anew_at_some_of_their_points() -> None:
     assert round(body_cost(8000, True, PRICES), 4) == dict(bodies["in the index"])[8000], REMAKE
     assert round(body_cost(8000, False, PRICES, free=True), 4) == dict(bodies["in a blob, deleted later"])[8000], REMAKE
     assert round(segment_cost(1000, PRICES, archive=True), 4) == dict(segments["archived"])[1000], REMAKE
+
+
+def test_the_interval_of_snapshots_is_counted_anew_at_one() -> None:
+    assert interval_row(200, PRICES) == FOUND.intervals[2], REMAKE
 
 
 def test_ours_is_at_most_a_fifth_of_seed_001_s_own_schema_at_every_size() -> None:
