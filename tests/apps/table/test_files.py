@@ -130,6 +130,19 @@ def test_a_job_replaces_only_the_references_of_its_partition(table: Table) -> No
     assert rows_held(table) == 101
 
 
+def test_a_file_is_unreferenced_once_the_last_of_several_references_is_gone(table: Table) -> None:
+    table.split_at("root", 50)
+    pair = children_of(table)
+    table.add_files([new_file("a", (pair[0], 60), (pair[1], 41))])
+    for place, partition in enumerate(pair):
+        assert [*table.at().unreferenced(table.version)] == []
+        table.assign_job_ids([assignment(f"job-{place}", "a", partition=partition)])
+        table.replace_file_references([replacement(f"job-{place}", "a", partition=partition, rows=1)])
+    assert [*table.at().unreferenced(table.version)] == ["a"]
+    table.delete_files(["a"])
+    assert table.at().file("a") is None
+
+
 def test_a_job_names_files_that_are_tracked(table: Table) -> None:
     with refused("file-not-found", "File not found: a"):
         table.replace_file_references([replacement("job", "a")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import hypothesis.strategies as st
@@ -16,6 +17,7 @@ from tests.apps.table.helpers import LONG, assignment, memory_store, reopened, r
 NAMES = [f"f{n}" for n in range(8)]
 JOBS = ["j0", "j1", "j2"]
 names = st.sampled_from(NAMES)
+chances = st.randoms(use_true_random=True)
 
 
 class Model:
@@ -86,6 +88,7 @@ class Workload(RuleBasedStateMachine):
         self.model = Model()
         self.rows_in = 0
         self.turn = 0
+        self.added = 0
 
     @property
     def table(self) -> Table:
@@ -95,28 +98,47 @@ class Workload(RuleBasedStateMachine):
     def places(self) -> list[str]:
         return sorted(self.model.children)
 
-    @rule(name=names, data=st.data())
-    def add(self, name: str, data: st.DataObject) -> None:
-        chosen = data.draw(st.lists(st.sampled_from([*self.places(), "nowhere"]), unique=True, max_size=3))
-        places = {id: data.draw(st.integers(0, 101)) for id in chosen}
+    def held(self, *, assigned: bool | None = None) -> list[tuple[str, str, str | None]]:
+        """References as (file, partition, job); without any, one that is not there."""
+        found = [(name, id, job) for name, id, _, job in sorted(self.model.references(), key=str)]
+        return [one for one in found if assigned is None or (one[2] is not None) == assigned] or [("f0", "root", None)]
+
+    @rule(chance=chances)
+    def add(self, chance: random.Random) -> None:
+        for _ in range(chance.randrange(1, 5)):
+            self.added += 1
+            name = f"g{self.added}" if chance.random() < 0.8 else chance.choice(NAMES)
+            chosen = chance.sample(self.places(), min(len(self.places()), chance.choice([0, 1, 1, 1, 2])))
+            self.add_to(name, {id: chance.randrange(102) for id in chosen})
+
+    @rule(name=names)
+    def add_nowhere(self, name: str) -> None:
+        self.add_to(name, {"root": 1, "nowhere": 2})
+
+    def add_to(self, name: str, places: dict[str, int]) -> None:
         done = self.model.add(name, places)
         new = NewFile(name, tuple(NewReference(id, rows) for id, rows in places.items()))
         assert done == self.commits(lambda: self.table.add_files([new]))
         self.rows_in += sum(places.values()) if done else 0
 
-    @rule(chosen=st.lists(names, min_size=1, max_size=3), job=st.sampled_from(JOBS), data=st.data())
-    def assign(self, chosen: list[str], job: str, data: st.DataObject) -> None:
-        partition = data.draw(st.sampled_from(self.places()))
+    @rule(job=st.sampled_from(JOBS), chance=chances)
+    def assign(self, job: str, chance: random.Random) -> None:
+        _, partition, _ = chance.choice(self.held(assigned=False))
+        free = chance.random() < 0.8
+        here = [name for name, id, one in self.held() if id == partition and not (free and one)] or ["f0"]
+        chosen = chance.choices(here, k=chance.choice([1, 1, 2]))
         done = self.model.assign(job, partition, chosen)
         request = assignment(job, *chosen, partition=partition)
         assert done == self.commits(lambda: self.table.assign_job_ids([request]))
 
-    @rule(output=names, data=st.data())
-    def replace(self, output: str, data: st.DataObject) -> None:
-        held = sorted({(job, id) for _, id, _, job in self.model.references() if job}) or [("j0", "root")]
-        job, partition = data.draw(st.sampled_from(held))
-        mine = sorted(name for name, id, _, one in self.model.references() if (one, id) == (job, partition))
-        chosen = data.draw(st.lists(st.sampled_from([*mine, "f0"]), min_size=1, max_size=3))
+    @rule(output=names, chance=chances)
+    def replace(self, output: str, chance: random.Random) -> None:
+        _, partition, job = chance.choice(self.held(assigned=True))
+        job = job or "j0"
+        mine = [name for name, id, one in self.held() if (one, id) == (job, partition)] or ["f0"]
+        chosen = chance.choices(mine, k=chance.choice([1, 1, 2]))
+        self.added += 1
+        output = f"g{self.added}" if chance.random() < 0.8 else output
         if output in chosen:
             return
         rows = sum(self.model.files.get(name, {}).get(partition, (0, None))[0] for name in chosen)
@@ -124,9 +146,10 @@ class Workload(RuleBasedStateMachine):
         wanted = replacement(job, *chosen, output=output, partition=partition, rows=rows)
         assert done == self.commits(lambda: self.table.replace_file_references([wanted]))
 
-    @rule(name=names, data=st.data())
-    def split_reference(self, name: str, data: st.DataObject) -> None:
-        partition = data.draw(st.sampled_from(sorted(self.model.files.get(name, {})) or ["root"]))
+    @rule(chance=chances)
+    def split_reference(self, chance: random.Random) -> None:
+        inner = [one for one in self.held() if self.model.children.get(one[1])]
+        name, partition, _ = chance.choice(inner or self.held())
         held = self.model.files.get(name, {}).get(partition, (1, None))[0]
         children = self.model.children[partition] or ("l", "r")
         done = self.model.split_reference(name, partition)
@@ -137,19 +160,21 @@ class Workload(RuleBasedStateMachine):
         assert done == self.commits(lambda: self.table.split_file_references([Split(name, partition, pieces)]))
 
     @precondition(lambda self: len(self.model.children) < 9)
-    @rule(data=st.data(), point=st.integers(-64, 64))
-    def split_partition(self, data: st.DataObject, point: int) -> None:
-        leaf = data.draw(st.sampled_from([id for id in self.places() if self.model.children[id] is None]))
+    @rule(chance=chances, point=st.integers(-64, 64))
+    def split_partition(self, chance: random.Random, point: int) -> None:
+        leaf = chance.choice([id for id in self.places() if self.model.children[id] is None])
         if self.commits(lambda: self.table.split_at(leaf, point)):
             left, right = self.table.at().partition(leaf).children
             self.model.children |= {leaf: (left, right), left: None, right: None}
 
-    @rule(name=names)
-    def delete(self, name: str) -> None:
+    @rule(chance=chances)
+    def delete(self, chance: random.Random) -> None:
+        empty = sorted(name for name, places in self.model.files.items() if not places)
+        name = chance.choice([*empty, "f0"])
         done = self.model.delete(name)
         assert done == self.commits(lambda: self.table.delete_files([name]))
 
-    @precondition(lambda self: self.turn % 7 == 0)
+    @precondition(lambda self: self.turn % 29 == 0)
     @rule()
     def clear(self) -> None:
         self.table.clear_files()
@@ -179,7 +204,7 @@ class Workload(RuleBasedStateMachine):
         assert len(held) == len(references)
         assert held == self.model.references()
         assert sum(one.rows for one in references) == self.rows_in
-        listed = {one.filename: set(one.partitions) for one in view.files(100).files}
+        listed = {one.filename: set(one.partitions) for one in view.files(1000).files}
         assert listed == {name: set(places) for name, places in self.model.files.items()}
         assert {*view.unreferenced(view.version)} == {name for name, places in self.model.files.items() if not places}
         self.check_places(view.version, references)
@@ -217,4 +242,4 @@ class Workload(RuleBasedStateMachine):
 
 
 TestWorkload = Workload.TestCase
-TestWorkload.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestWorkload.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)

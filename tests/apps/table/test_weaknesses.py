@@ -1,4 +1,4 @@
-"""The weaknesses of the public table state store, each with a test that would catch it here. Numbered as in its study."""
+"""The weaknesses of the public table state store, each with a test that would catch it. Numbered as in its study."""
 
 from __future__ import annotations
 
