@@ -20,7 +20,6 @@ ORGANISATIONS = ("acme", "zeta & co")
 NAMES = ("plan", "budget", "ä/b")
 LONG_SECONDS = 1000
 LARGE = 3000
-HUGE = 9 * 1024 * 1024
 
 
 def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | None = None) -> None:

@@ -254,7 +254,7 @@ class _Copy:
         """Raise Conflict where the target holds what the source does not."""
         for organisation in list_organisations(self._target):
             if organisation not in organisations:
-                raise _other("organisation", organisation, "")
+                raise _other("organisation", organisation, organisation)
             for shelf, what in ((LOGS, "log"), (RECORDS, "record")):
                 ours = {line.id for line in list_directory(self._source, organisation, shelf)}
                 for line in list_directory(self._target, organisation, shelf):
@@ -316,4 +316,4 @@ def _revision(segment: Item) -> int:
 
 
 def _other(what: str, organisation: str, id: str) -> Conflict:
-    return Conflict(f"the target holds a {what} that is not the source's", organisation=organisation, id=id)
+    return Conflict("the target holds something that is not the source's", **{"organisation": organisation, what: id})

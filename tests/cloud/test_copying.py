@@ -1,0 +1,91 @@
+"""A store is moved to AWS and back, by the command that people use, and by one that is killed on the way."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import stratalog
+from stratalog.testing.clock import ManualClock
+from tests.cli.conftest import Run, run
+from tests.operations.growing import SETTINGS, grow, told
+
+__all__ = ["run"]
+
+HUGE = 9 * 1024 * 1024
+SEED = 23
+STEPS = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store with a past, among it an archive, a floor, forks, and a body of two parts."""
+    clock = ManualClock(seed=SEED)
+    with stratalog.open(tmp_path / "folder", settings=SETTINGS, clock=clock) as store:
+        grow(store, Random(SEED), STEPS)
+        store.records("acme").put("huge", Random(SEED).randbytes(HUGE))
+        counted = store.place.counters
+    assert all(counted[what] for what in ("archive", "floor", "deletion", "roll-over", "snapshot"))
+    return tmp_path / "folder"
+
+
+def test_a_store_moves_to_aws_and_back(folder: Path, tmp_path: Path, aws_store: str, run: Run) -> None:
+    there = json.loads(run("copy", str(folder), aws_store, "--json").stdout)
+    assert there["items_written"] > 0
+    again = json.loads(run("copy", str(folder), aws_store, "--json").stdout)
+    assert again == {**there, "items_written": 0, "blobs_written": 0}
+    back = json.loads(run("copy", aws_store, str(tmp_path / "back"), "--json").stdout)
+    assert back == there
+    with (
+        stratalog.open(folder) as source,
+        stratalog.open(aws_store, create=False) as target,
+        stratalog.open(tmp_path / "back") as third,
+    ):
+        expected = told(source)
+        assert told(target) == expected
+        assert told(third) == expected
+
+
+def test_a_copy_from_or_to_what_is_no_store_is_refused(folder: Path, tmp_path: Path, aws_store: str, run: Run) -> None:
+    assert "there is no store in the folder" in run("copy", str(tmp_path / "none"), aws_store, code=2).stderr
+    assert "no such table" in run("copy", f"{aws_store}-none", str(tmp_path / "back"), code=5).stderr
+    run("--store", str(tmp_path / "other"), "init")
+    run("--store", str(tmp_path / "other"), "create", "elsewhere/plan")
+    assert (
+        "the target holds something that is not the source's organisation='elsewhere'"
+        in run("copy", str(folder), str(tmp_path / "other"), code=4).stderr
+    )
+
+
+def test_a_copy_whose_process_is_killed_goes_on(tmp_path: Path, aws_store: str, run: Run) -> None:
+    source = tmp_path / "source"
+    with stratalog.open(source) as store:
+        chance = Random(SEED)
+        for number in range(60):
+            document = store.create("acme", f"plan-{number:02d}")
+            document.mutate("put", {"key": "notes/1", "value": chance.randbytes(20_000)})
+            document.mutate("put", {"key": "notes/2", "value": number})
+    for count in (10, 25, 40):
+        kill_after(count, str(source), aws_store)
+    done = json.loads(run("copy", str(source), aws_store, "--json").stdout)
+    assert 0 < done["items_written"] < 60 * 6
+    with stratalog.open(source) as ours, stratalog.open(aws_store, create=False) as theirs:
+        assert told(theirs) == told(ours)
+
+
+def kill_after(documents: int, source: str, target: str) -> None:
+    """Copy in a process that is killed once so many documents are there."""
+    command = [sys.executable, "-c", "from stratalog.cli import main; main()", "copy", source, target]
+    with stratalog.open(target) as store, subprocess.Popen(command) as process:
+        while len(list(store.list("acme"))) < documents:
+            assert process.poll() is None, "it ended too early"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
