@@ -241,4 +241,4 @@ export class Book extends EventTarget {
   }
 }
 
-const hasRestore = (entries) => entries.some(({ type }) => type === "restore");
+const hasRestore = (entries) => entries.some(({ type }) => type === "restored");

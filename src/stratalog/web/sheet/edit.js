@@ -6,6 +6,7 @@ import { nameOf } from "./engine.js";
 import { follow, ownName, rename, toggle } from "./look.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
+import { addressOf, freshName } from "./names.js";
 import { Panel } from "./panel.js";
 import { Past } from "./past.js";
 import "./plugins.js";
@@ -42,7 +43,7 @@ async function begin() {
   await book.open();
   showTitle();
   timeline = new Timeline(find("#timeline"), { isReadOnly: book.isReadOnly });
-  timeline.range = [0, book.version];
+  timeline.range = [book.facts.first, book.version];
   for (const type of ["move", "restore", "copy", "name", "download"]) {
     timeline.addEventListener(type, ({ detail }) => does[type](detail).catch(complain));
   }
@@ -107,7 +108,7 @@ const does = {
     if (!title) return;
     const copy = { name: freshName(title), version, title };
     const made = await server.post(server.path(name, `/fork${signed()}`), copy);
-    location.href = addressOf(made.name);
+    location.href = addressOf(organisation, made.name);
   },
 
   async name(version) {
@@ -136,7 +137,6 @@ async function changedAt(version) {
 }
 
 async function entryOf(version) {
-  if (version === 0) return [{}];
   const known = past.entry(version);
   return known ? [known] : server.get(server.path(name, "/activity"), { before: version + 1, limit: 1 });
 }
@@ -162,10 +162,10 @@ function backToNow() {
 }
 
 function noteEntry(entry) {
-  if (timeline) timeline.range = [0, entry.version];
+  if (timeline) timeline.range = [book.facts.first, entry.version];
   const isOwn = book.model.session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === entry.message?.nextRevisionId);
   if (!isOwn && timeline?.at === null) marks.flash(zonesOf(entry.message));
-  if (entry.type === "name") showNames();
+  if (entry.type === "named") showNames();
   panel?.refresh();
 }
 
@@ -230,7 +230,7 @@ function askName() {
 function shareItems() {
   const at = timeline.at;
   const copyLink = (address, words) => () => navigator.clipboard.writeText(address).then(() => toast(words), complain);
-  const here = new URL(addressOf(name), location.href);
+  const here = new URL(addressOf(organisation, name), location.href);
   const reading = new URL(`${here}&view${at === null ? "" : `&at=${at}`}`);
   return [
     ["Copy link", copyLink(here.href, "The link is on the clipboard.")],
@@ -242,17 +242,12 @@ function shareItems() {
 }
 
 async function downloadOriginal() {
-  const { text: file } = { text: await server.download(server.path(name, "/original.xlsx")) };
-  save(file, `${name}.xlsx`);
+  save(await server.download(server.path(name, "/original.xlsx")), `${name}.xlsx`);
 }
 
 const initials = (text) =>
   text.split(/\s+/).slice(0, 2).map((word) => [...word][0] ?? "").join("").toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
-const addressOf = (sheet) => `/web/sheet/edit.html?in=${encodeURIComponent(organisation)}&sheet=${encodeURIComponent(sheet)}`;
-const freshName = (title) => `${slug(title)}-${crypto.randomUUID().slice(0, 6)}`;
-const slug = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "sheet";
-
 function complain(error) {
   toast(error.message, true);
 }

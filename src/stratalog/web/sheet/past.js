@@ -84,7 +84,7 @@ export class Past {
 
 // What comes after a restore stands on another state, which is a base of its own.
 function untilRestore(entries) {
-  const place = entries.findIndex(({ type }) => type === "restore");
+  const place = entries.findIndex(({ type }) => type === "restored");
   return place < 0 ? entries : entries.slice(0, place);
 }
 

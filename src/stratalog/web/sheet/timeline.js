@@ -98,8 +98,9 @@ export class Timeline extends EventTarget {
       type: "range",
       "aria-label": "Version",
       oninput: () => {
+        const version = slider.valueAsNumber;
         this.pause();
-        this.go(slider.valueAsNumber);
+        this.go(version);
       },
     });
     const ticks = make("div", { class: "ticks" });

@@ -142,7 +142,7 @@ export class Transport {
     this.#isBehind = false;
     try {
       const page = await this.#log.read(this.version);
-      if (page.reload || page.entries.some(({ type }) => type === "restore")) return this.#hooks.onReload();
+      if (page.reload || page.entries.some(({ type }) => type === "restored")) return this.#hooks.onReload();
       this.take(page.entries);
       this.#isBehind ||= this.version < page.version;
     } catch (error) {

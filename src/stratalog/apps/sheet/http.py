@@ -1,0 +1,367 @@
+"""The spreadsheet over HTTP: what its page and other programs ask for. Live hints are those of the sheet's log.
+
+Each write takes ``author`` in its query, which counts only where nobody is asked for a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from litestar import Request, Response, Router, post, put
+from litestar.di import NamedDependency, Provide
+from litestar.params import JSONBody
+
+from stratalog.apps.sheet.pages import page_files
+from stratalog.apps.sheet.sheet import Sheet
+from stratalog.apps.sheet.sheets import Sheets
+from stratalog.errors import StratalogError
+from stratalog.limits import AUTHOR_BYTES_MAX
+from stratalog.server.application import Application
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.parameters import PREFIX, At, Count, Key, Name, Text, Version
+from stratalog.server.security import Authenticate, Authorize, Principal
+from stratalog.server.service import Served, Service, reading
+
+__all__ = ["app", "application"]
+
+Asked = Request[Principal, Any, Any]
+Number = Annotated[int, msgspec.Meta(ge=0)]
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+JSON = "application/json"
+SNAPSHOT_LOOK_VERSIONS = 50
+"""So often a commit makes the server look whether a state is to be kept."""
+
+_looking: set[asyncio.Task[None]] = set()
+_log = logging.getLogger("stratalog.sheet")
+
+
+class NewSheet(msgspec.Struct, frozen=True):
+    """What a new sheet is called."""
+
+    title: str = ""
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """A sheet, its first and newest version; and of the one who asks, what their changes are signed with."""
+
+    organisation: str
+    name: str
+    title: str
+    incarnation: str
+    first: int
+    version: int
+    author: str
+    read_only: bool
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One whole message of the engine."""
+
+    message: dict[str, Any]
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What to write into a cell, as it would be typed."""
+
+    content: str
+
+
+class NewRows(msgspec.Struct, frozen=True):
+    """So many empty rows before a row, counted from 1."""
+
+    row: Annotated[int, msgspec.Meta(ge=1)]
+    count: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A version; its label where it is to be named."""
+
+    version: Number
+    label: str = ""
+
+
+class NewFork(msgspec.Struct, frozen=True):
+    """The copy's name and title, and the version to copy."""
+
+    name: str
+    version: Number
+    title: str = ""
+
+
+def _warm() -> Callable[[Service], Sheets]:
+    """Gives the sheets of the one store that an application serves, which hold what is warm."""
+    lock = threading.Lock()
+    made: list[Sheets] = []
+
+    def sheets(service: Served) -> Sheets:
+        with lock:
+            if not made:
+                made.append(Sheets(service.store))
+            return made[0]
+
+    return sheets
+
+
+def _opened(sheets: Warm, organisation: Name, log: Name) -> Sheet:
+    return sheets.open(organisation, log)
+
+
+def _signer(request: Asked, author: Text = "") -> str:
+    """Who signs: the principal where there is one, else whom the caller says it is."""
+    said = request.user.author or author
+    return said.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
+
+
+Warm = NamedDependency[Sheets]
+Opened = NamedDependency[Sheet]
+Signer = NamedDependency[str]
+writing = partial(post, opt={"action": "write"}, status_code=200, responses=PROBLEMS)
+
+
+@reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
+def listing(sheets: Warm, organisation: Name) -> list[Any]:
+    """In the order of their names."""
+    return list(sheets.list(organisation))
+
+
+@put("/", opt={"action": "create"}, status_code=201, sync_to_thread=True, responses=PROBLEMS, summary="Make a sheet")
+def create(
+    request: Asked, sheets: Warm, organisation: Name, log: Name, signer: Signer, data: JSONBody[NewSheet]
+) -> Facts:
+    """An empty one. 409 where there is one of that name."""
+    return _facts(request, sheets.create(organisation, log, title=data.title, author=signer))
+
+
+@post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Make a sheet of an .xlsx file")
+async def import_file(
+    request: Asked,
+    sheets: Warm,
+    service: Served,
+    organisation: Name,
+    log: Name,
+    signer: Signer,
+    file: Text = "",
+    title: Text = "",
+) -> Facts:
+    """The body is the file, which is kept as it is. 422 where it has more cells than a browser can hold."""
+    xlsx = await request.body()
+
+    def run() -> Facts:
+        made = sheets.import_file(organisation, log, xlsx, file_name=file, title=title, author=signer)
+        return _facts(request, made)
+
+    return await service.run(run)
+
+
+@reading("/", opt={"action": "read"}, summary="A sheet as it is now")
+def show(request: Asked, sheet: Opened) -> Facts:
+    """Its title and newest version; whether the one who asks may change it."""
+    return _facts(request, sheet)
+
+
+@reading("/load", opt={"action": "read"}, media_type=JSON, summary="A state, and the entries after it")
+def load(sheet: Opened, at: At = None, known: At = None, after: At = None) -> Response[bytes]:
+    """The engine's data of ``base``, and the entries from there to ``version``, which undo needs.
+
+    A browser that keeps the data of the base ``known`` and the entries up to ``after`` is given what came after these,
+    and no data, unless it is too far behind.
+    """
+    if at is None and known is not None and after is not None:
+        new = sheet.since(after)
+        if not new.reload:
+            return _json({"base": known, "data": None, "entries": new.entries, "version": new.version})
+    loaded = sheet.load(at)
+    data = msgspec.Raw(loaded.data)
+    return _json({"base": loaded.base_version, "data": data, "entries": loaded.entries, "version": loaded.version})
+
+
+@reading("/entries", opt={"action": "read"}, summary="What came after a version")
+def entries(sheet: Opened, after: Version) -> Any:
+    """``reload`` says that the reader is too far behind and has to load the sheet again."""
+    return sheet.since(after)
+
+
+@writing("/append", summary="Commit a message of the engine")
+async def append(
+    service: Served, sheet: Opened, organisation: Name, log: Name, signer: Signer, data: JSONBody[Revision]
+) -> Any:
+    """409 with the code `version-conflict` where it was made at another revision than the present one.
+
+    The same message again is answered as the first time.
+    """
+    return await _commit(service, sheet, lambda: sheet.append(data.message, author=signer))
+
+
+@reading("/state", opt={"action": "read"}, media_type=JSON, summary="The engine's data of a version")
+def state(sheet: Opened, at: At = None) -> Response[bytes]:
+    """Everything that the sheet holds, and no history."""
+    return Response(sheet.state(at), media_type=JSON)
+
+
+@reading("/cells/{cell:str}", opt={"action": "read"}, summary="One cell")
+def read_cell(sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
+    """What it contains, its value and what is shown, at the version ``at``."""
+    return sheet.get(cell, sheet=tab or None, at=at)
+
+
+@put("/cells/{cell:str}", opt={"action": "write"}, responses=PROBLEMS, summary="Write one cell")
+async def write_cell(
+    service: Served, sheet: Opened, signer: Signer, cell: Name, data: JSONBody[Content], tab: Text = ""
+) -> Any:
+    """Open browsers show it at once."""
+    return await _commit(service, sheet, lambda: sheet.set(cell, data.content, sheet=tab or None, author=signer))
+
+
+@writing("/rows", summary="Insert empty rows")
+async def insert_rows(service: Served, sheet: Opened, signer: Signer, data: JSONBody[NewRows], tab: Text = "") -> Any:
+    """Formulas move along."""
+    where = tab or None
+    return await _commit(service, sheet, lambda: sheet.insert_rows(data.row, data.count, sheet=where, author=signer))
+
+
+@reading("/changes", opt={"action": "read"}, summary="The cells that differ between two versions")
+def changes(sheet: Opened, source: Version, target: Version) -> Any:
+    """Each with what it held before and after."""
+    return sheet.changes(source, target)
+
+
+@reading("/blame", opt={"action": "read"}, summary="Who changed a cell, when, from what")
+def blame(sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
+    """Newest first; a cell is followed through rows and columns that were inserted and removed."""
+    return sheet.blame(cell, sheet=tab or None, limit=limit)
+
+
+@reading("/activity", opt={"action": "read"}, summary="What was done to a sheet")
+def activity(sheet: Opened, before: At = None, limit: Count = 50) -> Any:
+    """Newest first, from before a version."""
+    return sheet.activity(before, limit)
+
+
+@reading("/versions", opt={"action": "read"}, summary="The versions that have a name")
+def versions(sheet: Opened) -> Any:
+    """Whoever named them last has the last word."""
+    return sheet.versions()
+
+
+@writing("/versions", summary="Name a version")
+async def name_version(service: Served, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
+    """The name is an entry of its own."""
+    return await _commit(service, sheet, lambda: sheet.name_version(data.version, data.label, author=signer))
+
+
+@writing("/restore", summary="Bring a version back")
+async def restore(service: Served, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
+    """As a new entry: nothing that came after it is lost."""
+    return await _commit(service, sheet, lambda: sheet.restore(data.version, author=signer))
+
+
+@post("/fork", opt={"action": "read"}, status_code=201, responses=PROBLEMS, summary="Copy a version to a new sheet")
+async def fork(
+    request: Asked, service: Served, sheet: Opened, organisation: Name, signer: Signer, data: JSONBody[NewFork]
+) -> Facts:
+    """In the same organisation; the copy has the history up to that version."""
+    await service.permit(request.user, "create", organisation, data.name)
+
+    def run() -> Facts:
+        return _facts(request, sheet.fork(data.version, data.name, title=data.title, author=signer))
+
+    return await service.run(run)
+
+
+@reading("/export.xlsx", opt={"action": "read"}, media_type=XLSX, summary="A version as .xlsx")
+def export(sheet: Opened, at: At = None) -> Response[bytes]:
+    """Made by the engine."""
+    return _file(sheet.export(at), f"{sheet.title or sheet.name}.xlsx")
+
+
+@reading("/original.xlsx", opt={"action": "read"}, media_type=XLSX, summary="The file that a sheet was made of")
+def original(sheet: Opened) -> Response[bytes]:
+    """Byte for byte. 404 where the sheet began empty."""
+    file_name, body = sheet.original()
+    return _file(body, file_name or f"{sheet.name}.xlsx")
+
+
+async def _commit(service: Service, sheet: Sheet, change: Callable[[], Any]) -> Any:
+    """Make a change after those of the same sheet that came before, and tell all who listen."""
+    done = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", change)
+    service.hub.poke(sheet.organisation, sheet.name, done.version)
+    if done.version % SNAPSHOT_LOOK_VERSIONS == 0:
+        task = asyncio.get_running_loop().create_task(service.run(partial(_keep_state, sheet)))
+        _looking.add(task)
+        task.add_done_callback(_looking.discard)
+    return done
+
+
+def _keep_state(sheet: Sheet) -> None:
+    """Keep a state where one is due. Whoever maintains the store does it else: nothing waits for it."""
+    try:
+        while sheet.snapshot_due() is not None:
+            pass
+    except StratalogError:
+        _log.warning("the state of a sheet could not be kept", exc_info=True)
+
+
+def _facts(request: Asked, sheet: Sheet) -> Facts:
+    who = request.user
+    return Facts(
+        organisation=sheet.organisation,
+        name=sheet.name,
+        title=sheet.title,
+        incarnation=sheet.log.record.incarnation,
+        first=max(1, sheet.log.floor()),
+        version=sheet.version,
+        author=who.author,
+        read_only=who.read_only,
+    )
+
+
+def _json(answer: dict[str, Any]) -> Response[bytes]:
+    return Response(msgspec.json.encode(answer), media_type=JSON)
+
+
+def _file(body: bytes, name: str) -> Response[bytes]:
+    return Response(
+        body, media_type=XLSX, headers={"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+    )
+
+
+ALL = [listing]
+ONE = [
+    create, show, import_file, load, entries, append, state, read_cell, write_cell, insert_rows, changes, blame,
+    activity, versions, name_version, restore, fork, export, original,
+]  # fmt: skip
+
+
+def application(
+    authenticate: Authenticate | None = None, authorize: Authorize | None = None, **options: Any
+) -> Application:
+    """The spreadsheet as an application: its page at `/web/sheet/`, and its paths.
+
+    ``options`` are further fields of `Application`.
+    """
+    dependencies = {
+        "sheets": Provide(_warm(), sync_to_thread=True),
+        "signer": Provide(_signer, sync_to_thread=False),
+    }
+    opened = {"sheet": Provide(_opened, sync_to_thread=True)}
+    one = Router("/{log:str}", route_handlers=ONE, dependencies=opened)
+    return Application(
+        authenticate=authenticate,
+        authorize=authorize,
+        routes=[
+            Router(PREFIX + "/sheets", route_handlers=[*ALL, one], dependencies=dependencies, tags=["sheets"]),
+            page_files(),
+        ],
+        **options,
+    )
+
+
+app = application()
+"""What `stratalog serve stratalog.apps.sheet.http:app` serves: everybody on this machine may change every sheet."""

@@ -1,0 +1,121 @@
+// Home: all sheets of an organisation. A list to move through with the keyboard, and two ways to make another sheet.
+
+import { ago, find, make, moment, toast } from "./dom.js";
+import { follow, ownName, toggle } from "./look.js";
+import { addressOf, freshName } from "./names.js";
+import { Server } from "./server.js";
+
+const REFRESH_MS = 15_000;
+const FILE_BYTES_MAX = 16 * 1024 * 1024;
+const organisation = new URLSearchParams(location.search).get("in") ?? "home";
+const server = new Server(organisation);
+let sheets = [];
+
+async function refresh() {
+  try {
+    sheets = await server.get(`${server.base}/sheets/`);
+    sheets.sort((one, other) => other.changed_ms - one.changed_ms);
+    show();
+  } catch (error) {
+    hint(error.code === "outcome-unknown" ? "The server is not reached. Trying again…" : error.message, true);
+  }
+}
+
+function show() {
+  const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));
+  const found = sheets.filter(fits);
+  const focused = document.activeElement?.closest?.("#list a")?.dataset.name;
+  find("#list").replaceChildren(...found.map(line));
+  if (focused) links().find((link) => link.dataset.name === focused)?.focus();
+  if (found.length) hint("");
+  else if (sheets.length) hint("No sheet is called that.");
+  else hint("No sheets yet. Begin an empty one, or drop an .xlsx file here.");
+}
+
+function line({ name, title, version, changed_ms }) {
+  const when = make("time", { class: "changed", datetime: new Date(changed_ms).toISOString(), title: moment(changed_ms) }, ago(changed_ms));
+  const words = make("span", { class: "title" }, title || name, title && title !== name ? make("span", { class: "id" }, name) : null);
+  const count = make("span", { class: "versions" }, version === 1 ? "1 version" : `${version.toLocaleString("en")} versions`);
+  const leaf = make("span", { class: "leaf", "aria-hidden": "true" });
+  return make("li", {}, make("a", { href: addressOf(organisation, name), "data-name": name }, leaf, words, count, when));
+}
+
+async function begin() {
+  const title = prompt("What shall the sheet be called?", "Untitled");
+  if (!title?.trim()) return;
+  const name = freshName(title);
+  await server.put(`${server.path(name, "/")}?author=${encodeURIComponent(ownName())}`, { title: title.trim() });
+  location.href = addressOf(organisation, name);
+}
+
+async function take(file) {
+  if (!/\.xlsx$/i.test(file.name)) throw new Error(`“${file.name}” is no .xlsx workbook.`);
+  if (file.size > FILE_BYTES_MAX) throw new Error(`“${file.name}” is larger than ${FILE_BYTES_MAX / 2 ** 20} MiB.`);
+  hint(`Reading ${file.name}…`);
+  const title = file.name.replace(/\.xlsx$/i, "");
+  const name = freshName(title);
+  await server.upload(server.path(name, "/import"), { file: file.name, title, author: ownName() }, file);
+  location.href = addressOf(organisation, name);
+}
+
+function hint(text, isBad = false) {
+  find("#hint").textContent = text;
+  find("#hint").toggleAttribute("data-bad", isBad);
+}
+
+function complain(error) {
+  hint("");
+  toast(error.code === "limit-exceeded" && error.details?.limit ? tooMany(error) : error.message, true);
+  show();
+}
+
+const tooMany = ({ details: { value, limit } }) =>
+  `This workbook is too large to be comfortable in a browser: ${value.toLocaleString("en")} of at most ${limit.toLocaleString("en")}.`;
+
+const links = () => [...document.querySelectorAll("#list a")];
+
+function move(step) {
+  const all = links();
+  const place = all.indexOf(document.activeElement);
+  if (place + step < 0) return find("#search").focus();
+  all[Math.min(place + step, all.length - 1)]?.focus();
+}
+
+function press(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const isTyping = event.target === find("#search");
+  const steps = { ArrowDown: 1, ArrowUp: -1 };
+  if (event.key in steps) move(isTyping ? Math.max(0, steps[event.key]) : steps[event.key]);
+  else if (event.key === "Enter" && isTyping) links()[0]?.click();
+  else if (event.key === "Escape" && isTyping) clear();
+  else if (isTyping) return;
+  else if (event.key === "/") find("#search").focus();
+  else if (event.key.toLowerCase() === "n") begin().catch(complain);
+  else return;
+  event.preventDefault();
+}
+
+function clear() {
+  find("#search").value = "";
+  show();
+}
+
+function drag(event) {
+  if (![...event.dataTransfer.types].includes("Files")) return;
+  event.preventDefault();
+  find("#drop").hidden = event.type !== "dragover";
+  const [file] = event.type === "drop" ? event.dataTransfer.files : [];
+  if (file) take(file).catch(complain);
+}
+
+follow((scheme) => (find("#scheme").title = scheme === "dark" ? "Switch to light" : "Switch to dark"));
+find("#scheme").addEventListener("click", toggle);
+find("#search").addEventListener("input", show);
+find("#new").addEventListener("click", () => begin().catch(complain));
+find("#file").addEventListener("change", ({ target }) => target.files[0] && take(target.files[0]).catch(complain));
+addEventListener("keydown", press);
+for (const type of ["dragover", "dragleave", "drop"]) addEventListener(type, drag);
+setInterval(() => document.hidden || refresh(), REFRESH_MS);
+addEventListener("visibilitychange", () => document.hidden || refresh());
+refresh();
