@@ -108,7 +108,7 @@ def idle_table(_: Figures) -> str:
     idle = monthly(deployment, FUNCTIONS, measure_upkeep(), load_prices().prices)
     what = {
         "alarms": f"{deployment.alarms} alarms",
-        "upkeep": f"{deployment.upkeep_runs} runs of upkeep, each by a function that has to start",
+        "upkeep": f"{deployment.upkeep_runs} runs of upkeep over ten documents, by a function that has to start",
         "queue polled by Lambda": f"{deployment.pollers} receives of 20 seconds at a time, as long as nothing comes",
         "kept in DynamoDB": f"{deployment.index_gb:g} GB in DynamoDB, with recovery of any moment",
         "kept in S3": f"{deployment.blobs_gb:g} GB in S3",

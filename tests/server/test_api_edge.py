@@ -17,6 +17,7 @@ from litestar.types import Receive, Scope, Send
 from stratalog.assembly import open_store
 from stratalog.backends.memory import MemoryIndex
 from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
+from stratalog.ports.meter import Meter
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, Tuning
 from stratalog.server.edge import Rates
@@ -247,6 +248,13 @@ def test_an_answer_is_kept_nowhere_and_taken_for_nothing_else(client: Client) ->
     for answer in (client.get("/health"), client.get(BUDGET), client.get("/nothing", headers={"Host": "evil.example"})):
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_metrics_tell_what_aws_would_bill_where_there_is_a_meter() -> None:
+    with serving(store=open_store("memory:", meter=Meter())) as client:
+        client.put(BUDGET)
+        push(client, mutation("ada", 1, key="k", value=1))
+        assert 'stratalog_billed_total{operation="PutItem",unit="write_units"} 1.0' in client.get("/metrics").text
 
 
 def test_metrics_count_without_naming_anybody(client: Client) -> None:

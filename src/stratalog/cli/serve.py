@@ -18,6 +18,7 @@ from msgspec import structs
 from stratalog.cli.output import dim, print_json
 from stratalog.cli.session import Session, command
 from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
+from stratalog.ports.meter import Meter
 
 if TYPE_CHECKING:
     from stratalog.server.application import Application
@@ -37,7 +38,8 @@ SHUTDOWN_SECONDS = 5
     "--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True, help="0 takes any free one."
 )
 @click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
-def serve(session: Session, application: str | None, host: str, port: int, queued: bool) -> None:
+@click.option("--meter", is_flag=True, help="Count what AWS would bill for it, under /metrics.")
+def serve(session: Session, application: str | None, host: str, port: int, queued: bool, meter: bool) -> None:
     """Serve the store over HTTP; make it where there is none.
 
     MODULE:NAME is an Application with mutators and rules of its own; without one the stock mutators are served, to this
@@ -52,7 +54,7 @@ def serve(session: Session, application: str | None, host: str, port: int, queue
             f"without authentication only this machine is served: --host {host} needs an application"
         )
     with listening_at(host, port) as listening:
-        app = server.create_app(session.open(create=True), loaded)
+        app = server.create_app(session.open(create=True, meter=Meter() if meter else None), loaded)
         _announce(session, host, listening.getsockname()[1])
         _run(server.uvicorn, app, listening)
 

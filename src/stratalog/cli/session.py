@@ -11,6 +11,7 @@ from stratalog.assembly import Store, open_store
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, print_table
 from stratalog.documents import Document
+from stratalog.ports.meter import Meter
 
 __all__ = ["ENVIRONMENT", "STORE_DEFAULT", "Session", "command", "of_every_command", "pass_session"]
 
@@ -27,10 +28,10 @@ class Session:
         self.json = False
         self._store: Store | None = None
 
-    def open(self, *, create: bool = False) -> Store:
+    def open(self, *, create: bool = False, meter: Meter | None = None) -> Store:
         """The store, opened once and closed when the command ends."""
         if self._store is None:
-            self._store = click.get_current_context().with_resource(open_store(self.url, create=create))
+            self._store = click.get_current_context().with_resource(open_store(self.url, create=create, meter=meter))
         return self._store
 
     def document(self, name: str) -> Document:

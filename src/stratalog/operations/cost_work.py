@@ -20,6 +20,7 @@ from stratalog.log import Event, Settings
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.operations.collect import collect_family
 from stratalog.operations.cost import Functions, Units, units_of
+from stratalog.operations.maintain import maintain
 from stratalog.ports.meter import Meter
 from stratalog.protocol.messages import Mutation
 
@@ -222,14 +223,9 @@ def _queue() -> Iterator[Operation]:
 
 
 def measure_upkeep(documents: int = 10) -> Units:
-    """What a look through a store of so many documents is billed, where nothing is to be done."""
+    """What one of many passes over a store of so many documents is billed, where nothing is to be done."""
     trial = Trial()
     for number in range(documents):
         trial.store.create("acme", f"plan-{number}").apply([_put(1, number)])
-
-    def look() -> None:
-        for organisation in trial.store.organisations():
-            for listing in trial.store.list(organisation):
-                trial.store.log(organisation, listing.id).head()
-
-    return trial.spent(look)
+    maintain(trial.store)
+    return trial.spent(lambda: maintain(trial.store))

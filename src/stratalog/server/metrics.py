@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from stratalog.log import Place
+from stratalog.ports.meter import Meter
 
 __all__ = ["Metrics"]
 
@@ -20,7 +21,7 @@ _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOC
 class Metrics:
     """The counters of one server. Names of documents and principals are never labels: they are many, and private."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, meter: Meter | None = None) -> None:
         self.registry = CollectorRegistry()
         self.listeners = Gauge("stratalog_live_listeners", "Live connections now.", registry=self.registry)
         self.pokes = Counter("stratalog_live_pokes", "Hints given to live connections.", registry=self.registry)
@@ -34,6 +35,8 @@ class Metrics:
             "stratalog_request_seconds", "How long a request took.", ["method", "path"], registry=self.registry
         )
         self.registry.register(_PlaceCounters(place))
+        if meter is not None:
+            self.registry.register(_MeterCounters(meter))
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count an answered request. What is unknown has one label for all, so that nobody can make up labels."""
@@ -59,4 +62,19 @@ class _PlaceCounters(Collector):
         family = CounterMetricFamily("stratalog_core", "What the core counts: appends, conflicts …", labels=["what"])
         for name, count in sorted(dict(self._place.counters).items()):
             family.add_metric([name.replace(" ", "_")], count)
+        yield family
+
+
+class _MeterCounters(Collector):
+    """What hosted services bill for the store's requests, or would bill."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "stratalog_billed", "What hosted services bill, or would: units and requests.", labels=["operation", "unit"]
+        )
+        for (operation, unit), amount in sorted(self._meter.read().items()):
+            family.add_metric([operation, unit.replace(" ", "_")], amount)
         yield family
