@@ -1,0 +1,272 @@
+"""Blame: who wrote into a cell, when, from what to what, followed through rows and columns that came and went.
+
+The entries are read once and followed backwards from where the cell is now. Messages tell what they write and where
+they move cells; one that was undone moves nothing, and what it wrote counted until then. What a cell holds is the
+newest write that is not undone, which is the engine's own rule. A formula is shown as it was written, not as later
+moves adapted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from stratalog import Entry, Log
+from stratalog.apps.sheet.cells import Position, cell_name, parse_range
+from stratalog.apps.sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
+from stratalog.apps.sheet.moves import Born, Inserted, Removed, Shift, Spot, before, carried, shifts_of, without
+
+__all__ = ["Blame", "CellHistory"]
+
+FOR_EVER = 1 << 62
+Unsquish = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+
+
+class CellHistory(msgspec.Struct, frozen=True):
+    """One change of a cell; ``cell`` is what it was called then, ``how`` what was done, as in “wrote”."""
+
+    version: int
+    created_ms: int
+    author: str
+    cell: str
+    before: str
+    after: str
+    how: str
+
+
+class _Put(msgspec.Struct):
+    """A range that a command writes: where, and which command; ``offset`` leads back to its own addresses."""
+
+    sheet: str
+    first: Position
+    last: Position
+    command: int
+    offset: Position = (0, 0)
+
+
+class _Step(msgspec.Struct):
+    """One message, and the versions from which and to which it was undone."""
+
+    entry: Entry
+    commands: list[dict[str, Any]]
+    effects: list[_Put | Shift]
+    gone: list[tuple[Entry, Entry | None]] = []
+
+    def counts_at(self, version: int) -> bool:
+        return not any(undo.version <= version and (redo is None or version < redo.version) for undo, redo in self.gone)
+
+
+class _Write(msgspec.Struct, frozen=True):
+    """Something written into the cell, and what the cell was called then."""
+
+    step: _Step
+    content: str
+    cell: str
+
+
+class Blame:
+    """The histories of cells as the entries tell them, which it reads once."""
+
+    def __init__(self, log: Log, unsquish: Unsquish) -> None:
+        self._entries = list(log.read(log.floor()))
+        self._facts = [fact_of(entry) for entry in self._entries]
+        self._unsquish = unsquish
+        self._known: dict[tuple[Spot, int], list[CellHistory]] = {}
+
+    def of(self, spot: Spot) -> list[CellHistory]:
+        """The changes of the cell that is now at ``spot``, newest first."""
+        return self._changes(spot, len(self._entries)) if self._entries else []
+
+    def _changes(self, spot: Spot, upto: int) -> list[CellHistory]:
+        """Those among the first ``upto`` entries."""
+        if (spot, upto) in self._known:
+            return self._known[spot, upto]
+        whole = (at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored))
+        place = next(whole, -1)  # where history was forgotten, nothing is known of what was before
+        origin, writes = self._follow(self._steps(place + 1, upto), spot)
+        base, older = ("", []) if origin is None or place < 0 else self._origin(place, origin)
+        found = [*reversed(_told(writes, base)), *older]
+        self._known[spot, upto] = found
+        return found
+
+    def _origin(self, place: int, spot: Spot) -> tuple[str, list[CellHistory]]:
+        """What the cell held where the state was given whole, and how it came to that."""
+        entry, fact = self._entries[place], self._facts[place]
+        if isinstance(fact, Created | Imported):
+            held = _content_in(fact.data, spot)
+            return held, [_line(entry, cell_name(*spot.place), "", held, fact.kind)] if held else []
+        assert isinstance(fact, Restored)
+        older = self._changes(spot, fact.version - self._entries[0].version + 1)
+        held, was = _value(older), _value(self._changes(spot, place))
+        told = _line(entry, cell_name(*spot.place), was, held, f"restored version {fact.version}")
+        return held, [*([told] if was != held else []), *older]
+
+    def _steps(self, start: int, stop: int) -> list[_Step]:
+        """The messages of some entries, as they read where those that are undone in the end never moved anything."""
+        steps: dict[str, _Step] = {}
+        for entry, fact in zip(self._entries[start:stop], self._facts[start:stop], strict=True):
+            if not isinstance(fact, Revision):
+                continue
+            target = target_of(fact.message)
+            if not target:
+                commands = fact.message["commands"]
+                steps[fact.message["nextRevisionId"]] = _Step(entry, commands, list(_effects(commands)))
+            elif fact.message["type"] == REDONE:
+                undone = steps[target].gone
+                undone[-1] = (undone[-1][0], entry)
+            else:
+                steps[target].gone = [*steps[target].gone, (entry, None)]
+        ordered = list(steps.values())
+        for place, step in enumerate(ordered):
+            if not step.counts_at(FOR_EVER):
+                for effect in step.effects:
+                    if isinstance(effect, Inserted | Removed):
+                        _take_out(effect, ordered[place + 1 :])
+        return ordered
+
+    def _follow(self, steps: list[_Step], spot: Spot) -> tuple[Spot | None, list[_Write]]:
+        """Where the cell was before all the steps, None where it was not, and what they wrote into it, oldest first."""
+        writes: list[_Write] = []
+        for step in reversed(steps):
+            counts = step.counts_at(FOR_EVER)
+            for effect in reversed(step.effects):
+                if isinstance(effect, _Put):
+                    if _holds(effect, spot):
+                        writes.append(_Write(step, self._content(step, effect, spot), cell_name(*spot.place)))
+                elif counts:
+                    try:
+                        spot = before(effect, spot)
+                    except Born:
+                        return None, writes[::-1]
+        return spot, writes[::-1]
+
+    def _content(self, step: _Step, put: _Put, spot: Spot) -> str:
+        command = step.commands[put.command]
+        if command["type"] not in ("UPDATE_CELL", "SQUISHED_UPDATE_CELL"):
+            return ""
+        content = command["content"]
+        if command["type"] == "UPDATE_CELL" and isinstance(content, str):
+            return content
+        own = (spot.place[0] + put.offset[0], spot.place[1] + put.offset[1])
+        for plain in self._unsquish(step.commands):
+            if plain["type"] == "UPDATE_CELL" and (plain["sheetId"], plain["col"], plain["row"]) == (put.sheet, *own):
+                return str(plain.get("content") or "")
+        return ""
+
+
+def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
+    for number, command in enumerate(commands):
+        yield from _puts(number, command)
+        yield from shifts_of(command)
+
+
+def _puts(number: int, command: Mapping[str, Any]) -> Iterator[_Put]:
+    """The ranges whose content a command writes or clears."""
+    kind, sheet = command["type"], command.get("sheetId", "")
+    if kind == "SQUISHED_UPDATE_CELL" and "content" in command:
+        yield _Put(sheet, *parse_range(command["targetRange"]), number)
+    elif kind == "CLEAR_CELL" or (kind == "UPDATE_CELL" and command.get("content") is not None):
+        place = (command["col"], command["row"])
+        yield _Put(sheet, place, place, number)
+    elif kind in ("CLEAR_CELLS", "DELETE_CONTENT"):
+        for zone in command["target"]:
+            yield _Put(sheet, (zone["left"], zone["top"]), (zone["right"], zone["bottom"]), number)
+
+
+def _take_out(gone: Inserted | Removed, steps: list[_Step]) -> None:
+    """Rewrite what came after, as it reads where ``gone`` never took place."""
+    for step in steps:
+        effects: list[_Put | Shift] = []
+        for effect in step.effects:
+            adapted = _adapted(gone, effect)
+            if adapted is not None:
+                effects.append(adapted)
+            if not isinstance(effect, _Put):
+                gone = carried(gone, effect)
+        step.effects = effects
+
+
+def _adapted(gone: Inserted | Removed, effect: _Put | Shift) -> _Put | Shift | None:
+    """One effect without ``gone``; None where it lay in lines that were never there."""
+    if getattr(effect, "sheet", None) != gone.sheet:
+        return effect
+    if isinstance(effect, _Put):
+        return _adapted_put(gone, effect)
+    if isinstance(effect, Inserted | Removed) and effect.axis == gone.axis:
+        if isinstance(effect, Inserted):
+            at = without(gone, effect.at)
+            return msgspec.structs.replace(effect, at=_start_of(gone) if at is None else at)
+        lines = tuple(line for one in effect.lines if (line := without(gone, one)) is not None)
+        return msgspec.structs.replace(effect, lines=lines) if lines else None
+    return effect
+
+
+def _adapted_put(gone: Inserted | Removed, put: _Put) -> _Put | None:
+    first, last = list(put.first), list(put.last)
+    start, end = without(gone, first[gone.axis]), without(gone, last[gone.axis])
+    if start is None or end is None:
+        if put.first[gone.axis] == put.last[gone.axis]:
+            return None
+        start = _start_of(gone) if start is None else start
+        end = _start_of(gone) - 1 if end is None else end
+    offset = list(put.offset)
+    offset[gone.axis] += first[gone.axis] - start
+    first[gone.axis], last[gone.axis] = start, end
+    return _Put(put.sheet, (first[0], first[1]), (last[0], last[1]), put.command, (offset[0], offset[1]))
+
+
+def _start_of(gone: Inserted | Removed) -> int:
+    """The line where what never took place would have been."""
+    return gone.at if isinstance(gone, Inserted) else gone.lines[0]
+
+
+def _holds(put: _Put, spot: Spot) -> bool:
+    (left, top), (right, bottom), (column, row) = put.first, put.last, spot.place
+    return put.sheet == spot.sheet and left <= column <= right and top <= row <= bottom
+
+
+def _told(writes: list[_Write], base: str) -> list[CellHistory]:
+    """What the cell went through, oldest first: each write, and each undo and redo that changed what counts."""
+    moments: dict[int, tuple[Entry, str, str]] = {}
+    for write in writes:
+        entry = write.step.entry
+        moments[entry.version] = (entry, write.cell, "wrote" if write.content else "cleared")
+    for write in writes:
+        version = write.step.entry.version
+        for undo, redo in write.step.gone:
+            moments[undo.version] = (undo, write.cell, f"undid version {version}")
+            if redo is not None:
+                moments[redo.version] = (redo, write.cell, f"did version {version} again")
+    told: list[CellHistory] = []
+    held = base
+    for version in sorted(moments):
+        entry, cell, how = moments[version]
+        now = _held_at(writes, version, base)
+        if now != held or how == "wrote":
+            told.append(_line(entry, cell, held, now, how))
+        held = now
+    return told
+
+
+def _held_at(writes: list[_Write], version: int, base: str) -> str:
+    for write in reversed(writes):
+        if write.step.entry.version <= version and write.step.counts_at(version):
+            return write.content
+    return base
+
+
+def _line(entry: Entry, cell: str, was: str, held: str, how: str) -> CellHistory:
+    return CellHistory(entry.version, entry.created_ms, entry.author, cell, was, held, how)
+
+
+def _value(found: list[CellHistory]) -> str:
+    return found[0].after if found else ""
+
+
+def _content_in(data: bytes, spot: Spot) -> str:
+    for sheet in msgspec.json.decode(data)["sheets"]:
+        if sheet["id"] == spot.sheet:
+            return str(sheet.get("cells", {}).get(cell_name(*spot.place)) or "")
+    return ""

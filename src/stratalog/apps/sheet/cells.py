@@ -1,0 +1,53 @@
+"""Cells by name: `B7` is column 1, row 6, both counted from 0."""
+
+from __future__ import annotations
+
+import re
+
+from stratalog.errors import Invalid
+
+__all__ = ["Position", "cell_name", "column_name", "parse_cell", "parse_range"]
+
+Position = tuple[int, int]
+"""(column, row), both from 0."""
+
+_CELL = re.compile(r"\$?([A-Za-z]{1,3})\$?([1-9][0-9]{0,6})")
+
+
+def parse_cell(name: str) -> Position:
+    """The place a name such as ``B7`` says. Raises Invalid."""
+    found = _CELL.fullmatch(name.strip())
+    if found is None:
+        raise Invalid("that is no cell, as B7 is", value=name)
+    return column_number(found[1]), int(found[2]) - 1
+
+
+def parse_range(name: str) -> tuple[Position, Position]:
+    """The first and last cell of a range such as ``B7:C9``; of a single cell twice that. Raises Invalid."""
+    start, colon, end = name.partition(":")
+    first = parse_cell(start)
+    last = parse_cell(end) if colon else first
+    return (min(first[0], last[0]), min(first[1], last[1])), (max(first[0], last[0]), max(first[1], last[1]))
+
+
+def cell_name(column: int, row: int) -> str:
+    """The name of a place."""
+    return f"{column_name(column)}{row + 1}"
+
+
+def column_number(letters: str) -> int:
+    """0 for A, 26 for AA."""
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + ord(letter) - 64
+    return number - 1
+
+
+def column_name(column: int) -> str:
+    """A for 0, AA for 26."""
+    name = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        name = chr(65 + rest) + name
+    return name

@@ -1,0 +1,166 @@
+// Models of the engine, by key, for a caller who speaks text. Loaded after the engine, into the same bare V8.
+"use strict";
+globalThis.bridge = (() => {
+  const { Model, helpers } = globalThis.o_spreadsheet;
+  const models = new Map();
+
+  // A colleague who never speaks first: what a command makes is taken from `sent`, and comes back as everybody's does.
+  class Line {
+    sent = [];
+    onNewMessage(client, receive) {
+      this.receive = receive;
+    }
+    async sendMessage(message) {
+      this.sent.push(message);
+    }
+    leave() {}
+  }
+
+  function held(key) {
+    const found = models.get(key);
+    if (!found) throw new Error(`no model is open under ${key}`);
+    return found;
+  }
+
+  function make(data, messages, client) {
+    const line = new Line();
+    const model = new Model(data, { transportService: line, client: { id: client, name: client } }, messages);
+    line.sent = [];
+    return { line, model };
+  }
+
+  function apply(one, messages) {
+    for (const message of messages) {
+      one.line.receive(message);
+      if (one.model.session.serverRevisionId !== message.nextRevisionId) {
+        throw new Error(`the model did not follow revision ${message.nextRevisionId}`);
+      }
+    }
+  }
+
+  function sheetOf(model, name) {
+    if (!name) return model.getters.getSheetIds()[0];
+    const id = model.getters.getSheetIds().find((id) => id === name);
+    return id ?? model.getters.getSheetIdByName(name);
+  }
+
+  function exported({ model }) {
+    return model._exportData(false);
+  }
+
+  function cell({ model }, sheet, col, row) {
+    const position = { sheetId: sheet, col, row };
+    const evaluated = model.getters.getEvaluatedCell(position);
+    return {
+      content: model.getters.getCell(position) ? model.getters.getCellText(position, { showFormula: true }) : "",
+      value: evaluated.value,
+      formatted: evaluated.formattedValue,
+      message: evaluated.message,
+    };
+  }
+
+  // What every cell holds, by the engine's own number of it, which stays when rows above it come and go.
+  function contents({ model }) {
+    const { getters } = model;
+    const found = new Map();
+    for (const sheet of getters.getSheetIds()) {
+      const name = getters.getSheetName(sheet);
+      for (const cell of getters.getCells(sheet)) {
+        const content = cell.isFormula ? cell.compiledFormula.toFormulaString(getters) : cell.content;
+        if (content === "") continue;
+        const { col, row } = getters.getCellPosition(cell.id);
+        found.set(cell.id, { sheet, name, col, row, content });
+      }
+    }
+    return found;
+  }
+
+  // The cells whose content differs, where they are now, or were. One that only moved does not differ.
+  function compare(before, after) {
+    const changed = new Map();
+    const note = (one, side) => {
+      const place = `${one.sheet} ${one.col} ${one.row}`;
+      const { sheet, name, col, row } = one;
+      const found = changed.get(place) ?? { sheet, name, col, row, before: "", after: "" };
+      changed.set(place, { ...found, [side]: one.content });
+    };
+    for (const [id, one] of before) {
+      const now = after.get(id);
+      if (now && now.content === one.content) continue;
+      note(now ? { ...now, content: one.content } : one, "before");
+    }
+    for (const [id, one] of after) {
+      if (before.get(id)?.content !== one.content) note(one, "after");
+    }
+    return [...changed.values()].filter((one) => one.before !== one.after);
+  }
+
+  const calls = {
+    open({ key, data, messages, client }) {
+      models.set(key, make(data, messages, client));
+      return { revision: models.get(key).model.session.serverRevisionId };
+    },
+    close({ key }) {
+      models.delete(key);
+      return null;
+    },
+    apply({ key, messages }) {
+      apply(held(key), messages);
+      return null;
+    },
+    changes({ key, messages }) {
+      const one = held(key);
+      const before = contents(one);
+      apply(one, messages);
+      return compare(before, contents(one));
+    },
+    export({ key }) {
+      return exported(held(key));
+    },
+    sheets({ key }) {
+      const { getters } = held(key).model;
+      return getters.getSheetIds().map((id) => ({
+        id,
+        name: getters.getSheetName(id),
+        rows: getters.getNumberRows(id),
+        cols: getters.getNumberCols(id),
+      }));
+    },
+    cell({ key, sheet, col, row }) {
+      const one = held(key);
+      const id = sheetOf(one.model, sheet);
+      return id ? { sheet: id, ...cell(one, id, col, row) } : null;
+    },
+    // What a command sends, or the reasons why it is refused. The model has it applied, and waits for its echo.
+    dispatch({ key, sheet, command }) {
+      const { line, model } = held(key);
+      const { type, ...payload } = command;
+      payload.sheetId = sheetOf(model, sheet);
+      if (!payload.sheetId) return { refused: ["InvalidSheetId"] };
+      if (type === "ADD_COLUMNS_ROWS") payload.sheetName = model.getters.getSheetName(payload.sheetId);
+      line.sent = [];
+      const result = model.dispatch(type, payload);
+      return result.isSuccessful ? { messages: line.sent } : { refused: result.reasons };
+    },
+    // Commands as they were before they were squeezed together for sending.
+    unsquish({ key, commands }) {
+      return held(key).model.session.commandSquisher.unsquish(commands);
+    },
+    importXlsx({ key, files, client }) {
+      const one = make(files, [], client);
+      models.set(key, one);
+      return exported(one);
+    },
+    async exportXlsx({ key }) {
+      return (await held(key).model.exportXLSX()).files;
+    },
+  };
+
+  return {
+    call(name, text) {
+      const answer = calls[name](JSON.parse(text));
+      return answer instanceof Promise ? answer.then((value) => JSON.stringify(value)) : JSON.stringify(answer);
+    },
+    version: globalThis.o_spreadsheet.__info__.version,
+  };
+})();

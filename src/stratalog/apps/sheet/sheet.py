@@ -1,0 +1,367 @@
+"""Sheet: the handle through which people and programs change one spreadsheet and look at any of its versions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stratalog import Log, Store, VersionConflict
+from stratalog.apps.sheet import history
+from stratalog.apps.sheet.blame import Blame, CellHistory
+from stratalog.apps.sheet.cells import parse_cell
+from stratalog.apps.sheet.events import (
+    REVISION,
+    Change,
+    Created,
+    Fact,
+    Forked,
+    Imported,
+    Named,
+    Restored,
+    Revision,
+    change_of,
+    check_message,
+    check_text,
+    event_of,
+    fact_of,
+)
+from stratalog.apps.sheet.models import Model, Models
+from stratalog.apps.sheet.moves import Spot
+from stratalog.apps.sheet.state import split_state
+from stratalog.apps.sheet.story import Stories, with_revision
+from stratalog.apps.sheet.window import Window
+from stratalog.apps.sheet.xlsx import pack_workbook
+from stratalog.clock import new_id
+from stratalog.errors import ContentionError, Invalid, NotFound, StratalogError
+from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX, SHEET_SNAPSHOT_ENTRIES, SHEET_UNDO_ENTRIES_MAX
+
+__all__ = ["Cell", "Loaded", "Sheet", "Since"]
+
+ATTEMPTS_MAX = 20
+REVISION_CHARACTERS = 16
+WHOLE = ("created", "imported", "restored")
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A state and what came after it: ``entries`` lead from ``data``, the engine's JSON, to ``version``."""
+
+    version: int
+    base_version: int
+    base_revision: str
+    data: bytes
+    entries: Sequence[Change]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The engine's messages among the entries."""
+        return [entry.message for entry in self.entries if entry.message is not None]
+
+
+class Since(msgspec.Struct, frozen=True):
+    """What came after a version, up to ``version``. ``reload`` says to load again instead: it is too much, or whole."""
+
+    version: int
+    entries: Sequence[Change]
+    reload: bool
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One cell: what was typed, its value, and what is shown."""
+
+    sheet: str
+    content: str
+    value: Any
+    formatted: str
+    message: str | None = None
+
+
+class Sheet:
+    """A log of the engine's revisions, and the state that follows from it. Safe to share between threads.
+
+    A cell is named as in ``B7``; ``sheet`` is the name or id of one of the workbook's sheets, the first one if None.
+    """
+
+    def __init__(self, store: Store, log: Log, models: Models) -> None:
+        self.log = log
+        self._store = store
+        self._models = models
+        self._stories = Stories(log, self.state)
+        self._turn = threading.Lock()
+        self._window: Window | None = None
+        self._labels = history.Labels(log)
+
+    @property
+    def organisation(self) -> str:
+        """Who it belongs to."""
+        return self.log.record.organisation
+
+    @property
+    def name(self) -> str:
+        """Its id, unique in the store."""
+        return self.log.record.name
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        fact = self._first()
+        return fact.title if isinstance(fact, Created | Imported | Forked) and fact.title else self.name
+
+    @property
+    def version(self) -> int:
+        """The newest version, read now."""
+        return self.log.head().version
+
+    # Following
+
+    def load(self, at: int | None = None) -> Loaded:
+        """What a reader needs to have the state of a version and to follow every undo after it."""
+        story = self._stories.tell(self._version(at))
+        base = story.base
+        return Loaded(story.version, base.version, base.revision, base.data, [*map(change_of, story.entries)])
+
+    def since(self, version: int) -> Since:
+        """The entries after ``version``. Raises NotFound for one that is not there."""
+        head = self.log.head()
+        if head.version - version > SHEET_BEHIND_ENTRIES_MAX:
+            return Since(head.version, [], True)
+        changes = [change_of(entry) for entry in self.log.read(version, head=head)]
+        return Since(head.version, changes, any(change.type in WHOLE for change in changes))
+
+    def append(self, message: dict[str, Any], *, author: str = "") -> Change:
+        """Commit one whole message of the engine: a revision, an undo or a redo.
+
+        It must stand on the present revision. The same message again is answered like the first time.
+
+        Raises VersionConflict where it stands on another: the sender follows `since`, and sends it rebased. Raises
+        LimitExceeded for an undo that reaches too far back, and Invalid; nothing is written. Raises what
+        `Log.append` raises.
+        """
+        checked = check_message(message)
+
+        def plan(window: Window) -> Fact | int:
+            if (place := window.place_of(checked["nextRevisionId"])) is not None:
+                return place
+            self._check_revision(window, checked["serverRevisionId"])
+            return Revision(checked, window.check_target(checked))
+
+        return self._commit(plan, author, write_id=checked["nextRevisionId"])
+
+    # Looking
+
+    def state(self, at: int | None = None) -> bytes:
+        """The engine's JSON of exactly that version."""
+        version = self._version(at)
+        if (kept := self._stories.kept_state(version)) is not None:
+            return kept
+        with self._models.engine.lock:
+            return self._models.engine.raw("export", key=self._model(version).key)
+
+    def sheets(self, at: int | None = None) -> list[dict[str, Any]]:
+        """The workbook's sheets in order: id, name, rows, cols."""
+        with self._models.engine.lock:
+            found: list[dict[str, Any]] = self._models.engine.call("sheets", key=self._model(self._version(at)).key)
+        return found
+
+    def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
+        """One cell at a version, evaluated. Raises NotFound for a sheet that is not there, Invalid."""
+        column, row = parse_cell(cell)
+        with self._models.engine.lock:
+            key = self._model(self._version(at)).key
+            found = self._models.engine.call("cell", key=key, sheet=sheet, col=column, row=row)
+        if found is None:
+            raise NotFound("the workbook has no such sheet, or the sheet no such cell", sheet=sheet or "", cell=cell)
+        return msgspec.convert(found, Cell)
+
+    def export(self, at: int | None = None) -> bytes:
+        """A version as an .xlsx workbook, made by the engine."""
+        with self._models.engine.lock:
+            model = self._model(self._version(at))
+            files = self._models.engine.call("exportXlsx", key=model.key)
+        return pack_workbook(files)
+
+    def original(self) -> tuple[str, bytes]:
+        """The name and bytes of the workbook that the sheet was made of. Raises NotFound for one that began empty."""
+        fact = fact_of(self.log.entry(1))
+        if not isinstance(fact, Imported):
+            raise NotFound("the sheet was made of no workbook", sheet=self.name)
+        return fact.file_name, fact.xlsx
+
+    # Changing
+
+    def set(self, cell: str, content: str, *, sheet: str | None = None, author: str = "") -> Change:
+        """Write into one cell what would be typed there; open browsers show it at once."""
+        column, row = parse_cell(cell)
+        return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
+
+    def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> Change:
+        """Insert empty rows before row ``row``, counted from 1. Formulas move along."""
+        where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
+        return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
+
+    def name_version(self, version: int, label: str, *, author: str = "") -> Change:
+        """Call a version something; an empty label takes the name away."""
+        fact = Named(self._version(version), check_text(label, "label"))
+        return self._commit(lambda window: fact, author)
+
+    def restore(self, version: int, *, author: str = "") -> Change:
+        """Bring the state of a version back, as a new entry. Readers load again; edits before it cannot be undone."""
+        wanted = self._version(version)
+        revision = new_id(self.log.place.clock, REVISION_CHARACTERS)
+        change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
+        with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
+            self.log.keep(change.version, split_state(with_revision(self.state(wanted), revision)))
+        return change
+
+    def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
+        """A new sheet of the same organisation whose history up to ``version`` is this one's. Nothing is copied."""
+        check_text(title, "title")
+        at = self._version(version)
+        made = Sheet(self._store, self._store.fork_log(self.log, name, at), self._models)
+        fact = Forked(title or f"{self.title} (copy)", self.name, at)
+        made.log.append(event_of(fact), expected=at, author=author)
+        return made
+
+    # History
+
+    def changes(self, source: int, target: int) -> list[history.CellChange]:
+        """The cells whose content differs between two versions, where they are in the later one."""
+        low, high = sorted((self._version(source), self._version(target)))
+        with self._models.engine.lock:
+            model = self._model(low)
+            found = self._models.changes(model, self.log, high)
+        if found is None:
+            found = history.compare(self.state(low), self.state(high))
+        return history.cell_changes(found, backwards=source > target)
+
+    def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
+        """The changes of one cell, newest first, followed through rows and columns that came and went."""
+        wanted = next((one for one in self.sheets() if sheet in (None, one["id"], one["name"])), None)
+        if wanted is None:
+            raise NotFound("the workbook has no such sheet", sheet=sheet)
+        return Blame(self.log, self._unsquished).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
+
+    def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
+        """What was done, newest first, from below the version ``before``."""
+        return history.activity(self.log, before, limit)
+
+    def versions(self) -> list[history.NamedVersion]:
+        """The versions that have a name, in order."""
+        return self._labels.read()
+
+    # Keeping states
+
+    def snapshot_due(self) -> int | None:
+        """Keep a state where the newest one lies far enough back; answer its version, None where none was due.
+
+        Call it again until it answers None. Any number of processes may: the first one's state stays.
+        """
+        head = self.log.head().version
+        kept = self.log.kept(head)
+        last = kept.version if kept else 0
+        if head - last < SHEET_SNAPSHOT_ENTRIES:
+            return None
+        version = head if head - last < 2 * SHEET_SNAPSHOT_ENTRIES else last + SHEET_SNAPSHOT_ENTRIES
+        self.log.keep(version, split_state(self.state(version)))
+        return version
+
+    # The state of this process
+
+    def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> Change:
+        """Append what ``plan`` makes of the window, until it stands. A number is the version that has it already."""
+        with self._turn:
+            window = self._window
+            is_fresh = window is None
+            for _ in range(ATTEMPTS_MAX):
+                window = window or self._catch_up()
+                try:
+                    fact = plan(window)
+                except VersionConflict:
+                    if is_fresh:
+                        raise
+                    window, is_fresh = self._catch_up(), True
+                    continue
+                if isinstance(fact, int):
+                    return change_of(self.log.entry(fact))
+                try:
+                    entry = self.log.append(event_of(fact), expected=window.version, author=author, write_id=write_id)
+                except VersionConflict:
+                    window, is_fresh = self._catch_up(), True
+                    continue
+                window.follow([entry])
+                return change_of(entry)
+        raise ContentionError("others kept changing the sheet first", sheet=self.name)
+
+    def _catch_up(self) -> Window:
+        """The window as of now, read from a fresh head."""
+        window, head = self._window, self.log.head()
+        if window is not None:
+            window.follow(self.log.read(window.version, head.version, head=head))
+            return window
+        reach = SHEET_UNDO_ENTRIES_MAX
+        while True:
+            start = max(head.version - reach, 0)
+            window = Window(start, "")
+            window.follow(self.log.read(start, head.version, head=head))
+            if window.revision or not start:
+                self._window = window
+                return window
+            reach *= 4
+
+    def _check_revision(self, window: Window, revision: str) -> None:
+        if window.revision != revision:
+            text = "the message does not stand on the present revision"
+            raise VersionConflict(text, sheet=self.name, version=window.version, revision=window.revision)
+
+    def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> Change:
+        """Have the engine make the message of a command at the head, and commit it."""
+        engine = self._models.engine
+        for _ in range(ATTEMPTS_MAX):
+            with engine.lock:
+                model = self._model(self.version)
+                answer = engine.call("dispatch", key=model.key, sheet=sheet, command=command)
+                if "refused" in answer:
+                    raise Invalid("the engine refused the command", reasons=", ".join(answer["refused"]))
+                message = next((one for one in answer["messages"] if one["type"] == REVISION), None)
+                if message is None:
+                    return change_of(self.log.entry(model.version))
+                try:
+                    change = self.append(message, author=author)
+                    self._models.confirm(model, message, change.version)
+                except VersionConflict:
+                    self._models.drop(model)
+                    continue
+                except BaseException:
+                    self._models.drop(model)
+                    raise
+                return change
+        raise ContentionError("others kept changing the sheet first", sheet=self.name)
+
+    def _unsquished(self, commands: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        with self._models.engine.lock:
+            key = self._model(self.version).key
+            found: list[dict[str, Any]] = self._models.engine.call("unsquish", key=key, commands=commands)
+        return found
+
+    def _model(self, version: int) -> Model:
+        return self._models.at(self.log.record.prefix, self._stories, self.log, version)
+
+    def _version(self, at: int | None) -> int:
+        """A version that is there, the newest one for None. Raises NotFound, Invalid."""
+        head = self.log.head().version
+        if at is None:
+            return head
+        if type(at) is not int or at < 0:
+            raise Invalid("a version must be a whole number", value=at)
+        if not 0 < at <= head:
+            raise NotFound("no such version", sheet=self.name, version=at, head=head)
+        return at
+
+    def _first(self) -> Fact | None:
+        """What the sheet's own first entry says; None where a fork has none yet."""
+        with suppress(NotFound):
+            return fact_of(self.log.entry(self.log.first + 1))
+        return None

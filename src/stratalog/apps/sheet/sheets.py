@@ -1,0 +1,166 @@
+"""Sheets: the spreadsheets of a store."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from stratalog import Log, Store
+from stratalog.apps.sheet.engine import Engine
+from stratalog.apps.sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
+from stratalog.apps.sheet.models import Models
+from stratalog.apps.sheet.sheet import REVISION_CHARACTERS, Sheet
+from stratalog.apps.sheet.state import count_cells, split_state
+from stratalog.apps.sheet.story import with_revision
+from stratalog.apps.sheet.xlsx import count_filled, unpack_workbook
+from stratalog.clock import new_id
+from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, VersionConflict
+from stratalog.limits import DOCUMENTS_HELD_MAX, SHEET_CELLS_MAX
+
+__all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
+
+KIND = "sheet"
+BLANK = {
+    "version": "19.3.2",
+    "sheets": [{"id": "sheet1", "name": "Sheet1", "colNumber": 26, "rowNumber": 100, "cells": {}}],
+}
+
+
+class SheetInfo(msgspec.Struct, frozen=True):
+    """A line of the list of sheets."""
+
+    name: str
+    title: str
+    version: int
+    created_ms: int
+    changed_ms: int
+
+
+class Sheets:
+    """The spreadsheets of a store, and the one engine that this process has for them. Safe to share between threads."""
+
+    def __init__(self, store: Store, engine: Engine | None = None) -> None:
+        self.store = store
+        self.engine = engine or Engine()
+        self._models = Models(self.engine, store.place.clock)
+        self._held: OrderedDict[tuple[str, str], Sheet] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def create(self, organisation: str, name: str, *, title: str = "", author: str = "") -> Sheet:
+        """A new, empty sheet. Raises Conflict where something of that name lives."""
+        revision = self._new_revision()
+        data = msgspec.json.encode({**BLANK, "revisionId": revision})
+        return self._make(organisation, name, Created(check_text(title, "title"), revision, data), author)
+
+    def import_file(
+        self, organisation: str, name: str, xlsx: bytes, *, file_name: str = "", title: str = "", author: str = ""
+    ) -> Sheet:
+        """A new sheet of a workbook, which is kept as it is. Raises Conflict, Invalid for what is no .xlsx file.
+
+        Raises LimitExceeded for one with more than `SHEET_CELLS_MAX` filled cells, before the engine looks at it.
+        """
+        check_text(title, "title")
+        check_text(file_name, "file name")
+        files = unpack_workbook(xlsx)
+        _check_cells(count_filled(files))
+        with self.engine.lock:
+            key = new_id(self.store.place.clock)
+            data = self.engine.raw("importXlsx", key=key, files=files, client=key)
+            self.engine.call("close", key=key)
+        _check_cells(count_cells(data))
+        revision = self._new_revision()
+        data = with_revision(data, revision)
+        fact = Imported(title or file_name.removesuffix(".xlsx"), revision, data, file_name, xlsx)
+        made = self._make(organisation, name, fact, author)
+        with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
+            made.log.keep(1, split_state(data))
+        return made
+
+    def open(self, organisation: str, name: str) -> Sheet:
+        """The sheet that lives under the name. Raises NotFound, Invalid for what is no sheet."""
+        log = self.store.log(organisation, name, upcasters=UPCASTERS)
+        if log.record.kind != KIND:
+            raise Invalid("that is no sheet", organisation=organisation, name=name)
+        with self._lock:
+            known = self._held.get((organisation, name))
+            if known is not None and known.log.record.incarnation == log.record.incarnation:
+                self._held.move_to_end((organisation, name))
+                return known
+        return self._keep(Sheet(self.store, log, self._models))
+
+    def list(self, organisation: str) -> Iterator[SheetInfo]:
+        """The organisation's sheets in order of name; each is looked at."""
+        for listing in self.store.list(organisation):
+            if listing.kind != KIND:
+                continue
+            with suppress(NotFound):  # deleted meanwhile, or not quite made
+                sheet = self.open(organisation, listing.id)
+                newest = sheet.log.entry(sheet.version)
+                yield SheetInfo(listing.id, sheet.title, newest.version, listing.created_ms, newest.created_ms)
+
+    def snapshots_due(self, organisation: str) -> int:
+        """Keep the states that are due among an organisation's sheets; answer how many were."""
+        kept = 0
+        for listing in self.store.list(organisation):
+            if listing.kind == KIND:
+                with suppress(NotFound):
+                    sheet = self.open(organisation, listing.id)
+                    while sheet.snapshot_due() is not None:
+                        kept += 1
+        return kept
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self.engine.close()
+
+    def _make(self, organisation: str, name: str, fact: Fact, author: str) -> Sheet:
+        """The log and its first entry. A log whose maker died before that entry is taken over."""
+        try:
+            log = self.store.create_log(organisation, name, KIND, upcasters=UPCASTERS)
+        except Conflict:
+            unfinished = self._unfinished(organisation, name)
+            if unfinished is None:
+                raise
+            log = unfinished
+        try:
+            log.append(event_of(fact), expected=0, author=author)
+        except VersionConflict as exc:
+            raise Conflict("a sheet of that name exists", organisation=organisation, name=name) from exc
+        return self._keep(Sheet(self.store, log, self._models))
+
+    def _unfinished(self, organisation: str, name: str) -> Log | None:
+        with suppress(NotFound):
+            log = self.store.log(organisation, name, upcasters=UPCASTERS)
+            if log.record.kind == KIND and not log.head().version:
+                return log
+        return None
+
+    def _keep(self, sheet: Sheet) -> Sheet:
+        with self._lock:
+            self._held[sheet.organisation, sheet.name] = sheet
+            if len(self._held) > DOCUMENTS_HELD_MAX:
+                self._held.popitem(last=False)
+        return sheet
+
+    def _new_revision(self) -> str:
+        return new_id(self.store.place.clock, REVISION_CHARACTERS)
+
+
+def snapshots_due(store: Store) -> None:
+    """Keep every state that is due in a store: a step of `Application.maintenance`."""
+    sheets = Sheets(store)
+    try:
+        for organisation in store.organisations():
+            sheets.snapshots_due(organisation)
+    finally:
+        sheets.close()
+
+
+def _check_cells(count: int) -> None:
+    if count > SHEET_CELLS_MAX:
+        text = "the workbook has more cells than a browser can work with"
+        raise LimitExceeded(text, value=count, limit=SHEET_CELLS_MAX)
