@@ -3,6 +3,12 @@
 .PHONY: help demo demo-core demo-sync test check soak bench docs clean ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
+# A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
+# What AWS needs comes with the tools of development.
+STORE ?=
+ready_store := $(if $(filter aws%,$(STORE)),ready-dev,ready-demo)
+on_store := $(if $(filter aws-local,$(STORE)),$(python) -m stratalog.testing.aws_local) $(python)
+store := $(if $(filter aws-local,$(STORE)),aws://stratalog,$(STORE))
 BENCH_JSON ?= bench.json
 SEEDS ?= 200000
 SESSIONS ?= 1800
@@ -16,13 +22,13 @@ WORKERS ?= auto
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: demo-sync ## show the newest whole: now the same as demo-sync
+demo: demo-sync ## show the newest whole: now the same as demo-sync; STORE=aws-local shows it on AWS's services, played here
 
-demo-sync: ready-demo ## two browser windows that agree, on a server of your own
-	$(python) examples/demo_sync.py
+demo-sync: $(ready_store) ## two browser windows that agree, on a server of your own
+	$(on_store) examples/demo_sync.py $(store)
 
-demo-core: ready-demo ## documents, records, history and forks on one machine
-	$(python) examples/demo_core.py
+demo-core: $(ready_store) ## documents, records, history and forks on one machine
+	$(on_store) examples/demo_core.py $(store)
 
 test: ready-dev ready-browser ## every test, with branch coverage of src/ and its floor, after fresh seeds of the simulation and of clients
 	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)

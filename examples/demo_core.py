@@ -1,6 +1,6 @@
 """The core, shown: real data in a document, three clients at odds, history, a diff, a fork replayed, a proof.
 
-`make demo-core`, or `python examples/demo_core.py [FOLDER]`. It leaves a store to explore from the command line.
+`make demo-core`, or `python examples/demo_core.py [STORE]`. It leaves a store to explore from the command line.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ BATCH = 500
 started = time.perf_counter()
 
 
-def main(folder: Path) -> None:
-    url = prepare(folder)
-    with stratalog.open(folder, rules=RULES) as store:
+def main(url: str) -> None:
+    if "://" not in url:
+        prepare(Path(url))
+    with stratalog.open(url, rules=RULES) as store:
         document = store.create(ORGANISATION, NAME)
         first = take_in(document)
         fork = document.fork(FORK)
@@ -43,7 +44,7 @@ def main(folder: Path) -> None:
     say_what_to_try(url, first)
 
 
-def prepare(folder: Path) -> str:
+def prepare(folder: Path) -> None:
     """A folder without a store, never one that somebody else's store is in."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARKER).exists():
@@ -52,7 +53,6 @@ def prepare(folder: Path) -> str:
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).touch()
-    return str(folder)
 
 
 def movies() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -214,4 +214,4 @@ def brief(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "data/demo"))
+    main(sys.argv[1] if len(sys.argv) > 1 else "data/demo")

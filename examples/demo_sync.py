@@ -1,6 +1,7 @@
 """Sync, shown: the movies of vega-datasets in two browser windows, which agree, also after one was offline.
 
-`make demo`, or `python examples/demo_sync.py [FOLDER] [PORT]`. The store stays in its folder, and so do the changes.
+`make demo`, or `python examples/demo_sync.py [STORE] [PORT]`. The store stays in its folder, and so do the changes;
+`make demo STORE=aws-local` keeps it in DynamoDB, SQS and S3, played on this machine until the demo ends.
 The page is in `movies/` beside this file; `movies/mutators.js` says there what `MUTATORS` says here.
 """
 
@@ -56,13 +57,13 @@ app = Application(
 )
 
 
-def main(folder: Path, port: int) -> None:
-    with stratalog.open(folder) as store:
+def main(url: str, port: int) -> None:
+    with stratalog.open(url) as store:
         fill(store)
     port = free_port(port)
-    say_what_to_do(folder, f"http://127.0.0.1:{port}/web/movies/")
+    say_what_to_do(url, f"http://127.0.0.1:{port}/web/movies/")
     sys.path.insert(0, str(Path(__file__).parent))
-    stratalog_program(["serve", "demo_sync:app", "--store", str(folder), "--port", str(port)])
+    stratalog_program(["serve", "demo_sync:app", "--store", url, "--port", str(port)])
 
 
 def fill(store: stratalog.Store) -> None:
@@ -94,14 +95,14 @@ def free_port(wanted: int) -> int:
     sys.exit("no free port on this machine")
 
 
-def say_what_to_do(folder: Path, url: str) -> None:
+def say_what_to_do(store: str, page: str) -> None:
     click.echo()
-    click.echo(f"  Open {click.style(url, fg='cyan', bold=True)} in two windows.")
+    click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} in two windows.")
     click.echo("  Change a title in one and see it in the other. Take one offline, change both, come back.")
-    click.echo(f"  Changes are kept in {folder}; remove it to begin again.")
+    click.echo(f"  Changes are kept in {store}; remove it to begin again.")
     click.echo()
 
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    main(Path(arguments[0] if arguments else "data/demo-sync"), int(arguments[1]) if len(arguments) > 1 else PORT)
+    main(arguments[0] if arguments else "data/demo-sync", int(arguments[1]) if len(arguments) > 1 else PORT)

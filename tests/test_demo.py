@@ -22,22 +22,22 @@ from stratalog.cli import main
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo_core.py"
 SYNC_DEMO = DEMO.with_name("demo_sync.py")
+ON_AWS = (sys.executable, "-m", "stratalog.testing.aws_local")
 
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-def run_demo(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(DEMO), str(folder)], capture_output=True, text=True, env=environment(), timeout=120
-    )
+def run_demo(store: Path | str, *beside: str) -> subprocess.CompletedProcess[str]:
+    command = [*beside, sys.executable, str(DEMO), str(store)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120)
 
 
 @contextmanager
-def sync_demo(folder: Path) -> Iterator[str]:
+def sync_demo(store: Path | str, *beside: str) -> Iterator[str]:
     """The URL that the sync demo prints, while it serves; it ends well when it is interrupted."""
-    command = [sys.executable, str(SYNC_DEMO), str(folder), "0"]
+    command = [*beside, sys.executable, str(SYNC_DEMO), str(store), "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
         told = ""
@@ -48,8 +48,8 @@ def sync_demo(folder: Path) -> Iterator[str]:
         try:
             yield re.findall(r"Open (http://\S+) in two windows", told)[0]
         finally:
-            process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+            process.send_signal(signal.SIGTERM if beside else signal.SIGINT)
+        assert process.wait(timeout=60) == (128 + signal.SIGTERM if beside else 0)
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +109,33 @@ def test_the_sync_demo_goes_on_with_what_is_there(tmp_path: Path) -> None:
         ):
             versions.append(json.load(document)["version"])
     assert versions == [7, 7]
+
+
+def test_the_demo_tells_its_story_on_aws_too(shown: tuple[Path, str]) -> None:
+    done = run_demo("aws://stratalog", *ON_AWS)
+    assert done.returncode == 0, done.stderr
+    assert "what they held is gone" in done.stderr
+    for line in ("3,201 movies", "rejected", "counted once", "142 here", "the log alone gives the state"):
+        assert line in done.stdout
+
+
+def test_the_sync_demo_serves_from_aws_too() -> None:
+    path = "/v1/organisations/demo/documents/movies/item?key=movies/0214"
+    with sync_demo("aws://stratalog", *ON_AWS) as url, urlopen(urljoin(url, path)) as item:
+        assert json.load(item)["value"]["Title"] == "Casablanca"
+
+
+def test_the_makefile_gives_every_demo_its_store() -> None:
+    """Which demo is the newest may change; on which store it runs does not depend on that."""
+    for target in ("demo", "demo-core", "demo-sync"):
+        told = dry_run(target, "STORE=aws-local")
+        assert re.search(
+            r"bootstrap dev\n.*-m stratalog.testing.aws_local \S+python examples/\w+\.py aws://stratalog$", told
+        )
+        assert re.search(r"bootstrap demo\n\s*\S+python examples/\w+\.py *$", dry_run(target))
+        assert dry_run(target, "STORE=aws://mine").endswith(".py aws://mine")
+
+
+def dry_run(*arguments: str) -> str:
+    command = ["make", "--dry-run", "--no-print-directory", *arguments]
+    return subprocess.run(command, cwd=DEMO.parents[1], capture_output=True, text=True, check=True).stdout.strip()

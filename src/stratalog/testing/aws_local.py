@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not command:
         print("usage: python -m stratalog.testing.aws_local COMMAND …", file=sys.stderr)
         return USAGE
+    ended = "DynamoDB, SQS and S3 have ended, and what they held is gone"
     with tempfile.TemporaryDirectory(prefix="stratalog-aws-") as folder:
         before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGHUP)}
         try:
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            print(ended, file=sys.stderr)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
