@@ -1,0 +1,343 @@
+"""The bench that the table store's decision asked for: ``python -m bench.table [--json PATH] [--plots FOLDER] [--quick]``.
+
+1, 4, 16 and 64 writers add files to one table, and 16 to ten tables, in commits of 1 and of 10,000 files. Two grounds:
+*folder* is SQLite and files, every commit durable; *hosted* is memory that answers as late as DynamoDB and S3 do. Writers
+are threads that share a committer, as behind a server or a worker; or they are spread over four that know nothing of each
+other: processes on *folder*, handles on *hosted*. Requests and their price are counted by a meter on memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import stratalog
+from bench.table_postgres import Postgres, running_postgres
+from bench.table_sides import SIDES, Side
+from stratalog import Store
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.clock import SystemClock
+from stratalog.log import Place
+from stratalog.operations.cost import total, units_of
+from stratalog.operations.prices import load_prices
+from stratalog.ports.meter import Meter
+
+SPREAD = 4
+STANDING = 10_000
+WRITE_SECONDS, READ_SECONDS, BLOB_WRITE_SECONDS, BLOB_READ_SECONDS = 0.005, 0.003, 0.025, 0.015
+"""What a request of a hosted service takes: `bench.contention` says the same of DynamoDB. A transaction takes twice that,
+since it is prepared and then committed (Idziorek and others, USENIX ATC 2023)."""
+
+HEADINGS = ("store", "ground", "writers", "committers", "tables", "files", "commits/s", "files/s", "p50 ms", "p99 ms", "failed")
+COSTS = ("requests", "KB written", "$ a million")
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One row of the bench, to be measured on each store."""
+
+    ground: str
+    writers: int
+    committers: int = 1
+    tables: int = 1
+    files: int = 1
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What a store did in one case, by its best tuning. Costs are for a commit, and only where they were counted."""
+
+    side: str
+    ground: str
+    writers: int
+    committers: int
+    tables: int
+    files: int
+    commits_per_second: float
+    files_per_second: float
+    p50_ms: float
+    p99_ms: float
+    failed: int
+    tuning: Any = None
+    requests: float | None = None
+    kilobytes: float | None = None
+    dollars_per_million: float | None = None
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What one process measured."""
+
+    milliseconds: list[float]
+    failed: int
+    begun: float
+    ended: float
+
+
+def main() -> None:
+    options = _options()
+    scale = (0.5, 1, 300) if options.quick else (options.seconds, 10, STANDING)
+    rows = []
+    for row in measured(*scale, quick=options.quick, only=options.only):
+        rows.append(row)
+        print(_line(row), flush=True)
+    print("\n" + "\n".join(table(rows)))
+    if options.json:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
+    if options.plots:
+        from bench.table_plots import draw
+
+        draw(rows, options.plots)
+
+
+def cases(big: int, quick: bool) -> Iterator[Case]:
+    for ground in ("folder", "hosted"):
+        for writers in (1, 4) if quick else (1, 4, 16, 64):
+            yield Case(ground, writers)
+        for writers in (4,) if quick else (16, 64):
+            yield Case(ground, writers, SPREAD)
+        yield Case(ground, 2 if quick else 16, 1, 2 if quick else 10)
+        yield Case(ground, 1, 1, 1, 1000 * big)
+
+
+def measured(seconds: float, big: int, standing: int, *, quick: bool, only: Sequence[str]) -> Iterator[Row]:
+    """All rows. The best tuning of a store is found at 16 writers, on each ground."""
+    names = [name for name in SIDES if not only or name in only]
+    for name in names:
+        for ground in ("folder", "hosted"):
+            tunings = SIDES[name].tunings
+            probe = Case(ground, 4 if quick else 16)
+            trials = [(run(name, probe, seconds / 2, standing, tuning), tuning) for tuning in tunings]
+            best = max(trials, key=lambda trial: trial[0].commits_per_second)[1] if len(tunings) > 1 else tunings[0]
+            for case in cases(big, quick):
+                if case.ground == ground:
+                    yield costed(run(name, case, seconds, standing, best), name, case, standing, best)
+    if not only or "postgres" in only:
+        yield from postgres(seconds, big, standing, quick)
+
+
+def run(name: str, case: Case, seconds: float, standing: int, tuning: Any) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        if case.ground == "folder":
+            with stratalog.open(folder) as store:
+                prepare(name, store, case, standing)
+            shares = _in_processes(_folder_share, (folder, name, tuning), case, seconds)
+        else:
+            ports = Hosted()
+            prepare(name, ports.store(slow=False), case, standing)
+            shares = _in_threads(ports, name, tuning, case, seconds)
+    return _row(name, case, shares, tuning)
+
+
+def prepare(name: str, store: Store, case: Case, standing: int) -> None:
+    """The tables, with files that stand there before anything is measured."""
+    for table in _tables(case):
+        SIDES[name].create(store, table)
+        SIDES[name](store, table, SIDES[name].tunings[0]).add(_names("standing", case.writers, standing))
+
+
+def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
+    """The row with what 200 such commits ask of hosted services."""
+    meter = Meter()
+    store = stratalog.open("memory:", meter=meter)
+    prepare(name, store, case, standing)
+    sides = {table: SIDES[name](store, table, tuning) for table in _tables(case)}
+    commits = 3 if case.files > 1 else 200
+    before, numbers = meter.read(), count()
+
+    def write(writer: int) -> None:
+        side = sides[f"t{writer % case.tables}"]
+        while (number := next(numbers)) < commits:
+            side.add(_names(f"cost-{number}", writer, case.files))
+
+    _all(case.writers, write)
+    units = units_of(meter.read(), before)
+    requests = sum(
+        amount - before.get(key, 0) for key, amount in meter.read().items() if key[1] == "requests"
+    )
+    written = units.write_units + units.s3_bytes / 1024
+    price = total(units, load_prices().prices) / commits * 1e6
+    return msgspec.structs.replace(
+        row, requests=requests / commits, kilobytes=written / commits, dollars_per_million=price
+    )
+
+
+def postgres(seconds: float, big: int, standing: int, quick: bool) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder, running_postgres(Path(folder)) as socket:
+        if socket is None:
+            print("postgres: there is none on this machine, so its rows are missing")
+            return
+        chosen = [case for case in cases(big, quick) if case.ground == "folder"]
+        Postgres.create(socket, [f"{place}-{table}" for place, case in enumerate(chosen) for table in _tables(case)])
+        for place, case in enumerate(chosen):
+            for table in _tables(case):
+                side = Postgres(socket, f"{place}-{table}")
+                side.add(_names("standing", 0, standing))
+                side.close()
+            shares = _in_processes(_postgres_share, (socket, place), case, seconds)
+            yield _row("postgres", case, shares, None)
+
+
+class Hosted:
+    """Memory behind requests that take their time."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._index, self._blobs = MemoryIndex(), MemoryBlobs(self._clock)
+
+    def store(self, *, slow: bool = True) -> Store:
+        index: Any = Late(self._index, commit=WRITE_SECONDS, get=READ_SECONDS, query=READ_SECONDS)
+        blobs: Any = Late(self._blobs, put=BLOB_WRITE_SECONDS, get=BLOB_READ_SECONDS, stat=BLOB_READ_SECONDS)
+        place = Place(index if slow else self._index, blobs if slow else self._blobs, self._clock)
+        return Store(place, MemoryQueue(self._clock))
+
+
+class Late:
+    """A port whose calls take so many seconds longer. Commits of several entries stay several, as on DynamoDB."""
+
+    joint_commits = False
+
+    def __init__(self, port: Any, **seconds: float) -> None:
+        self._port = port
+        self._seconds = seconds
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        called, seconds = getattr(self._port, name), self._seconds.get(name, 0)
+
+        def late(*args: Any, **options: Any) -> Any:
+            time.sleep(2 * seconds if name == "commit" and len(args[0]) > 1 else seconds)
+            return called(*args, **options)
+
+        return late
+
+
+def _in_processes(work: Callable[..., Share], base: tuple[Any, ...], case: Case, seconds: float) -> list[Share]:
+    processes = case.committers
+    context = get_context("spawn")
+    barrier = context.Manager().Barrier(processes)
+    with context.Pool(processes) as pool:
+        jobs = [(*base, case, seconds, place, processes, barrier) for place in range(processes)]
+        return pool.starmap(work, jobs, chunksize=1)
+
+
+def _folder_share(
+    folder: str, name: str, tuning: Any, case: Case, seconds: float, place: int, processes: int, barrier: Any
+) -> Share:
+    with stratalog.open(folder) as store:
+        sides = {table: SIDES[name](store, table, tuning) for table in _tables(case)}
+        barrier.wait()
+        return _share(lambda table: sides[table], case, seconds, place, processes)
+
+
+def _postgres_share(
+    socket: str, run: int, case: Case, seconds: float, place: int, processes: int, barrier: Any
+) -> Share:
+    barrier.wait()
+    return _share(lambda table: Postgres(socket, f"{run}-{table}"), case, seconds, place, processes)
+
+
+def _in_threads(ports: Hosted, name: str, tuning: Any, case: Case, seconds: float) -> list[Share]:
+    processes = case.committers
+    handles = []
+    for _ in range(processes):
+        store = ports.store()
+        handles.append({table: SIDES[name](store, table, tuning) for table in _tables(case)})
+    with ThreadPoolExecutor(processes) as pool:
+        futures = [
+            pool.submit(_share, handles[place].__getitem__, case, seconds, place, processes)
+            for place in range(processes)
+        ]
+        return [future.result() for future in futures]
+
+
+def _share(side_of: Callable[[str], Side], case: Case, seconds: float, place: int, processes: int) -> Share:
+    """What one process does: its writers commit one after the other for so many seconds."""
+    milliseconds: list[float] = []
+    failed = [0]
+    begun = time.time()
+    end = time.perf_counter() + seconds
+
+    def write(thread: int) -> None:
+        writer = thread * processes + place
+        side = side_of(f"t{writer % case.tables}")
+        numbers = count()
+        while (start := time.perf_counter()) < end:
+            try:
+                side.add(_names(f"n{next(numbers)}", writer, case.files))
+                milliseconds.append((time.perf_counter() - start) * 1000)
+            except Exception as exc:  # noqa: BLE001 - whatever it is, the update failed
+                failed[0] += 1
+                print(f"failed: {type(exc).__name__}: {exc}")
+
+    writers = case.writers // processes + (place < case.writers % processes)
+    _all(writers, write)
+    return Share(milliseconds, failed[0], begun, time.time())
+
+
+def _all(threads: int, work: Callable[[int], None]) -> None:
+    running = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+
+
+def _row(name: str, case: Case, shares: Sequence[Share], tuning: Any) -> Row:
+    times = sorted(one for share in shares for one in share.milliseconds)
+    seconds = max(share.ended for share in shares) - min(share.begun for share in shares)
+    rate = len(times) / seconds
+    p99 = times[min(len(times) - 1, int(len(times) * 0.99))] if times else float("nan")
+    p50 = statistics.median(times) if times else float("nan")
+    failed = sum(share.failed for share in shares)
+    names = (name, case.ground, case.writers, case.committers, case.tables, case.files)
+    return Row(*names, rate, rate * case.files, p50, p99, failed, tuning)
+
+
+def _tables(case: Case) -> list[str]:
+    return [f"t{number}" for number in range(case.tables)]
+
+
+def _names(batch: str, writer: int, files: int) -> list[str]:
+    return [f"s3a://bucket/table/data/partition_root/{batch}-{writer:03}-{number:06}.parquet" for number in range(files)]
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """The rows as a table of Markdown."""
+    yield "| " + " | ".join((*HEADINGS, *COSTS)) + " |"
+    yield "|---|---|" + "---:|" * (len(HEADINGS) + len(COSTS) - 2)
+    for row in rows:
+        yield _line(row)
+
+
+def _line(row: Row) -> str:
+    cells = [row.side, row.ground, str(row.writers), str(row.committers), str(row.tables), f"{row.files:,}"]
+    cells += [_number(value) for value in (row.commits_per_second, row.files_per_second, row.p50_ms, row.p99_ms)]
+    cells += [str(row.failed)]
+    cells += ["" if one is None else _number(one) for one in (row.requests, row.kilobytes, row.dollars_per_million)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.table", description=__doc__.split("\n")[0])
+    parser.add_argument("--json", type=Path, metavar="PATH")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--only", action="append", default=[], metavar="STORE")
+    parser.add_argument("--quick", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

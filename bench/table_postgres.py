@@ -1,0 +1,75 @@
+"""(d) PostgreSQL: a server of our own in a temporary folder, on a socket there, with its durability as it comes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from glob import glob
+from pathlib import Path
+
+__all__ = ["Postgres", "running_postgres"]
+
+SCHEMA = """
+create table partition (tbl text, id text, primary key (tbl, id));
+create table file (tbl text, name text, primary key (tbl, name));
+create table reference (
+    tbl text, name text, part text, n bigint,
+    primary key (tbl, part, name), foreign key (tbl, part) references partition, foreign key (tbl, name) references file
+);
+"""
+
+
+class Postgres:
+    """One connection. A commit is a transaction of two statements whatever the number of files."""
+
+    def __init__(self, folder: str, table: str) -> None:
+        import psycopg
+
+        self._connection = psycopg.connect(host=folder, dbname="postgres", user="bench")
+        self._table = table
+
+    @staticmethod
+    def create(folder: str, tables: Sequence[str]) -> None:
+        import psycopg
+
+        with psycopg.connect(host=folder, dbname="postgres", user="bench") as connection:
+            connection.execute(SCHEMA)
+            for table in tables:
+                connection.execute("insert into partition values (%s, 'root')", [table])
+
+    def add(self, names: Sequence[str]) -> None:
+        with self._connection.transaction():
+            chosen = [self._table, list(names)]
+            self._connection.execute("insert into file select %s, unnest(%s::text[])", chosen)
+            self._connection.execute("insert into reference select %s, unnest(%s::text[]), 'root', 1000", chosen)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def running_postgres(folder: Path) -> Iterator[str | None]:
+    """The folder of a running server's socket; None where the machine has no PostgreSQL."""
+    found = sorted(glob("/usr/lib/postgresql/*/bin/initdb"))
+    initdb = found[-1] if found else shutil.which("initdb")
+    if initdb is None:
+        yield None
+        return
+    home, data = Path(initdb).parent, folder / "data"
+    # A server refuses to run as root, so it runs as whom its package made.
+    user = "postgres" if os.geteuid() == 0 else None
+    if user:
+        shutil.chown(folder, user)
+        folder.chmod(0o755)
+    command = [home / "initdb", "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--no-locale"]
+    subprocess.run(command, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
+    control = [home / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", f"-k {folder} -c listen_addresses="]
+    subprocess.run([*control, "start"], check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
+    try:
+        yield str(folder)
+    finally:
+        stop = [home / "pg_ctl", "-D", data, "-m", "immediate", "stop"]
+        subprocess.run(stop, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
