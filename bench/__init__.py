@@ -8,7 +8,7 @@ payload     the events, keys and values that every side stores
 plain       the same work on plain `sqlite3`                peer        … and on the package `eventsourcing`
 workplace   folders, sizes, and the large stores that several figures share
 appends     writing          reads      loading and looking back        large     a state of a million keys
-report      the table, the JSON, the machine
+report      the table, the JSON, the machine             cloud     the client of DynamoDB beside boto3
 
 ``bench.costs`` measures no time but what work costs on AWS: ``cost_tables`` counts, ``cost_log`` works on a log,
 ``schemas`` keeps the same documents as the seeds would, ``cost_plots`` draws.

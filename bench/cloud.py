@@ -1,13 +1,11 @@
-"""What a client of DynamoDB costs by itself: calls a second and CPU per call, ours beside boto3, on canned answers.
+"""What a client of DynamoDB costs by itself, on canned answers and on an emulator: ours beside boto3.
 
-``python -m bench.cloud [--quick] [--endpoint URL]``. The answers come from a process of their own, always the same and
-at once; or from the endpoint, an emulator. The sides take turns. A call is a conditional PutItem of 500 bytes; ours
-goes through the index, whole.
+The canned answers come from a process of their own, always the same and at once. The sides take turns. A put is a
+conditional PutItem of 500 bytes; ours goes through the index, whole.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import multiprocessing
@@ -15,20 +13,34 @@ import statistics
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 
 import boto3
 from botocore.config import Config
 
+from bench.figures import Measured
+from bench.payload import fact
+from bench.workplace import Workplace
+from stratalog import Event
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoClient
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.backends.dynamodb_setup import create_table
-from stratalog.clock import SystemClock, new_id
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.clock import Observation, SystemClock, new_id
+from stratalog.log import Log, Place
+from stratalog.log.entries import encode_events
+from stratalog.log.names import NameRecord
 from stratalog.ports.index import Absent, Item, Put
+from stratalog.testing.emulators import ministack
 
+__all__ = ["MEASURES"]
+
+THREADS = 16
+ROUNDS = 5
+CALLS_A_COMMIT = 4  # of the scale: these rounds are short beside a durable commit's
 TABLE = "bench"
 BODY = bytes(range(250)) * 2
 ANSWER = b'{"ConsumedCapacity":{"TableName":"bench","CapacityUnits":1.0}}'
@@ -39,57 +51,60 @@ HEAD = (
 )
 WHOLE = HEAD.format(len(ANSWER), zlib.crc32(ANSWER)).encode() + ANSWER
 
-Side = Callable[[], object]
+Side = Callable[[int], object]
+"""One call, by the thread of that number."""
 
 numbers = itertools.count()
 run = new_id(SystemClock())
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = _options(arguments)
-    calls, rounds = (48, 1) if options.quick else (2000, 5)
-    with nullcontext(options.endpoint) if options.endpoint else canned_answers() as url:
-        client = our_client(url)
-        if options.endpoint:
-            create_table(client, TABLE)
-        sides = {"boto3": boto3_puts(url), "stratalog": our_puts(client)}
-        print(f"{'client':<12}{'threads':>8}{'calls/s':>10}{'CPU ms/call':>13}")
-        for threads in (1, 16):
-            for name, (calls_per_second, cpu_ms) in measured(sides, rounds, threads, calls // threads).items():
-                print(f"{name:<12}{threads:>8}{calls_per_second:>10,.0f}{cpu_ms:>13.3f}")
-        client.close()
+def client_calls(work: Workplace) -> Measured:
+    with canned_answers() as url, closing(our_client(url)) as client:
+        (ours, _), (theirs, _) = measured(our_puts(client), boto3_puts(url), _calls(work))
+        return Measured(ours, theirs)
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.cloud", description="What a client of DynamoDB costs.")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, says nothing about speed")
-    parser.add_argument("--endpoint", help="an emulator to measure against, instead of canned answers")
-    return parser.parse_args(arguments)
+def client_commit(work: Workplace) -> Measured:
+    with canned_answers() as url, closing(our_client(url)) as client:
+        (_, ours), (_, theirs) = measured(our_appends(client), boto3_puts(url), _calls(work))
+        return Measured(ours - encoding_ms(), theirs)
 
 
-def measured(sides: dict[str, Side], rounds: int, threads: int, each: int) -> dict[str, tuple[float, float]]:
-    """The medians of the rounds of each side. One round of each comes first and is not counted."""
-    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-    for turn in range(rounds + 1):
-        for name, put in sides.items():
-            figure = rate(put, threads, each)
+def emulator_calls(work: Workplace) -> Measured:
+    with ministack(work.fresh()) as emulator, closing(our_client(emulator.url)) as client:
+        create_table(client, TABLE)
+        (ours, _), (theirs, _) = measured(our_puts(client), boto3_puts(emulator.url), _calls(work))
+        return Measured(ours, theirs)
+
+
+MEASURES = {"client-calls": client_calls, "client-commit": client_commit, "emulator-calls": emulator_calls}
+
+
+def measured(ours: Side, theirs: Side, each: int) -> list[tuple[float, float]]:
+    """The medians of the rounds of both sides: calls a second, CPU of each. A round of each comes first, uncounted."""
+    found: list[list[tuple[float, float]]] = [[], []]
+    for turn in range(ROUNDS + 1):
+        for place, side in enumerate((ours, theirs)):
+            figure = rate(side, each)
             if turn:
-                figures[name].append(figure)
-    return {
-        name: (statistics.median(speed for speed, _ in found), statistics.median(cpu for _, cpu in found))
-        for name, found in figures.items()
-    }
+                found[place].append(figure)
+    return [(statistics.median(calls for calls, _ in one), statistics.median(cpu for _, cpu in one)) for one in found]
 
 
-def rate(put: Side, threads: int, each: int) -> tuple[float, float]:
+def rate(side: Side, each: int) -> tuple[float, float]:
     """Calls a second of all threads together, and this process's CPU in milliseconds for each call."""
-    workers = [threading.Thread(target=lambda: [put() for _ in range(each)]) for _ in range(threads)]
+
+    def work(thread: int) -> None:
+        for _ in range(each):
+            side(thread)
+
+    workers = [threading.Thread(target=work, args=(thread,)) for thread in range(THREADS)]
     begun, cpu = time.perf_counter(), time.process_time()
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    calls = threads * each
+    calls = THREADS * each
     return calls / (time.perf_counter() - begun), (time.process_time() - cpu) * 1000 / calls
 
 
@@ -100,20 +115,44 @@ def our_client(url: str) -> DynamoClient:
 
 def our_puts(client: DynamoClient) -> Side:
     index = DynamoIndex(client, TABLE)
-    return lambda: index.commit([Put(Item(run, f"{next(numbers):016d}", {"b": BODY}), Absent())])
+    return lambda _: index.commit([Put(Item(run, f"{next(numbers):016d}", {"b": BODY}), Absent())])
+
+
+def our_appends(client: DynamoClient) -> Side:
+    """Appends of one event, each thread to a log of its own: on one they would wait for each other."""
+    clock = SystemClock()
+    place = Place(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
+    records = [
+        NameRecord(organisation="bench", name=f"{n}", kind="log", incarnation=run, created_ms=0) for n in range(THREADS)
+    ]
+    logs = [Log(place, record, seen=Observation(clock)) for record in records]
+    return lambda thread: logs[thread].append(Event("paid", fact(1)))
+
+
+def encoding_ms() -> float:
+    """The CPU that the bytes of such an event cost, whatever they are written to."""
+    begun = time.process_time()
+    for _ in range(1000):
+        encode_events([Event("paid", fact(1))])
+    return time.process_time() - begun
 
 
 def boto3_puts(url: str) -> Side:
     client = boto3.Session("test", "secret", region_name="us-east-1").client(
-        "dynamodb", endpoint_url=url, config=Config(max_pool_connections=16)
+        "dynamodb", endpoint_url=url, config=Config(max_pool_connections=THREADS)
     )
-    return lambda: client.put_item(
+    return lambda _: client.put_item(
         TableName=TABLE,
         Item={"P": {"S": run}, "S": {"S": f"{next(numbers):016d}"}, "b": {"B": BODY}},
         ConditionExpression="attribute_not_exists(P)",
         ReturnValuesOnConditionCheckFailure="ALL_OLD",
         ReturnConsumedCapacity="TOTAL",
     )
+
+
+def _calls(work: Workplace) -> int:
+    """How many calls each thread makes in a round."""
+    return max(1, CALLS_A_COMMIT * work.scale.commits // THREADS)
 
 
 @contextmanager
@@ -151,7 +190,3 @@ def _serve(pipe: Connection) -> None:
         await server.serve_forever()
 
     asyncio.run(serve())
-
-
-if __name__ == "__main__":
-    main()

@@ -157,10 +157,9 @@ class Appender:
     def is_behind(self) -> bool:
         """See `Log.is_behind`."""
         head = self._head
-        return head is None or self._is_behind(head.seen.age_seconds())
-
-    def _is_behind(self, age_seconds: float) -> bool:
-        return self._left_behind or (self.contention.crowded and self.contention.is_behind(age_seconds))
+        if head is None or self._left_behind:
+            return True
+        return self.contention.crowded and self.contention.is_behind(head.seen.age_seconds())
 
     def _fill(self, batch: list[Pending]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
@@ -227,11 +226,10 @@ class _Attempts:
         head = self._appender._head
         if head is None or self._doubtful:
             return self._reread()
-        age = head.seen.seconds_until(self._sent)
-        if self._appender._is_behind(age):
+        if self._appender.is_behind():
             self._place.counters["read first"] += 1
             return self._reread()
-        return head if age <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
+        return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _choose(self, head: Head) -> list[Pending]:
         """Those whose expected version fits the place they would get. Fails the others, but only from a fresh head."""

@@ -29,24 +29,23 @@ class Contention:
     long these took: they suit a log that others write once an hour as well as one that they write 100 times a second.
     """
 
-    __slots__ = ("_others", "_seconds", "backoff_seconds")
+    __slots__ = ("_others", "_seconds", "backoff_seconds", "crowded")
 
     def __init__(self) -> None:
+        self.crowded = False
+        """Whether others wrote of late."""
+
         self._others = 0.0
         self._seconds = 0.0
         self.backoff_seconds = 0.0
         """How long the next wait after a lost put may be; remembered from one append to the next."""
-
-    @property
-    def crowded(self) -> bool:
-        """Whether others wrote of late."""
-        return self._others > 0
 
     def saw(self, others: int, seconds: float) -> None:
         """The log holds so many entries of others more than so many seconds before."""
         kept = self._others * KEPT
         self._others = others + (kept if kept > FORGOTTEN else 0)
         self._seconds = max(0.0, seconds) + self._seconds * KEPT
+        self.crowded = self._others > 0
 
     def is_behind(self, age_seconds: float) -> bool:
         """Whether a head seen so long ago is more likely left behind than reading it anew is dear.
