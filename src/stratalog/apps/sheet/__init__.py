@@ -8,6 +8,7 @@ story       a kept state and the messages after it     state       the engine's 
 models      models that are open in the engine         history · blame · moves     what the entries say of the past
 engine      o-spreadsheet in a V8                      place       where its files come from
 xlsx        workbooks as archives                      cells       names of cells
+settings    how far undo reaches, how often a state is kept
 
 `docs/concepts/sheet.md` tells how it works, `formats/sheet.md` what is stored.
 """
@@ -16,6 +17,7 @@ from stratalog.apps.sheet.blame import CellHistory
 from stratalog.apps.sheet.engine import Engine
 from stratalog.apps.sheet.events import Change
 from stratalog.apps.sheet.history import Activity, CellChange, NamedVersion
+from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.sheet import Cell, Loaded, Sheet, Since
 from stratalog.apps.sheet.sheets import SheetInfo, Sheets, snapshots_due
 
@@ -30,6 +32,7 @@ __all__ = [
     "NamedVersion",
     "Sheet",
     "SheetInfo",
+    "SheetSettings",
     "Sheets",
     "Since",
     "snapshots_due",

@@ -31,13 +31,14 @@ from stratalog.apps.sheet.events import (
 )
 from stratalog.apps.sheet.models import Model, Models
 from stratalog.apps.sheet.moves import Spot
+from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.state import split_state
 from stratalog.apps.sheet.story import Stories, with_revision
 from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import ContentionError, Invalid, NotFound, StratalogError
-from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX, SHEET_SNAPSHOT_ENTRIES, SHEET_UNDO_ENTRIES_MAX
+from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 
 __all__ = ["Cell", "Loaded", "Sheet", "Since"]
 
@@ -85,11 +86,12 @@ class Sheet:
     A cell is named as in ``B7``; ``sheet`` is the name or id of one of the workbook's sheets, the first one if None.
     """
 
-    def __init__(self, store: Store, log: Log, models: Models) -> None:
+    def __init__(self, store: Store, log: Log, models: Models, settings: SheetSettings) -> None:
         self.log = log
         self._store = store
         self._models = models
-        self._stories = Stories(log, self.state)
+        self._settings = settings
+        self._stories = Stories(log, self.state, settings.undo_entries)
         self._turn = threading.Lock()
         self._window: Window | None = None
         self._labels = history.Labels(log)
@@ -220,7 +222,7 @@ class Sheet:
         """A new sheet of the same organisation whose history up to ``version`` is this one's. Nothing is copied."""
         check_text(title, "title")
         at = self._version(version)
-        made = Sheet(self._store, self._store.fork_log(self.log, name, at), self._models)
+        made = Sheet(self._store, self._store.fork_log(self.log, name, at), self._models, self._settings)
         fact = Forked(title or f"{self.title} (copy)", self.name, at)
         made.log.append(event_of(fact), expected=at, author=author)
         return made
@@ -262,9 +264,10 @@ class Sheet:
         head = self.log.head().version
         kept = self.log.kept(head)
         last = kept.version if kept else 0
-        if head - last < SHEET_SNAPSHOT_ENTRIES:
+        interval = self._settings.snapshot_entries
+        if head - last < interval:
             return None
-        version = head if head - last < 2 * SHEET_SNAPSHOT_ENTRIES else last + SHEET_SNAPSHOT_ENTRIES
+        version = head if head - last < 2 * interval else last + interval
         self.log.keep(version, split_state(self.state(version)))
         return version
 
@@ -301,10 +304,10 @@ class Sheet:
         if window is not None:
             window.follow(self.log.read(window.version, head.version, head=head))
             return window
-        reach = SHEET_UNDO_ENTRIES_MAX
+        reach = self._settings.undo_entries
         while True:
             start = max(head.version - reach, 0)
-            window = Window(start, "")
+            window = Window(start, "", self._settings.undo_entries)
             window.follow(self.log.read(start, head.version, head=head))
             if window.revision or not start:
                 self._window = window

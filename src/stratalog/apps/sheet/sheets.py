@@ -13,6 +13,7 @@ from stratalog import Log, Store
 from stratalog.apps.sheet.engine import Engine
 from stratalog.apps.sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
 from stratalog.apps.sheet.models import Models
+from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.sheet import REVISION_CHARACTERS, Sheet
 from stratalog.apps.sheet.state import count_cells, split_state
 from stratalog.apps.sheet.story import with_revision
@@ -43,8 +44,9 @@ class SheetInfo(msgspec.Struct, frozen=True):
 class Sheets:
     """The spreadsheets of a store, and the one engine that this process has for them. Safe to share between threads."""
 
-    def __init__(self, store: Store, engine: Engine | None = None) -> None:
+    def __init__(self, store: Store, engine: Engine | None = None, settings: SheetSettings | None = None) -> None:
         self.store = store
+        self.settings = settings or SheetSettings()
         self.engine = engine or Engine()
         self._models = Models(self.engine, store.place.clock)
         self._held: OrderedDict[tuple[str, str], Sheet] = OrderedDict()
@@ -90,7 +92,7 @@ class Sheets:
             if known is not None and known.log.record.incarnation == log.record.incarnation:
                 self._held.move_to_end((organisation, name))
                 return known
-        return self._keep(Sheet(self.store, log, self._models))
+        return self._keep(Sheet(self.store, log, self._models, self.settings))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
         """The organisation's sheets in order of name; each is looked at."""
@@ -130,7 +132,7 @@ class Sheets:
             log.append(event_of(fact), expected=0, author=author)
         except VersionConflict as exc:
             raise Conflict("a sheet of that name exists", organisation=organisation, name=name) from exc
-        return self._keep(Sheet(self.store, log, self._models))
+        return self._keep(Sheet(self.store, log, self._models, self.settings))
 
     def _unfinished(self, organisation: str, name: str) -> Log | None:
         with suppress(NotFound):

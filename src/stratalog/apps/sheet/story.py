@@ -1,8 +1,8 @@
 """The story of a version: a state that was kept, and the messages after it that lead from there to the version.
 
 An undo refers to an edit before it, and the engine can follow it only where it has seen that edit. So a story begins
-where no undo reaches across: at least `SHEET_UNDO_ENTRIES_MAX` entries back, since the server lets no later undo reach
-farther, and before every edit that an undo within the story refers to; or where the state was given whole.
+where no undo reaches across: at least `SheetSettings.undo_entries` entries back, since the server lets no later undo
+reach farther, and before every edit that an undo within the story refers to; or where the state was given whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from stratalog import Entry, Log
 from stratalog.apps.sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog.apps.sheet.state import join_state
 from stratalog.errors import Corrupt
-from stratalog.limits import SHEET_UNDO_ENTRIES_MAX
 
 __all__ = ["Base", "Stories", "Story", "revision_in", "with_revision"]
 
@@ -50,15 +49,16 @@ class Story(msgspec.Struct, frozen=True):
 class Stories:
     """Tells the stories of one log. ``state_at`` makes the state of a version, which one that was restored needs."""
 
-    def __init__(self, log: Log, state_at: Callable[[int], bytes]) -> None:
+    def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
         self._log = log
+        self._reach = reach
         self._state_at = state_at
         self._bases: OrderedDict[int, Base] = OrderedDict()
         self._lock = threading.Lock()
 
     def tell(self, at: int) -> Story:
         """The story of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
-        start = self._kept_version(max(at - SHEET_UNDO_ENTRIES_MAX, 0))
+        start = self._kept_version(max(at - self._reach, 0))
         entries = list(self._log.read(start, at))
         while True:
             if (place := _last_whole(entries)) is not None:

@@ -8,7 +8,6 @@ from typing import Any
 from stratalog import Entry
 from stratalog.apps.sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import SHEET_UNDO_ENTRIES_MAX
 
 __all__ = ["Window"]
 
@@ -16,12 +15,13 @@ __all__ = ["Window"]
 class Window:
     """The present revision of a sheet, and the revisions that an undo may still refer to.
 
-    It knows at least the entries of the last `SHEET_UNDO_ENTRIES_MAX` versions, or all since the state was last given
-    whole: made, imported, restored.
+    It knows at least the entries of the last ``reach`` versions, which is how far back an undo may refer, or all since
+    the state was last given whole: made, imported, restored.
     """
 
-    def __init__(self, version: int, revision: str) -> None:
+    def __init__(self, version: int, revision: str, reach: int) -> None:
         self.version = version
+        self._reach = reach
         self.revision = revision
         self._places: dict[str, int] = {}
         self._undone: set[str] = set()
@@ -52,9 +52,9 @@ class Window:
         if not target:
             return 0
         place = self._places.get(target)
-        if place is None or place <= self.version - SHEET_UNDO_ENTRIES_MAX:
+        if place is None or place <= self.version - self._reach:
             text = "the revision lies too far back to be undone or redone"
-            raise LimitExceeded(text, revision=target, limit_entries=SHEET_UNDO_ENTRIES_MAX)
+            raise LimitExceeded(text, revision=target, limit_entries=self._reach)
         if target not in self._edits or (target in self._undone) != (message["type"] == REDONE):
             raise Invalid("the revision is no edit, or is undone or redone already", revision=target)
         return place
@@ -69,12 +69,12 @@ class Window:
             self._undone.discard(target)
         else:
             self._undone.add(target)
-        if len(self._places) > 2 * SHEET_UNDO_ENTRIES_MAX:
+        if len(self._places) > 2 * self._reach:
             self._forget()
 
     def _forget(self) -> None:
         """Let go of what lies too far back; what is left is once more as long as it must be."""
-        kept = {name: at for name, at in self._places.items() if at > self.version - SHEET_UNDO_ENTRIES_MAX}
+        kept = {name: at for name, at in self._places.items() if at > self.version - self._reach}
         self._places = kept
         self._undone &= kept.keys()
         self._edits &= kept.keys()
