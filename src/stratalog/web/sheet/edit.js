@@ -2,7 +2,7 @@
 
 import { Book } from "./book.js";
 import { find, make, save, toast } from "./dom.js";
-import { nameOf } from "./engine.js";
+import { goTo, nameOf, placeIn } from "./engine.js";
 import { follow, ownName, rename, toggle } from "./look.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
@@ -25,7 +25,7 @@ const page = { marks, refusesUndo: () => book.way !== "saved" && book.way !== "s
 const book = new Book(server, name, me, page);
 const past = new Past(server, server.path(name), page);
 const stages = { now: new Stage(find("#now")), then: new Stage(find("#then")) };
-let timeline, panel;
+let timeline, panel, shownPast;
 
 const shownModel = () => (timeline?.at == null ? book.model : past.model);
 
@@ -142,15 +142,12 @@ async function entryOf(version) {
 }
 
 async function showPast() {
-  const { sheetId, col, row } = (find("#then").hidden ? book.model : past.model).getters.getActivePosition();
+  const place = placeIn(find("#then").hidden ? book.model : shownPast);
+  shownPast = past.model;
   await stages.then.mount(past.model);
   past.model.on("update", stages, chooseCell);
   find("#now").hidden = true;
-  if (!past.model.getters.tryGetSheet(sheetId)) return;
-  const from = past.model.getters.getActiveSheetId();
-  if (from !== sheetId) past.model.dispatch("ACTIVATE_SHEET", { sheetIdFrom: from, sheetIdTo: sheetId });
-  const isThereStill = col < past.model.getters.getNumberCols(sheetId) && row < past.model.getters.getNumberRows(sheetId);
-  if (isThereStill) past.model.selection.selectCell(col, row);
+  goTo(past.model, place);
 }
 
 function backToNow() {

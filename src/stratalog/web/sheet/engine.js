@@ -94,9 +94,21 @@ export function rewind(model, messages) {
   return true;
 }
 
-/** The revision that the model stands at: what the next message must name as its server revision. */
-export const revisionOf = ({ session }) => session.getRevisionId();
+/** What of a model is looked at: the cell that is chosen, and how far it is scrolled. */
+export function placeIn({ getters }) {
+  const { scrollX, scrollY } = getters.getActiveSheetScrollInfo();
+  return { ...getters.getActivePosition(), scrollX, scrollY };
+}
 
-/** A cell's name, as in B7, and the reverse. */
+/** Look at the same of another model, as far as it has it. */
+export function goTo(model, { sheetId, col, row, scrollX, scrollY }) {
+  const { getters } = model;
+  if (!getters.tryGetSheet(sheetId)) return;
+  const sheetIdFrom = getters.getActiveSheetId();
+  if (sheetIdFrom !== sheetId) model.dispatch("ACTIVATE_SHEET", { sheetIdFrom, sheetIdTo: sheetId });
+  if (col < getters.getNumberCols(sheetId) && row < getters.getNumberRows(sheetId)) model.selection.selectCell(col, row);
+  model.dispatch("SET_VIEWPORT_OFFSET", { offsetX: scrollX, offsetY: scrollY });
+}
+
+/** A cell's name, as in B7. */
 export const nameOf = (column, row) => helpers.toXC(column, row);
-export const placeOf = (name) => helpers.toCartesian(name);

@@ -117,7 +117,7 @@ export class Panel extends EventTarget {
   #held({ before, after, how }) {
     const value = (text) => make("code", {}, text || "empty");
     const held = make("p", { class: "held" }, make("s", {}, before || "empty"), " → ", value(after));
-    return how && how !== "edit" ? make("div", {}, held, make("p", { class: "how" }, how)) : held;
+    return how && how !== "wrote" ? make("div", {}, held, make("p", { class: "how" }, how)) : held;
   }
 
   async #drawActivity() {

@@ -9,6 +9,7 @@ const { App, Component, reactive, useState, xml } = globalThis.owl;
 
 /** What all stages look like. */
 export const look = reactive({ scheme: "light" });
+const SMALL_PIXELS = 700;
 let templates = null;
 
 class Frame extends Component {
@@ -33,10 +34,18 @@ export class Stage {
     this.clear();
     templates ??= fetch(TEMPLATES).then((answer) => answer.text());
     const spreadsheet = { model, notifyUser, raiseError, askConfirmation };
-    const options = { props: { spreadsheet }, env: {}, templates: await templates, translateFn: (text) => text };
+    const place = this.#place;
+    // The engine measures too early for itself.
+    const env = {
+      get isSmall() {
+        return place.clientWidth < SMALL_PIXELS;
+      },
+    };
+    const options = { props: { spreadsheet }, env, templates: await templates, translateFn: (text) => text };
     this.#app = new App(Frame, { ...options, translatableAttributes: ["data-tooltip"], warnIfNoStaticProps: false });
     this.#place.hidden = false;
     await this.#app.mount(this.#place);
+    await painted();
   }
 
   clear() {
@@ -45,6 +54,9 @@ export class Stage {
     this.#place.hidden = true;
   }
 }
+
+/** The engine knows how much of a sheet it shows once it has painted it. */
+const painted = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 
 function notifyUser({ text, type }) {
   toast(text, type === "danger");
