@@ -9,7 +9,7 @@ import msgspec
 from stratalog.clock import Observation
 from stratalog.codec import encode
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
-from stratalog.errors import ConditionFailed, Corrupt
+from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
 from stratalog.limits import GRACE_SECONDS
 from stratalog.log import Log
 from stratalog.log.snapshots import Snapshot, put_snapshot
@@ -50,9 +50,17 @@ def take_snapshot(log: Log, state: State) -> State:
     except ConditionFailed:
         log.place.counters["snapshot whose base was gone"] += 1
         return state
+    except OutcomeUnknown:
+        _renew(state, looked)
+        raise
+    _renew(state, looked)
+    return state.onto(state.version, roots)
+
+
+def _renew(state: State, looked: Observation) -> None:
+    """Write the chunks of a snapshot that stands, or may, once more where its answer was long in coming."""
     if looked.age_seconds() > GRACE_SECONDS / 2:
         tree_roots(state)
-    return state.onto(state.version, roots)
 
 
 def tree_roots(state: State) -> Roots:

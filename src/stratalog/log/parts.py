@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from stratalog.codec import encode, sha256
-from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound
+from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
 from stratalog.limits import BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
 from stratalog.log.bodies import BodyRef, read_body
 from stratalog.log.names import NameRecord
@@ -64,6 +64,9 @@ def keep_parts(place: Place, record: NameRecord, base: Snapshot | None, version:
             base = None
             place.counters["snapshot whose base was gone"] += 1
             continue
+        except OutcomeUnknown:
+            upload.renew()
+            raise
         upload.renew()
         return made
 

@@ -16,7 +16,8 @@ from stratalog.errors import ConditionFailed, ContentionError, Corrupt, NotFound
 from stratalog.keys import entries_partition, forks_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log.archive import open_archive, write_archive
+from stratalog.log.archive import write_archive
+from stratalog.log.bodies import read_body, write_body
 from stratalog.log.commit import commit_once
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
@@ -68,8 +69,10 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
             if _changed(place.index, prefix, segment):
                 continue
             raise
-        archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
-        upload.renew()
+        try:
+            archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
+        finally:
+            upload.renew()  # also where the answer was lost: the mark may stand
     place.counters["archive"] += archived
     return archived
 
@@ -116,10 +119,10 @@ def free_segments(log: Log, stop: Stop = never) -> int:
             continue
         if stop():
             break
-        _prove_archive(log, segment)
-        delete_items(place.index, entries_partition(prefix, segment.first))
-        _settle_freed(place, prefix, segment)
-        freed += 1
+        if _prove_archive(log, segment):
+            delete_items(place.index, entries_partition(prefix, segment.first))
+            _settle_freed(place, prefix, segment)
+            freed += 1
     place.counters["freed segment"] += freed
     return freed
 
@@ -162,15 +165,21 @@ def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
         former = segment
 
 
-def _prove_archive(log: Log, segment: Segment) -> None:
-    """Read an archive once more before what it was made from goes; make it anew where it does not read back."""
+def _prove_archive(log: Log, segment: Segment) -> bool:
+    """Read an archive once more before what it was made from goes, and put it again: a collection under way since
+    before it was named may have it in hand. False where the segment was forgotten meanwhile, and its archive with it.
+    """
+    place, prefix, owner = log.place, log.record.prefix, log.record.owner
     if segment.archive is None:
-        return
+        return True
     try:
-        open_archive(log.place, log.record.prefix, log.record.owner, segment)
+        write_body(place.blobs, f"{owner}/archive", read_body(place.blobs, f"{owner}/archive", segment.archive))
     except Corrupt:
+        if _changed(place.index, prefix, segment):
+            return False
         log.place.counters["archive made anew"] += 1
-        write_archive(log.place, log.record.prefix, log.record.owner, segment, segment.last, Upload(log.place))
+        write_archive(place, prefix, owner, segment, segment.last, Upload(place))
+    return True
 
 
 def _changed(index: Index, prefix: str, segment: Segment) -> bool:

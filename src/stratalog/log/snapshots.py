@@ -60,9 +60,9 @@ def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
     return next((_from_item(prefix, item) for item in items), None)
 
 
-def list_snapshots(index: Index, prefix: str, *, first: int = 0) -> Iterator[Snapshot]:
+def list_snapshots(index: Index, prefix: str, *, first: int = 0, limit: int | None = None) -> Iterator[Snapshot]:
     """The snapshots of version ``first`` and above in order of version, by pages."""
-    for item in index.query(snapshots_partition(prefix), after=number(first - 1) if first else None):
+    for item in index.query(snapshots_partition(prefix), after=number(first - 1) if first else None, limit=limit):
         yield _from_item(prefix, item)
 
 

@@ -95,7 +95,8 @@ class Marking:
                 self._mark_segment(prefix, segment)
                 reached.segment = segment.first + 1
             reached.snapshot = 0
-        for snapshot in list_snapshots(index, prefix, first=reached.snapshot):
+        # Asked for one by one: a page of them would leave out one that took over from the one that is being read.
+        while (snapshot := next(list_snapshots(index, prefix, first=reached.snapshot, limit=1), None)) is not None:
             self._mark_snapshot(snapshot)
             reached.snapshot = snapshot.version + 1
         reached.done.append(prefix)
