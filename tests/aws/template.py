@@ -9,6 +9,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ import boto3
 from cfnlint.decode import cfn_yaml
 
 from stratalog.testing import emulators
+from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import KEY, SECRET, Command, Emulator, ministack_environment, program
+from stratalog.testing.event_source import EventSource
 from tests.client.servers import ROOT
 
-__all__ = ["TEMPLATE", "TOKENS", "Stack", "deployed_stack", "resources"]
+__all__ = ["STACK", "TEMPLATE", "TOKENS", "Stack", "deployed_stack", "resources"]
 
 TEMPLATE = ROOT / "deploy/aws/template.yaml"
 SERVICES = "dynamodb,sqs,s3,cloudformation,lambda,apigateway,iam,logs,monitoring,events,sts"
@@ -44,7 +47,8 @@ class Stack:
 
     def __init__(self, emulator: Emulator) -> None:
         self.url = emulator.url
-        self._kinds: dict[str, str] = {}
+        self.variables = aws_environment(emulator, emulator)
+        """What leads programs on this machine to the services of the stack."""
 
     def client(self, service: str) -> Any:
         """A client of one of its services."""
@@ -98,6 +102,18 @@ class Stack:
         payload = json.loads(answer["Payload"].read())
         assert "FunctionError" not in answer, payload
         return payload
+
+    def source(self) -> EventSource:
+        """The event source that was deployed. The emulator's own leaves the groups out of its events: it is ended."""
+        (mapping,) = self.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        self.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        call = partial(self.invoke, "Processor")
+        return EventSource(self.client("sqs"), self.queue_url(), call, batch_size=mapping["BatchSize"])
+
+    def queue_url(self) -> str:
+        """The queue's URL."""
+        return str(self.client("sqs").get_queue_url(QueueName=f"{STACK}.fifo")["QueueUrl"])
 
     def policy(self, function: str) -> list[dict[str, Any]]:
         """The statements of a function's role, as they were deployed."""

@@ -11,7 +11,6 @@ import pytest
 from stratalog.client import Client, HttpTransport
 from stratalog.errors import Forbidden
 from stratalog.testing.emulators import program
-from stratalog.testing.event_source import EventSource
 from tests.aws.template import TEMPLATE, TOKENS, Stack, deployed_stack, resources
 
 POKE_SECONDS_MAX = 20
@@ -79,19 +78,8 @@ def transport(stack: Stack, name: str) -> HttpTransport:
     return HttpTransport(url, token=lambda: TOKENS[name], create=True)
 
 
-def source_of(stack: Stack) -> EventSource:
-    """The event source that was deployed. The emulator's own leaves the groups out of its events, so it is ended."""
-    (mapping,) = stack.client("lambda").list_event_source_mappings()["EventSourceMappings"]
-    stack.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
-    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    url = stack.client("sqs").get_queue_url(QueueName=mapping["EventSourceArn"].rpartition(":")[2])["QueueUrl"]
-    return EventSource(
-        stack.client("sqs"), url, lambda event: stack.invoke("Processor", event), batch_size=mapping["BatchSize"]
-    )
-
-
 def test_two_clients_of_a_deployed_stack_agree_and_are_told_of_each_other(stack: Stack) -> None:
-    source, told = source_of(stack), threading.Event()
+    source, told = stack.source(), threading.Event()
     with Client(transport(stack, "ann")) as ann, Client(listening := transport(stack, "bob")) as bob:
         ann.sync()
         bob.sync()

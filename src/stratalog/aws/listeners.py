@@ -31,6 +31,7 @@ SHOWN_MAX = 100
 """How many connections of a document show themselves: a message to a WebSocket is at most 128 KB there."""
 
 THREADS = 16
+GONE = frozenset({"410", "GoneException"})
 Name = tuple[str, str]
 _log = logging.getLogger("stratalog.aws")
 
@@ -58,7 +59,7 @@ class Connections:
         except Again as exc:
             raise exc.error from exc
         except Refused as exc:
-            if exc.reason != "GoneException":
+            if exc.reason not in GONE:
                 raise
             return False
         return True

@@ -1,0 +1,219 @@
+"""What each role of the template may do: all that its function does passes, and nothing is allowed that it never does.
+
+The functions run in the emulator where the template put them; between them and the services stands what lets pass what
+their deployed policies allow.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from stratalog.assembly import Store, open_store
+from stratalog.aws.listeners import Connections, Listeners
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.protocol.live import SUBPROTOCOL
+from stratalog.testing.gateway_events import queue_event
+from tests.aws.policies import Asked, Role
+from tests.aws.template import STACK, TOKENS, Stack, deployed_stack
+from tests.server.api import mutation
+
+FUNCTIONS = ("Api", "Processor", "Sockets", "Upkeep")
+LARGE = "x" * 3_000_000
+SECONDS_MAX = 20
+# What Lambda itself does in a role's name: it is asked for by no code of ours.
+OF_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"}
+# What S3 looks at to say that a key is not there, and not that it is forbidden.
+OF_S3 = {"s3:ListBucket"}
+# What comes with age alone, by the services' own clocks: a document's second snapshot, after a thousand versions; a
+# snapshot and an archive made by upkeep; what was deleted, or nobody refers to, and is ten minutes old.
+OF_AGE = {
+    "Processor": {"dynamodb:ConditionCheckItem"},
+    "Upkeep": {
+        "dynamodb:ConditionCheckItem",
+        "dynamodb:DeleteItem",
+        "s3:DeleteObjectVersion",
+        "s3:GetBucketVersioning",
+        "s3:GetObject",
+        "s3:ListBucketVersions",
+        "s3:PutObject",
+    },
+}
+
+
+class Guarded:
+    """A stack whose functions reach the services through their roles only."""
+
+    def __init__(self, stack: Stack, roles: Mapping[str, Role], store: Store) -> None:
+        self.stack = stack
+        self.roles = roles
+        self.store = store
+        self.listeners = Listeners(store.place, Connections(stack.stage_url("SocketsApi", "live")))
+        self.http = httpx.Client(
+            base_url=stack.stage_url("HttpApi", "$default") + "/v1/organisations/acme",
+            headers={"authorization": f"Bearer {TOKENS['ann']}"},
+            timeout=30,
+        )
+
+    def ask(self, method: str, path: str, **said: Any) -> int:
+        """The status of a request that goes well."""
+        answer = self.http.request(method, path, **said)
+        assert answer.is_success, (method, path, answer.text)
+        return answer.status_code
+
+    def push(self, *mutations: dict[str, Any]) -> int:
+        """A push of one group to the plan."""
+        incarnation = self.store.document("acme", "plan").log.record.incarnation
+        body = {"group": "g", "mutations": mutations, "incarnation": incarnation}
+        return self.ask("POST", "/documents/plan/push", json=body)
+
+    def process(self, receives: int) -> int:
+        """Take what waits in the queue through, as if it had been given out so often; how many must come again."""
+        client, url = self.stack.client("sqs"), self.stack.queue_url()
+        found = client.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )["Messages"]
+        for message in found:
+            message["Attributes"]["ApproximateReceiveCount"] = str(receives)
+        failures = self.stack.invoke("Processor", queue_event(found, f"{STACK}.fifo"))["batchItemFailures"]
+        if not failures and receives == 1:
+            client.delete_message(QueueUrl=url, ReceiptHandle=found[0]["ReceiptHandle"])
+        return len(failures)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    with ExitStack() as ending, pytest.MonkeyPatch.context() as patch:
+        stack = ending.enter_context(deployed_stack(tmp_path_factory.mktemp("roles")))
+        roles = {name: ending.enter_context(Role(stack.url, stack.policy(name))) for name in FUNCTIONS}
+        live = stack.stage_url("SocketsApi", "live")
+        for name, role in roles.items():
+            sockets = role.url + live.removeprefix(stack.url)
+            told = {"STRATALOG_SOCKETS": sockets, "STRATALOG_LIVE": "ws" + live.removeprefix("http")}
+            stack.configure(name, AWS_ENDPOINT_URL=role.url, **told)
+        for name, value in stack.variables.items():
+            patch.setenv(name, value)
+        store = ending.enter_context(open_store(stack.output("Store"), create=False))
+        guarded = Guarded(stack, roles, store)
+        ending.callback(guarded.http.close)
+        yield guarded
+
+
+@pytest.fixture(scope="module")
+def worked(guarded: Guarded) -> Guarded:
+    """The same once the functions have done all that they do."""
+    use_documents(guarded)
+    use_logs_and_records(guarded)
+    use_sockets(guarded)
+    guarded.stack.configure("Api", STRATALOG_QUEUED="all")
+    use_queue(guarded)
+    guarded.stack.invoke("Upkeep", {"source": "aws.events"})
+    return guarded
+
+
+def use_documents(guarded: Guarded) -> None:
+    ask = guarded.ask
+    ask("PUT", "/documents/plan")
+    guarded.push(mutation("c", 1, key="notes/1", value="small"), mutation("c", 2, key="notes/2", value=LARGE))
+    ask("GET", "/documents/plan/state")
+    ask("GET", "/documents/plan/item", params={"key": "notes/2"})
+    ask("POST", "/documents/plan/fork", json={"name": "copy"})
+    ask("DELETE", "/documents/copy")
+
+
+def use_logs_and_records(guarded: Guarded) -> None:
+    ask = guarded.ask
+    ask("PUT", "/logs/facts")
+    ask("POST", "/logs/facts/append", json={"events": [{"type": "said", "data": LARGE}]})
+    ask("GET", "/logs/facts/entries")
+    ask("DELETE", "/logs/facts")
+    packed = gzip.compress(b"0" * (BODY_PART_BYTES + 1))
+    ask("PUT", "/records/report", content=packed, headers={"content-encoding": "gzip"})
+    ask("PUT", "/records/note", content=b"short")
+    ask("DELETE", "/records/note")
+    ask("POST", "/records/note/undelete")
+
+
+def use_sockets(guarded: Guarded) -> None:
+    """One who comes, shows itself and goes; one who goes without a word; one whose time is over."""
+    guarded.ask("POST", "/documents/plan/pull", json={"group": "g"})
+    guarded.listeners.join("gone", "acme", "plan", None)
+    with connect(f"ws{guarded.stack.stage_url('SocketsApi', 'live')[4:]}", subprotocols=[SUBPROTOCOL]) as socket:
+        socket.send(json.dumps({"type": "hello", "token": TOKENS["ann"], "document": "acme/plan"}))
+        assert json.loads(socket.recv(20))["type"] == "ready"
+        socket.send(json.dumps({"type": "presence", "state": {"cell": "A1"}}))
+        assert json.loads(socket.recv(20))["type"] == "here"
+        guarded.listeners.join("gone too", "acme", "plan", None)
+        guarded.push(mutation("c", 3, key="notes/3", value="poked"))
+        assert json.loads(socket.recv(20))["type"] == "poke"
+        socket.send(json.dumps({"type": "hello", "token": "no token", "document": "acme/plan"}))
+        # The emulator takes the order to hang up and does not follow it.
+        role = guarded.roles["Sockets"]
+        assert patiently(lambda: any("/DELETE/" in one.resource for one in role.asked))
+    assert patiently(lambda: not guarded.listeners.here("acme", "plan").present)
+
+
+def use_queue(guarded: Guarded) -> None:
+    """A push small and one too large for a message, one that came again, one that nobody can read."""
+    guarded.stack.source()
+    guarded.listeners.join("gone as well", "acme", "plan", None)
+    assert guarded.push(mutation("c", 4, key="notes/4", value="queued")) == 202
+    assert guarded.process(receives=1) == 0
+    assert guarded.push(mutation("c", 5, key="notes/5", value=random.Random(0).randbytes(900_000).hex())) == 202
+    assert guarded.process(receives=2) == 0
+    for receives, failures in ((1, 1), (11, 0)):
+        guarded.store.queue.send(f"acme/nothing-{receives}", [b"\x01 not a push"])
+        assert guarded.process(receives) == failures
+
+
+def patiently(found: Callable[[], bool]) -> bool:
+    """Whether it is so before long."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not found() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found()
+
+
+def test_no_role_is_refused_what_its_function_does(worked: Guarded) -> None:
+    assert {name: role.denied for name, role in worked.roles.items() if role.denied} == {}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_role_may_do_nothing_that_its_function_never_does(name: str, worked: Guarded) -> None:
+    role = worked.roles[name]
+    assert allowed(role) - role.actions - OF_LAMBDA - OF_S3 <= OF_AGE.get(name, set())
+
+
+def test_only_upkeep_may_delete_what_is_kept(worked: Guarded) -> None:
+    prefix = worked.store.document("acme", "plan").log.record.prefix
+    blob = f"arn:aws:s3:::{worked.stack.physical('Bucket')}/acme/plan@x/bodies/{'0' * 64}"
+    table = f"arn:aws:dynamodb:us-east-1:000000000000:table/{STACK}"
+    deletions = [Asked(f"s3:{action}", blob) for action in ("DeleteObject", "DeleteObjectVersion")]
+    kept = ("acme/plan", f"{prefix}/1", f"{prefix}/segments", f"{prefix}/snapshots", "!home/plan", "!organisations")
+    deletions += [Asked("dynamodb:DeleteItem", table, partition) for partition in kept]
+    deletions += [Asked("dynamodb:DeleteTable", table), Asked("dynamodb:UpdateItem", table, "acme/plan")]
+    may = {name: [one for one in deletions if role.allows(one)] for name, role in worked.roles.items()}
+    assert [name for name in FUNCTIONS if may[name]] == ["Upkeep"]
+    assert {one.action for one in may["Upkeep"]} == {"dynamodb:DeleteItem", "s3:DeleteObjectVersion"}
+
+
+def allowed(role: Role) -> set[str]:
+    """The actions that a role's statements name; none with a star."""
+    found = set()
+    for statement in role.statements:
+        actions = statement["Action"]
+        found |= {actions} if isinstance(actions, str) else set(actions)
+    assert not any("*" in action for action in found)
+    return found
