@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import sha256
 from stratalog.documents import Document, verify
-from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Place, Settings, create_log
+from stratalog.keys import collecting_partition, entries_partition
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, QUEUED_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
+from stratalog.log import Place, Settings, create_log, open_log
 from stratalog.log.retention import free_segments
-from stratalog.operations.collect import collect_family, owners
+from stratalog.log.snapshots import list_snapshots
+from stratalog.operations.collect import collect, collect_family, owners
+from stratalog.ports.index import Item, Put
+from stratalog.records import Records
 from stratalog.testing.clock import ManualClock
 
 LONG = "long " * 500
@@ -138,3 +148,257 @@ def test_a_family_is_collected_once_however_many_forks_it_has() -> None:
     put(document, "notes/a", LONG)
     document.fork("copy")
     assert list(owners(document.log.place, "acme")) == [owner(document)]
+
+
+def stopping(after: int) -> Callable[[], bool]:
+    """A collection's time, over once it was asked so often."""
+    asked = itertools.count()
+    return lambda: next(asked) >= after
+
+
+def a_family_with_garbage() -> tuple[Document, set[str]]:
+    """A document with entries, snapshots of several chunks, a fork and orphans; and the keys of the orphans."""
+    document = a_document()
+    for number in range(60):
+        put(document, f"notes/{number}", "small" * 30)
+    for number in range(8):
+        put(document, "notes/a", f"{number} {LONG}")
+    put(document.fork("copy", at=65), "notes/b", f"copy {LONG}")
+    garbage = set()
+    for number in range(5):
+        body = f"orphan {number}".encode()
+        key = f"{owner(document)}/bodies/{sha256(body).hex()}"
+        document.log.place.blobs.put(key, body)
+        garbage.add(key)
+    age(document)
+    return document, garbage
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 40, 130])
+def test_a_collection_that_is_stopped_goes_on_where_it_was(steps: int) -> None:
+    document, garbage = a_family_with_garbage()
+    before = keys(document)
+    place, gone, runs = document.log.place, [], 0
+    is_finished = False
+    while not is_finished:
+        found = collect_family(place, owner(document), stop=stopping(steps + runs))
+        gone += found.garbage
+        is_finished, runs = found.is_finished, runs + 1
+    assert sorted(gone) == sorted(garbage)
+    assert before - {key for key in keys(document) if "/collecting/" not in key} == garbage
+    assert runs > 1
+    assert place.index.get(collecting_partition("acme"), owner(document)) is None
+
+
+def test_a_collection_that_is_killed_is_gone_on_with() -> None:
+    document, garbage = a_family_with_garbage()
+    place = document.log.place
+    place.blobs = reads = CountingReads(place.blobs)
+    collect_family(place, owner(document), dry_run=True)
+    whole, reads.count = reads.count, 0
+
+    def die() -> bool:
+        place.clock.sleep(61)  # what is in hand is kept now and then
+        if next(asked) == 160:
+            raise KeyboardInterrupt
+        return False
+
+    asked = itertools.count()
+    with pytest.raises(KeyboardInterrupt):
+        collect_family(place, owner(document), stop=die)
+    before, reads.count = reads.count, 0
+    assert set(collect_family(place, owner(document)).garbage) == garbage
+    assert 0 < before < whole
+    assert reads.count < whole
+    assert verify(document).version == document.version
+
+
+def test_what_is_put_again_while_a_collection_rests_stays() -> None:
+    document, garbage = a_family_with_garbage()
+    place = document.log.place
+    found = collect_family(place, owner(document), stop=stopping(100))
+    assert not found.is_finished
+    place.clock.sleep(10 * OLD_SECONDS)
+    reused = f"{owner(document)}/bodies/{sha256(b'orphan 3').hex()}"
+    place.blobs.put(reused, b"orphan 3")
+    place.clock.sleep(10 * OLD_SECONDS)
+    found = collect_family(place, owner(document))
+    assert set(found.garbage) == garbage - {reused}
+    assert found.changed == 1
+
+
+def test_progress_that_cannot_be_read_is_begun_again() -> None:
+    document, garbage = a_family_with_garbage()
+    place = document.log.place
+    place.index.commit([Put(Item(collecting_partition("acme"), owner(document), {"f": 99, "a": ""}))])
+    assert set(collect_family(place, owner(document)).garbage) == garbage
+
+
+def test_a_dry_run_goes_on_where_the_next_run_would() -> None:
+    document, _ = a_family_with_garbage()
+    place = document.log.place
+    collect_family(place, owner(document), stop=stopping(100))
+    planned = collect_family(place, owner(document), dry_run=True)
+    assert collect_family(place, owner(document)) == planned
+
+
+def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() -> None:
+    document = a_document()
+    put(document, "notes/x", LONG)
+    first = document.fork("first")
+    put(first, "notes/a", f"handed on {LONG}")
+    put(first, "notes/b", "short")
+    age(document)
+    place = document.log.place
+
+    def hand_on() -> None:
+        """While the document is read: the fork is forked, and forgets what only its own fork needs from then on."""
+        second = first.fork("second")
+        for number in range(8):
+            put(second, "notes/c", number)
+            put(first, "notes/a", f"other {number}")
+        second.forget_below(4, lambda version: None)
+        first.forget_below(first.version, lambda version: None)
+
+    place.index = Amid(place.index, entries_partition(document.log.record.prefix, 1), hand_on)
+    collect_family(place, owner(document))
+    place.index = place.index.backend
+    assert Document(open_log(place, "acme", "second")).get("notes/a") == f"handed on {LONG}"
+
+
+def test_snapshots_are_asked_for_one_by_one() -> None:
+    """A page would leave out one that took over from the one that is being walked, which is then forgotten."""
+    document = a_document(segment_entries_target=100)
+    for number in range(70):
+        put(document, f"notes/{number:02}", "small" * 30)
+    put(document, "notes/a", f"taken over {LONG}")
+    for number in range(8):
+        put(document, "notes/z", number)
+    age(document)
+    place = document.log.place
+    index = place.index
+    first, last = [found.version for found in list_snapshots(index, document.log.record.prefix)][-2:]
+    assert first < last
+    paged = place.index = Paging(index, document.log.record.prefix)
+    assert collect_family(place, owner(document)).garbage == ()
+    assert max(paged.limits) == 1
+
+
+class Watched(MemoryIndex):
+    """An index over another one, whose queries are watched."""
+
+    def __init__(self, backend: MemoryIndex) -> None:
+        self.backend = backend
+        self.joint_commits = True
+        self.get = backend.get  # type: ignore[method-assign]
+        self.commit = backend.commit  # type: ignore[method-assign]
+
+
+class Paging(Watched):
+    """Notes how many snapshots are asked for at once."""
+
+    def __init__(self, backend: MemoryIndex, prefix: str) -> None:
+        super().__init__(backend)
+        self.limits: list[float] = []
+        self.prefix = prefix
+
+    def query(self, partition: str, **options: Any) -> Iterator[Item]:  # type: ignore[override]
+        if partition == f"{self.prefix}/snapshots":
+            self.limits.append(options.get("limit") or float("inf"))
+        return self.backend.query(partition, **options)
+
+
+class Amid(Watched):
+    """Something else happens when a partition is first asked for."""
+
+    def __init__(self, backend: MemoryIndex, partition: str, act: Callable[[], None]) -> None:
+        super().__init__(backend)
+        self.acts = {partition: act}
+
+    def query(self, partition: str, **options: Any) -> Iterator[Item]:  # type: ignore[override]
+        self.acts.pop(partition, lambda: None)()
+        return self.backend.query(partition, **options)
+
+
+class CountingReads:
+    """Blobs that count how many were read."""
+
+    def __init__(self, blobs: Any) -> None:
+        self.count = 0
+        self._blobs = blobs
+
+    def get(self, key: str) -> bytes:
+        self.count += 1
+        return bytes(self._blobs.get(key))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._blobs, name)
+
+
+def test_a_whole_organisation_is_collected_and_what_is_broken_is_passed_over() -> None:
+    document, garbage = a_family_with_garbage()
+    place = document.log.place
+    broken = create_log(place, "acme", "broken", "document")
+    lost = f"{broken.record.owner}/bodies/{sha256(b'lost').hex()}"
+    place.blobs.put(lost, b"lost")
+    place.index.commit([Put(Item(f"{broken.record.prefix}/segments", "0000000000000001", {"c": 1}))])
+    records = Records(place, "acme")
+    records.put("invoice", bytes(range(256)) * 1000)
+    stray = f"acme/records/invoice/bodies/{sha256(b'stray').hex()}"
+    place.blobs.put(stray, b"stray")
+    age(document)
+    found = collect(place, "acme")
+    assert set(found.garbage) == {*garbage, stray}
+    assert [(trouble.what, trouble.code) for trouble in found.troubles] == [(broken.record.owner, "corrupt")]
+    assert place.blobs.stat(lost) is not None
+    assert len(records.get("invoice").body) == 256_000
+
+
+def put_blob(document: Document, folder: str) -> str:
+    body = folder.encode()
+    key = f"{folder}/{sha256(body).hex()}"
+    document.log.place.blobs.put(key, body)
+    return key
+
+
+def test_a_queued_push_that_no_message_can_hold_any_more_goes() -> None:
+    document = a_document()
+    incarnation = document.log.record.incarnation
+    waiting = put_blob(document, f"acme/queue/budget@{incarnation}/token1")
+    former = put_blob(document, "acme/queue/budget@aaaaaaaaaaaa/token2")
+    place = document.log.place
+    assert collect(place, "acme").garbage == ()
+    age(document)
+    assert collect(place, "acme").garbage == (former,)
+    place.clock.sleep(QUEUED_SECONDS_MAX)
+    assert collect(place, "acme").garbage == (waiting,)
+
+
+def test_blobs_of_an_owner_that_the_index_does_not_know_wait_for_a_copy_under_way() -> None:
+    document = a_document()
+    copied = put_blob(document, "acme/other@aaaaaaaaaaaa/bodies"), put_blob(document, "acme/records/new/bodies")
+    former = put_blob(document, "acme/budget@aaaaaaaaaaaa/chunks")
+    place = document.log.place
+    age(document)
+    assert collect(place, "acme").garbage == (former,)
+    place.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX)
+    assert collect(place, "acme").garbage == copied
+
+
+def test_blobs_in_a_place_that_is_an_applications_own_stay() -> None:
+    document = a_document()
+    own = put_blob(document, f"{owner(document)}/pictures")
+    document.log.place.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX * 2)
+    found = collect(document.log.place, "acme")
+    assert (found.garbage, found.kept) == ((), 1)
+    assert document.log.place.blobs.stat(own) is not None
+
+
+def test_few_blobs_are_judged_at_once_and_all_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stratalog.operations import collect as module
+
+    monkeypatch.setattr(module, "COLLECT_CANDIDATES_MAX", 3)
+    document, garbage = a_family_with_garbage()
+    found = collect_family(document.log.place, owner(document))
+    assert set(found.garbage) == garbage
+    assert found.looked_at == len(keys(document)) + len(garbage)
