@@ -1,9 +1,9 @@
-"""The bench that the table store's decision asked for: ``python -m bench.table [--json PATH] [--plots FOLDER] [--quick]``.
+"""The bench that the table store's decision asked for: ``python -m bench.table [--json PATH] [--plots FOLDER]``.
 
 1, 4, 16 and 64 writers add files to one table, and 16 to ten tables, in commits of 1 and of 10,000 files. Two grounds:
-*folder* is SQLite and files, every commit durable; *hosted* is memory that answers as late as DynamoDB and S3 do. Writers
-are threads that share a committer, as behind a server or a worker; or they are spread over four that know nothing of each
-other: processes on *folder*, handles on *hosted*. Requests and their price are counted by a meter on memory.
+*folder* is SQLite and files, every commit durable; *hosted* is memory that answers as late as DynamoDB and S3 do.
+Writers are threads that share a committer, as behind a server or a worker; or they are spread over four that know
+nothing of each other: processes on *folder*, handles on *hosted*. Requests are counted by a meter on memory.
 """
 
 from __future__ import annotations
@@ -36,10 +36,22 @@ from stratalog.ports.meter import Meter
 SPREAD = 4
 STANDING = 10_000
 WRITE_SECONDS, READ_SECONDS, BLOB_WRITE_SECONDS, BLOB_READ_SECONDS = 0.005, 0.003, 0.025, 0.015
-"""What a request of a hosted service takes: `bench.contention` says the same of DynamoDB. A transaction takes twice that,
-since it is prepared and then committed (Idziorek and others, USENIX ATC 2023)."""
+"""What a request of a hosted service takes: `bench.contention` says the same of DynamoDB. A transaction takes twice
+that, since it is prepared and then committed (Idziorek and others, USENIX ATC 2023)."""
 
-HEADINGS = ("store", "ground", "writers", "committers", "tables", "files", "commits/s", "files/s", "p50 ms", "p99 ms", "failed")
+HEADINGS = (
+    "store",
+    "ground",
+    "writers",
+    "committers",
+    "tables",
+    "files",
+    "commits/s",
+    "files/s",
+    "p50 ms",
+    "p99 ms",
+    "failed",
+)
 COSTS = ("requests", "KB written", "$ a million")
 
 
@@ -160,9 +172,7 @@ def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
 
     _all(case.writers, write)
     units = units_of(meter.read(), before)
-    requests = sum(
-        amount - before.get(key, 0) for key, amount in meter.read().items() if key[1] == "requests"
-    )
+    requests = sum(amount - before.get(key, 0) for key, amount in meter.read().items() if key[1] == "requests")
     written = units.write_units + units.s3_bytes / 1024
     price = total(units, load_prices().prices) / commits * 1e6
     return msgspec.structs.replace(
@@ -306,7 +316,9 @@ def _tables(case: Case) -> list[str]:
 
 
 def _names(batch: str, writer: int, files: int) -> list[str]:
-    return [f"s3a://bucket/table/data/partition_root/{batch}-{writer:03}-{number:06}.parquet" for number in range(files)]
+    return [
+        f"s3a://bucket/table/data/partition_root/{batch}-{writer:03}-{number:06}.parquet" for number in range(files)
+    ]
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:

@@ -191,7 +191,7 @@ def _together(
 def _put_new(state: dict[str, dict[str, int]], names: Sequence[str]) -> Exception | None:
     if any(name in state for name in names):
         return ValueError("File already exists")
-    state.update(dict.fromkeys(names, {ROOT: ROWS}))
+    state.update((name, {ROOT: ROWS}) for name in names)
     return None
 
 
