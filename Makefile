@@ -1,6 +1,6 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-core demo-sync test check soak bench docs clean ready-demo ready-dev ready-browser
+.PHONY: help demo demo-core demo-sync test test-aws check soak bench docs clean ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -18,6 +18,9 @@ TEST_SEEDS ?= 5000
 COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 FRESH_SEED ?= $(shell date +%s)
 WORKERS ?= auto
+# What is tested on an account is asked of AWS as users ask it: the contract of the index, the command line, a copy.
+ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
+PREFIX ?=
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +39,11 @@ test: ready-dev ready-browser ## every test, with branch coverage of src/ and it
 	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
 	$(python) -m pytest -q -n $(WORKERS) tests/simulation
 	$(python) -m pytest -q -n $(WORKERS) --ignore tests/simulation --cov --cov-branch --cov-report=term
+
+test-aws: ready-dev ## contract, command line and copy on an account of yours, for a few cents: make test-aws PREFIX=mine
+	@test -n "$(PREFIX)" || { echo "PREFIX=… begins the names of all that is made and removed, as in: make test-aws PREFIX=mine"; exit 2; }
+	@echo "About 160 tables, buckets and queues called $(PREFIX)-… are made and removed. Units and requests come to a few cents."
+	STRATALOG_TEST_AWS=$(PREFIX) $(python) -m pytest -q $(ON_ACCOUNT)
 
 check: ready-dev ## lint, format, types and import arrows
 	$(python) -m ruff check .

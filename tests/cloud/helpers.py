@@ -9,8 +9,8 @@ import msgspec
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoClient
 from stratalog.backends.dynamodb_http import Endpoint
-from stratalog.backends.dynamodb_setup import create_table
-from stratalog.clock import SystemClock
+from stratalog.backends.dynamodb_setup import create_table, open_client
+from stratalog.clock import SystemClock, new_id
 from stratalog.testing.emulators import Emulator
 
 numbers = itertools.count()
@@ -27,6 +27,14 @@ class GivenCredentials(msgspec.Struct, frozen=True):
 def dynamo_client(emulator: Emulator) -> DynamoClient:
     """A client of the emulator."""
     return DynamoClient(Endpoint(emulator.url), "us-east-1", GivenCredentials, SystemClock())
+
+
+def account_index(prefix: str) -> DynamoIndex:
+    """An index in a table of its own, in the account that AWS's own variables lead to."""
+    client = open_client(SystemClock())
+    table = f"{prefix}-{new_id(SystemClock())}"
+    create_table(client, table)
+    return DynamoIndex(client, table)
 
 
 def dynamo_index(emulator: Emulator) -> DynamoIndex:

@@ -43,8 +43,8 @@ index.close()
 
 
 @pytest.fixture
-def index(aws: Emulator) -> Iterator[DynamoIndex]:
-    made = dynamo_index(aws)
+def index(dynamo: Emulator) -> Iterator[DynamoIndex]:
+    made = dynamo_index(dynamo)
     yield made
     made.close()
 
@@ -104,12 +104,12 @@ def test_many_writers_of_one_log_lose_nothing_and_leave_no_gap(index: DynamoInde
 
 
 def test_processes_that_write_one_log_lose_nothing_and_leave_no_gap(
-    aws: Emulator, index: DynamoIndex, monkeypatch: pytest.MonkeyPatch
+    dynamo: Emulator, index: DynamoIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testsecret")
     log = store_on(index).create_log("acme", "plan")
-    commands = [[sys.executable, "-c", APPEND, aws.url, index.table, f"{n}", "20"] for n in range(3)]
+    commands = [[sys.executable, "-c", APPEND, dynamo.url, index.table, f"{n}", "20"] for n in range(3)]
     processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
     ]
@@ -152,8 +152,8 @@ def test_a_put_that_came_too_late_is_counted_as_wasted(index: DynamoIndex) -> No
     assert index.meter.total("wasted write units") == 3
 
 
-def test_a_table_is_made_once_and_recognised(aws: Emulator) -> None:
-    client = dynamo_client(aws)
+def test_a_table_is_made_once_and_recognised(dynamo: Emulator) -> None:
+    client = dynamo_client(dynamo)
     assert create_table(client, "made-once")
     assert not create_table(client, "made-once")
     client.close()

@@ -35,18 +35,18 @@ WORKERS = 2
 
 
 @pytest.fixture
-def index(aws: Emulator) -> Iterator[DynamoIndex]:
-    made = dynamo_index(aws)
+def index(dynamo: Emulator) -> Iterator[DynamoIndex]:
+    made = dynamo_index(dynamo)
     yield made
     made.close()
 
 
 def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
-    aws: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
+    dynamo: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = SystemClock()
     log = Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)).create_log("acme", "plan")
-    reports = compete(aws, index.table, processes=PROCESSES, threads=THREADS, appends=APPENDS)
+    reports = compete(dynamo, index.table, processes=PROCESSES, threads=THREADS, appends=APPENDS)
 
     assert [error for report in reports for error in report.failed] == []
     told = sorted(one for report in reports for one in report.told)
@@ -64,7 +64,7 @@ def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
 
 
 def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
-    aws: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
+    aws: Emulator, dynamo: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two workers share the queue; a document is a message group, which one of them has at a time."""
     clock, client = SystemClock(), aws_client("sqs", session(), aws.url, Budget())
@@ -75,7 +75,7 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
 
     document = store(index).create("acme", "plan")
     backlog = Backlog(store(index))
-    indexes = [DynamoIndex(dynamo_client(aws), index.table) for _ in range(WORKERS)]
+    indexes = [DynamoIndex(dynamo_client(dynamo), index.table) for _ in range(WORKERS)]
     workers = [Worker(store(own)) for own in indexes]
 
     def write(writer: int) -> None:

@@ -33,8 +33,11 @@ def aws_local(folder: Path) -> Iterator[dict[str, str]]:
         yield aws_environment(services, objects)
 
 
-def aws_environment(services: Emulator, objects: Emulator) -> dict[str, str]:
-    """The variables that AWS's own tools read, so that they find the emulators and nothing of the user's."""
+def aws_environment(services: Emulator, objects: Emulator, dynamo: Emulator | None = None) -> dict[str, str]:
+    """The variables that AWS's own tools read, so that they find the emulators and nothing of the user's.
+
+    DynamoDB is that of ``services``, unless another is given.
+    """
     return {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -44,7 +47,7 @@ def aws_environment(services: Emulator, objects: Emulator) -> dict[str, str]:
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": services.url,
-        "AWS_ENDPOINT_URL_DYNAMODB": services.url,
+        "AWS_ENDPOINT_URL_DYNAMODB": (dynamo or services).url,
         "AWS_ENDPOINT_URL_SQS": services.url,
         "AWS_ENDPOINT_URL_S3": objects.url,
     }

@@ -1,0 +1,75 @@
+"""What the tests run on: emulators, or the services of an account where its owner has said so.
+
+`STRATALOG_DYNAMODB_LOCAL=FOLDER` names the user's own copy of DynamoDB Local, in place of ministack's DynamoDB.
+`STRATALOG_TEST_AWS=PREFIX` runs on the account that AWS's own variables lead to: `make test-aws PREFIX=…`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from stratalog.testing.emulators import Emulator, dynamodb_local
+
+__all__ = ["ACCOUNT", "LOCAL", "account_prefix", "chosen_dynamo", "remove_bucket", "remove_queues", "remove_table"]
+
+LOCAL = "STRATALOG_DYNAMODB_LOCAL"
+ACCOUNT = "STRATALOG_TEST_AWS"
+# Short enough for all names that are made of it.
+PREFIX = re.compile(r"[a-z0-9][a-z0-9-]{2,30}")
+
+
+def account_prefix(environment: Mapping[str, str]) -> str:
+    """What the names of all that is made in an account begin with; empty to run on emulators."""
+    prefix = environment.get(ACCOUNT, "")
+    if prefix and not PREFIX.fullmatch(prefix):
+        raise ValueError(f"{ACCOUNT} must be 3 to 31 lower-case letters, digits and hyphens, not {prefix!r}")
+    if prefix and boto3.Session().get_credentials() is None:
+        raise ValueError(f"{ACCOUNT} is set, but no AWS credentials are found")
+    return prefix
+
+
+@contextmanager
+def chosen_dynamo(environment: Mapping[str, str], other: Emulator, folder: Path) -> Iterator[Emulator]:
+    """The DynamoDB that the environment names, or the ``other``."""
+    home = environment.get(LOCAL)
+    if not home:
+        yield other
+        return
+    with dynamodb_local(Path(home), folder) as emulator:
+        yield emulator
+
+
+def remove_table(name: str) -> None:
+    with suppress_missing("ResourceNotFoundException"):
+        boto3.client("dynamodb").delete_table(TableName=name)
+
+
+def remove_bucket(name: str) -> None:
+    """The bucket and every version in it."""
+    with suppress_missing("NoSuchBucket"):
+        bucket = boto3.resource("s3").Bucket(name)
+        bucket.object_versions.delete()
+        bucket.delete()
+
+
+def remove_queues(name: str) -> None:
+    client: Any = boto3.client("sqs")
+    for full_name in (f"{name}.fifo", f"{name}-dead.fifo"):
+        with suppress_missing("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"):
+            client.delete_queue(QueueUrl=client.get_queue_url(QueueName=full_name)["QueueUrl"])
+
+
+@contextmanager
+def suppress_missing(*codes: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as exc:
+        if exc.response["Error"]["Code"] not in codes:
+            raise

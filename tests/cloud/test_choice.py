@@ -1,0 +1,65 @@
+"""What the tests run on is chosen by who runs them, never by what happens to be there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from stratalog.assembly import make_store, open_store
+from stratalog.testing.emulators import Emulator
+from tests.cloud.choice import (
+    ACCOUNT,
+    LOCAL,
+    account_prefix,
+    chosen_dynamo,
+    remove_bucket,
+    remove_queues,
+    remove_table,
+)
+
+OTHER = Emulator("http://127.0.0.1:1", 0)
+
+
+def test_without_a_word_the_emulators_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials alone are no word: whoever has some does not pay for a test run by that."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody's")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "own")
+    assert account_prefix({}) == ""
+    with chosen_dynamo({}, OTHER, tmp_path) as chosen:
+        assert chosen is OTHER
+
+
+def test_a_copy_of_dynamodb_local_is_never_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="DynamoDBLocal"), chosen_dynamo({LOCAL: str(tmp_path)}, OTHER, tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("prefix", ["Mine", "a", "-mine", "a" * 40, "mine_"])
+def test_an_account_is_used_under_a_prefix_that_all_services_take(prefix: str) -> None:
+    with pytest.raises(ValueError, match="lower-case"):
+        account_prefix({ACCOUNT: prefix})
+
+
+def test_an_account_needs_credentials(aws_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert account_prefix({ACCOUNT: "mine"}) == "mine"
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    with pytest.raises(ValueError, match="no AWS credentials"):
+        account_prefix({ACCOUNT: "mine"})
+
+
+def test_what_was_made_in_an_account_is_removed_again(aws_store: str) -> None:
+    name = aws_store.removeprefix("aws://")
+    for remove in (remove_table, remove_bucket, remove_queues):
+        remove(name)
+    with open_store(aws_store) as store:
+        store.create("acme", "plan").mutate("put", {"key": "notes/1", "value": "x" * 20_000})
+        for stat in store.place.blobs.list(""):
+            store.place.blobs.put(stat.key, store.place.blobs.get(stat.key))
+    for remove in (remove_table, remove_bucket, remove_queues):
+        remove(name)
+    with pytest.raises(ClientError):
+        boto3.client("s3").head_bucket(Bucket=name)
+    assert len(make_store(aws_store)) == 4
