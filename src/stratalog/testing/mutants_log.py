@@ -166,6 +166,7 @@ MUTANTS = (
         _together(replaced(append, "OBSERVATION_SECONDS_MAX", AGES), replaced(head, "OBSERVATION_SECONDS_MAX", AGES)),
         "acknowledged",
         "stale-answer",
+        "real-time",
     ),
     _mutant(
         "observation rule ignored when the head is followed",

@@ -105,7 +105,10 @@ MUTANTS = (
     Mutant("sync: pull ignores the owner", SyncWorld, replaced(pull, "_last_ids", _any_owner), ("owner",)),
     Mutant("sync: group open to all", SyncWorld, replaced(State, "group_owner", _never_owned), ("owner",)),
     Mutant(
-        "sync: push to any incarnation", SyncWorld, replaced(world_sync, "push", _any_incarnation), ("heirs", "last")
+        "sync: push to any incarnation",
+        SyncWorld,
+        replaced(world_sync, "push", _any_incarnation),
+        ("heirs", "last", "owner"),
     ),
     Mutant(
         "sync: cookie of any incarnation", SyncWorld, replaced(pull, "_usable", _usable_by_number), ("order", "state")
