@@ -1,4 +1,7 @@
-"""What a document and a log cost in DynamoDB's units, by its published rules: opening cold, appending, rolling over."""
+"""What a document and a log cost in DynamoDB's units, by its published rules: opening cold, appending, rolling over.
+
+On the emulator, and in memory with a meter in front.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,40 @@ import pytest
 
 from stratalog.assembly import Store
 from stratalog.backends.dynamodb import DynamoIndex
-from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered import MeteredIndex
 from stratalog.clock import SystemClock
 from stratalog.keys import entries_partition
 from stratalog.log import Event, Place, Settings
 from stratalog.ports.index import item_bytes
-from stratalog.ports.meter import read_units
-from stratalog.testing.emulators import Emulator
+from stratalog.ports.meter import Meter, read_units
+from stratalog.testing.clock import ManualClock
 from tests.cloud.helpers import dynamo_index
 
 NAME = HEAD = SNAPSHOT = 1
 
 
-@pytest.fixture
-def index(aws: Emulator) -> Iterator[DynamoIndex]:
-    made = dynamo_index(aws)
+Counted = DynamoIndex | MeteredIndex
+
+
+@pytest.fixture(params=["dynamodb", "memory"])
+def index(request: pytest.FixtureRequest) -> Iterator[Counted]:
+    if request.param == "memory":
+        yield MeteredIndex(MemoryIndex(), Meter())
+        return
+    made = dynamo_index(request.getfixturevalue("aws"))
     yield made
     made.close()
 
 
 @pytest.fixture
-def store(index: DynamoIndex) -> Store:
+def store(index: Counted) -> Store:
     clock = SystemClock()
     settings = Settings(segment_entries_target=20, snapshot_entries_interval=1000)
     return Store(Place(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
 
 
-def units(index: DynamoIndex, act: Callable[[], object]) -> tuple[float, float]:
+def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
     """The read and write units that ``act`` costs."""
     before = index.meter.total("read units"), index.meter.total("write units")
     act()
@@ -43,7 +53,7 @@ def units(index: DynamoIndex, act: Callable[[], object]) -> tuple[float, float]:
 
 @pytest.mark.parametrize("tail", [1, 14])
 def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_snapshot(
-    index: DynamoIndex, store: Store, tail: int
+    index: Counted, store: Store, tail: int
 ) -> None:
     """1 (name) + 1 (head) + ⌈tail / 4 KB⌉ + 1 (the snapshot's record). A tail of 14 entries is more than 8 KB."""
     document = store.create("acme", "budget")
@@ -59,7 +69,7 @@ def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_sn
     assert len(items) == tail
 
 
-def test_opening_a_document_whose_snapshot_is_its_head_reads_no_tail(index: DynamoIndex, store: Store) -> None:
+def test_opening_a_document_whose_snapshot_is_its_head_reads_no_tail(index: Counted, store: Store) -> None:
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
     document.snapshot()
@@ -67,14 +77,12 @@ def test_opening_a_document_whose_snapshot_is_its_head_reads_no_tail(index: Dyna
     assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT, 0)
 
 
-def test_the_first_append_of_a_process_costs_two_read_units_and_one_write_unit(
-    index: DynamoIndex, store: Store
-) -> None:
+def test_the_first_append_of_a_process_costs_two_read_units_and_one_write_unit(index: Counted, store: Store) -> None:
     store.create_log("acme", "plan").append(Event("step", 1))
     assert units(index, lambda: store.log("acme", "plan").append(Event("step", 2))) == (NAME + HEAD, 1)
 
 
-def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(index: DynamoIndex, store: Store) -> None:
+def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(index: Counted, store: Store) -> None:
     """Seal, segment, name and entry in one transaction, 2 units each: 8 in place of 1. The name is read before it.
 
     So a roll-over's share is 7 write units and 1 read unit over the entries of a segment: of 20 here 0.35 and 0.05; of
@@ -86,7 +94,7 @@ def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(ind
     assert steps == ([(0, 1)] * 19 + [(NAME, 8)]) * 2
 
 
-def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: DynamoIndex, store: Store) -> None:
+def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted, store: Store) -> None:
     """2 read units and 7 write units more than a commit, once the segment has its snapshot."""
     document = store.create("acme", "budget")
     costs = []
@@ -95,3 +103,21 @@ def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: DynamoI
         if n == 5:
             document.snapshot()
     assert costs[1:] == [(0, 1)] * 19 + [(NAME + SNAPSHOT, 8)]
+
+
+def test_a_document_that_others_change_is_read_before_a_commit_that_would_lose(index: Counted) -> None:
+    """From the second time on: 1 read unit for the head, 1 for the tail, and no put in vain."""
+    clock = ManualClock()
+    store = Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
+    document = store.create("acme", "budget")
+    document.mutate("put", {"key": "first", "value": 0})
+    rival = Store(store.place, store.queue).document("acme", "budget")
+    wasted = []
+    for n in range(4):
+        rival.mutate("put", {"key": f"rival/{n}", "value": n})
+        before = index.meter.total("wasted write units")
+        clock.sleep(1)
+        document.mutate("put", {"key": f"own/{n}", "value": n})
+        wasted.append(index.meter.total("wasted write units") - before)
+    assert wasted == [1, 0, 0, 0]
+    assert len(list(document.scan())) == 9
