@@ -37,6 +37,8 @@ WEIGHT_MAX = 20_000
 PATIENCE_SECONDS = 60.0
 RETRY_SECONDS_FIRST = 0.02
 RETRY_SECONDS_MAX = 2.0
+SLOW_MS = 4
+PAUSE_MS_MAX = 4
 TRANSIENT = (ContentionError, OutcomeUnknown, Unavailable)
 
 
@@ -65,6 +67,8 @@ class Committer:
         self._client = f"table/{new_id(clock, CLIENT_CHARACTERS)}"
         self._number = 0
         self._lane: Lane[_Waiting] = Lane()
+        self._crowd = 1
+        self._commit_ms = 0
 
     def commit(self, requests: Sequence[Request]) -> list[Committed]:
         """Commit at most `REQUESTS_MAX` requests in order, in one entry; what became of each.
@@ -79,10 +83,21 @@ class Committer:
             return waiting.answer()
         served: list[_Waiting] = []
         try:
-            self._serve(self._gather(waiting, served))
+            self._let_others_come()
+            batch = self._gather(waiting, served)
+            begun = Observation(self._clock)
+            self._serve(batch)
+            self._crowd, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
         finally:
             self._lane.leave(served)
         return waiting.answer()
+
+    def _let_others_come(self) -> None:
+        """Wait a fifth of a slow commit where the last one served many: those who were just answered will be back, and
+        would else have to wait for all of the next one.
+        """
+        if self._crowd > 1 and self._commit_ms >= SLOW_MS:
+            self._clock.sleep(min(self._commit_ms / 5, PAUSE_MS_MAX) / 1000)
 
     def _gather(self, first: _Waiting, served: list[_Waiting]) -> list[_Waiting]:
         """The caller's requests, and those of others as far as they fit beside them."""

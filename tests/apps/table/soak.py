@@ -1,0 +1,163 @@
+"""Rows in, rows out, whoever dies: ``python -m tests.apps.table.soak --rows 5000000 --processes 4 --seed 7``.
+
+Each process brings rows of its own into one table and, between batches, splits leaves, moves references, merges files,
+collects garbage and scans. They are killed at random, and started again at once. In the end every row is there once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy
+import pyarrow as pa
+
+import stratalog
+from stratalog.apps.table import Column, Schema, Table, create_table, open_table
+from stratalog.apps.table.lake import Lake
+from stratalog.apps.table.rows import Source, ingest, lake_of, scan
+from stratalog.apps.table.upkeep import collect, compact, push_down, split_large, tend
+
+BATCH_ROWS = 20_000
+AGE_MS = 20_000
+MIX = 0x9E3779B97F4A7C15
+LEAVES = 16
+RESTARTS_MAX = 10_000
+
+
+def soak(rows: int, processes: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
+    """Run it all; what was done. Raises AssertionError where a row is missing or there twice."""
+    chance = random.Random(seed)
+    batches = max(1, rows // (processes * BATCH_ROWS))
+    with stratalog.open(folder / "store") as store:
+        schema = Schema((Column("id", "long"),))
+        create_table(store, "acme", "events", schema, data=(folder / "lake").as_uri())
+    rows_max = max(BATCH_ROWS, rows // LEAVES)
+    running = [_start(folder, place, batches, rows_max, seed) for place in range(processes)]
+    kills = 0
+    try:
+        while not _is_in(folder, processes, batches):
+            time.sleep(chance.random() * 2 * pause)
+            place = chance.randrange(processes)
+            os.kill(running[place].pid, signal.SIGKILL)
+            running[place].wait()
+            kills += 1
+            assert kills < RESTARTS_MAX, "the rows do not get in"
+            running[place] = _start(folder, place, batches, rows_max, seed + kills)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return {"rows": _check(folder, processes * batches * BATCH_ROWS, rows_max), "kills": kills}
+
+
+def work(folder: Path, place: int, batches: int, rows_max: int, seed: int) -> None:
+    """One process: its own batches, and the upkeep of all, until it is killed."""
+    chance = random.Random(seed * 1000 + place)
+    with stratalog.open(folder / "store") as store:
+        table = open_table(store, "acme", "events")
+        lake = lake_of(table)
+        while True:
+            number = table.document.last_mutation(f"source/{place}") + 1
+            if number <= batches:
+                start = (place * batches + number - 1) * BATCH_ROWS
+                ingest(table, lake, rows_of(start, BATCH_ROWS), source=Source(f"source/{place}", number))
+            _tend_a_little(table, lake, chance, rows_max)
+
+
+def rows_of(start: int, count: int) -> pa.Table:
+    """Rows that are told apart by their number; keys far apart, a tenth of them the same as another's."""
+    numbers = numpy.arange(start, start + count, dtype=numpy.uint64)
+    mixed = (numbers - numbers % 10 * (numbers % 7 == 0)) * numpy.uint64(MIX)
+    return pa.table({"id": mixed.view(numpy.int64), "row": numbers.view(numpy.int64)})
+
+
+def _tend_a_little(table: Table, lake: Lake, chance: random.Random, rows_max: int) -> None:
+    what = chance.randrange(6)
+    if what == 0:
+        split_large(table, lake, rows_max)
+    elif what == 1:
+        push_down(table, lake)
+    elif what in (2, 3):
+        compact(table, lake, files_min=chance.choice([2, 4, 8]), lease_ms=3000)
+    elif what == 4:
+        collect(table, lake, AGE_MS)
+    else:
+        _look(table, lake, chance)
+
+
+def _look(table: Table, lake: Lake, chance: random.Random) -> None:
+    """A scan of a leaf has the rows that the table says of it, whatever happens meanwhile."""
+    view = table.at()
+    holding = chance.choice([one for one in view.holdings() if one.leaf])
+    held = view.on_partition(holding.partition)
+    found = sum(lake.keys(one.filename, held.region).num_rows for one in held.references)
+    assert found == holding.tally.rows, f"{found} rows in {holding}"
+
+
+def _start(folder: Path, place: int, batches: int, rows_max: int, seed: int) -> subprocess.Popen[bytes]:
+    numbers = [str(number) for number in (place, batches, rows_max, seed)]
+    command = [sys.executable, "-m", "tests.apps.table.soak", "--work", str(folder), *numbers]
+    with (folder / f"errors-{place}").open("ab") as errors:
+        return subprocess.Popen(command, stderr=errors)
+
+
+def _is_in(folder: Path, processes: int, batches: int) -> bool:
+    errors = [folder.joinpath(f"errors-{place}").read_text() for place in range(processes)]
+    assert not any(errors), "".join(errors)[-4000:]
+    with stratalog.open(folder / "store") as store:
+        document = open_table(store, "acme", "events").document
+        return all(document.last_mutation(f"source/{place}") >= batches for place in range(processes))
+
+
+def _check(folder: Path, rows: int, rows_max: int) -> int:
+    """Let upkeep come to rest, then count every row; answer how many there are."""
+    with stratalog.open(folder / "store") as store:
+        table = open_table(store, "acme", "events")
+        lake = lake_of(table)
+        while (done := tend(table, lake, rows_max=rows_max, files_min=2, age_ms=0)) and any(
+            (done.splits, done.moved, done.jobs)
+        ):
+            pass
+        view = table.at()
+        seen = numpy.zeros(rows, dtype=numpy.int32)
+        for part in scan(view, lake):
+            numpy.add.at(seen, part.column("row").to_numpy(), 1)
+        assert (seen == 1).all(), f"{(seen == 0).sum()} rows are missing, {(seen > 1).sum()} are there more than once"
+        assert sum(one.tally.rows for one in view.holdings()) == rows
+        assert table.jobs.waiting() == [*view.jobs()] == []
+        collect(table, lake, -1000)
+        tracked = {file.filename for file in table.at().files(10**9).files}
+        assert {one.filename for one in lake.list()} == tracked, "a file is lost, or left behind"
+        leaves = sum(1 for one in view.holdings() if one.leaf)
+        print(f"{rows:,} rows on {leaves} leaves in {len(tracked)} files, version {view.version}")
+    return int(seen.sum())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", nargs=5, default=None)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=3.0, help="Mean seconds between kills.")
+    options = parser.parse_args(arguments)
+    if options.work:
+        folder, *numbers = options.work
+        work(Path(folder), *map(int, numbers))
+        return
+    print(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        print(soak(options.rows, options.processes, options.seed, options.pause, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
