@@ -16,6 +16,7 @@ from stratalog.codec import encode
 from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
 from stratalog.log.retention import archive_segments
+from stratalog.operations.copy_check import check_copy
 from stratalog.operations.copying import Copied, copy_store
 from stratalog.ports.index import Item, Put, Write
 from stratalog.testing.clock import ManualClock
@@ -137,6 +138,18 @@ def test_a_copy_says_what_it_found_and_wrote(source: stratalog.Store, target: st
     assert (first.organisations, first.logs, first.records, first.blobs_written) == (1, 20, 1, 1)
     assert sum(steps) == first.items_written + first.blobs_written
     assert copy_store(source, target) == Copied(1, 20, 1, items_written=0, blobs_written=0)
+
+
+def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
+    source = stratalog.open("memory:")
+    plan = source.create("acme", "plan")
+    for number in range(200):
+        plan.mutate("put", {"key": f"items/{number}", "value": "x" * 500})
+    copy_store(source, target)
+    stores = (source, target)
+    before = [[stat.key for stat in store.place.blobs.list("")] for store in stores]
+    assert check_copy(source.place, target.place, ["acme"]) == (1, 0)
+    assert [[stat.key for stat in store.place.blobs.list("")] for store in stores] == before == [[], []]
 
 
 def test_clients_go_on_in_the_copy_where_they_were(target: stratalog.Store) -> None:

@@ -258,20 +258,22 @@ class _Copy:
             for shelf, what in ((LOGS, "log"), (RECORDS, "record")):
                 ours = {line.id for line in list_directory(self._source, organisation, shelf)}
                 for line in list_directory(self._target, organisation, shelf):
-                    if line.id not in ours and not (shelf == LOGS and self._was_deleted(organisation, line.id)):
+                    if line.id not in ours and not (shelf == LOGS and self._is_ours(organisation, line.id)):
                         raise _other(what, organisation, line.id)
 
-    def _was_deleted(self, organisation: str, name: str) -> bool:
-        """Whether the source had the target's log of that name, and it was deleted since."""
+    def _is_ours(self, organisation: str, name: str) -> bool:
+        """Whether the target's log of that name, if it has one, is or was the source's.
+
+        Of those that were, the source knows the last of each name, and others until their rests are swept.
+        """
         ours, theirs = (read_name(index, organisation, name) for index in (self._source, self._target))
-        return ours is not None and theirs is not None and ours.incarnation == theirs.incarnation
+        if theirs is None or (ours is not None and ours.prefix == theirs.prefix):
+            return True
+        return self._source.get(deleted_partition(organisation), theirs.prefix) is not None
 
     def _refuse_other_log(self, log: _Log) -> None:
         """Raise Conflict where the target's log of that name is another, or went on without the source."""
-        theirs = read_name(self._target, log.organisation, log.name)
-        another = log.record is not None and theirs is not None and theirs.prefix != log.prefix
-        # Unless it was the source's, which has another of that name since.
-        if another and theirs and not self._source.get(deleted_partition(log.organisation), theirs.prefix):
+        if log.record is not None and not self._is_ours(log.organisation, log.name):
             raise _other("log", log.organisation, log.name)
         known = {item.sort: item for item in log.segments}
         for segment in self._target.query(segments_partition(log.prefix)) if log.head is not None else ():
