@@ -13,8 +13,8 @@ from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from stratalog.limits import SHEET_COMMANDS_MAX, SHEET_MESSAGE_BYTES_MAX, SHEET_TEXT_BYTES_MAX, WRITE_ID_BYTES_MAX
 
 __all__ = [
+    "MESSAGES",
     "REDONE",
-    "REVISION",
     "UPCASTERS",
     "Change",
     "Created",
@@ -36,6 +36,7 @@ REVISION = "REMOTE_REVISION"
 UNDONE = "REVISION_UNDONE"
 REDONE = "REVISION_REDONE"
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}
+MESSAGES = (REVISION, UNDONE, REDONE)
 
 # What the engine of this version calls its commands; those of another are refused, since it would pass them over.
 NAMES = """

@@ -14,7 +14,7 @@ from stratalog.apps.sheet import history
 from stratalog.apps.sheet.blame import Blame, CellHistory
 from stratalog.apps.sheet.cells import parse_cell
 from stratalog.apps.sheet.events import (
-    REVISION,
+    MESSAGES,
     Change,
     Created,
     Fact,
@@ -44,6 +44,7 @@ __all__ = ["Cell", "Loaded", "Sheet", "Since"]
 
 ATTEMPTS_MAX = 20
 REVISION_CHARACTERS = 16
+NO_CHANGES = "NoChanges"
 WHOLE = ("created", "imported", "restored")
 
 
@@ -326,9 +327,10 @@ class Sheet:
             with engine.lock:
                 model = self._model(self.version)
                 answer = engine.call("dispatch", key=model.key, sheet=sheet, command=command)
-                if "refused" in answer:
-                    raise Invalid("the engine refused the command", reasons=", ".join(answer["refused"]))
-                message = next((one for one in answer["messages"] if one["type"] == REVISION), None)
+                reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
+                if reasons:
+                    raise Invalid("the engine refused the command", reasons=", ".join(reasons))
+                message = next((one for one in answer["messages"] if one["type"] in MESSAGES), None)
                 if message is None:
                     return change_of(self.log.entry(model.version))
                 try:

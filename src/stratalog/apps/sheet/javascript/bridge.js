@@ -136,11 +136,11 @@ globalThis.bridge = (() => {
       const { line, model } = held(key);
       const { type, ...payload } = command;
       payload.sheetId = sheetOf(model, sheet);
-      if (!payload.sheetId) return { refused: ["InvalidSheetId"] };
+      if (!payload.sheetId) return { refused: ["InvalidSheetId"], messages: [] };
       if (type === "ADD_COLUMNS_ROWS") payload.sheetName = model.getters.getSheetName(payload.sheetId);
       line.sent = [];
       const result = model.dispatch(type, payload);
-      return result.isSuccessful ? { messages: line.sent } : { refused: result.reasons };
+      return { refused: result.isSuccessful ? [] : result.reasons, messages: line.sent };
     },
     // Commands as they were before they were squeezed together for sending.
     unsquish({ key, commands }) {
