@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src/stratalog/web/client", "examples/movies", "tests/web", "tests/e2e/browser")
+FOLDERS = (
+    "src/stratalog/web/client",
+    "src/stratalog/web/sheet",
+    "examples/movies",
+    "tests/web",
+    "tests/e2e/browser",
+    "tests/e2e/sheet",
+)
 SCRIPTS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*")) if path.suffix in {".js", ".mjs"}]
 FILE_LINES_MAX = 400
 LINE_LENGTH_MAX = 120

@@ -63,10 +63,14 @@ export class Book extends EventTarget {
   async open() {
     this.#keep = await Keep.open(this.#server.path(this.#sheet)).catch(() => null);
     await this.#load();
-    this.#live = new Live(() => this.#server.live(this.#sheet), async () => token.get(), {
-      onPoke: (version) => this.#transport.poke(version),
-      onPresence: () => this.#hear(),
-    });
+    this.#live = new Live(
+      () => this.#server.live(this.#sheet),
+      async () => token.get(),
+      {
+        onPoke: (version) => this.#transport.poke(version),
+        onPresence: () => this.#hear(),
+      },
+    );
     this.presence.attach(this.#live);
     this.goOnline();
     addEventListener("online", () => this.#hurry());
@@ -176,11 +180,12 @@ export class Book extends EventTarget {
   /** Make the model anew from the server, with what waits done again: after a restore, or when too far behind. */
   async reload(without = "") {
     this.#transport.stop();
-    this.model.off("update", this);
-    this.model.session.leave();
-    const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
     try {
       const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
+      // What was typed while that took is among these.
+      const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
+      this.model.off("update", this);
+      this.model.session.leave();
       this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
       if (this.isOnline) this.goOnline();
     } catch (error) {

@@ -5,7 +5,8 @@ export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value === true ? "" : value);
+    else if (value !== false && value !== null && value !== undefined)
+      element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...content.filter((part) => part !== null && part !== undefined));
   return element;
@@ -17,7 +18,11 @@ export const find = (selector, within = document) => within.querySelector(select
 export function ago(ms, now = Date.now()) {
   const seconds = Math.max(0, (now - ms) / 1000);
   if (seconds < 45) return "just now";
-  for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {
+  for (const [unit, size] of [
+    ["day", 86_400],
+    ["hour", 3600],
+    ["minute", 60],
+  ]) {
     const count = Math.round(seconds / size);
     if (seconds >= size * 0.75 && count < 30) return relative.format(-Math.max(1, count), unit);
   }
@@ -33,7 +38,13 @@ export function moment(ms) {
 
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 const hours = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const days = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+const days = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+});
 
 /** Give a file to the user. */
 export function save(blob, name) {

@@ -25,7 +25,7 @@ const page = { marks, refusesUndo: () => book.way !== "saved" && book.way !== "s
 const book = new Book(server, name, me, page);
 const past = new Past(server, server.path(name), page);
 const stages = { now: new Stage(find("#now")), then: new Stage(find("#then")) };
-let timeline, panel, shownPast;
+let timeline, panel, shownNow, shownPast;
 
 const shownModel = () => (timeline?.at == null ? book.model : past.model);
 
@@ -63,7 +63,11 @@ async function begin() {
 }
 
 async function mountNow() {
+  const place = shownNow && placeIn(shownNow);
+  shownNow = book.model;
   await stages.now.mount(book.model);
+  if (place) goTo(book.model, place);
+  find("#now").hidden = (timeline?.at ?? null) !== null;
   book.model.on("update", stages, chooseCell);
   document.body.dataset.ready = "true";
 }
@@ -72,6 +76,10 @@ function listen() {
   find("#online").addEventListener("click", () => (book.isOnline ? book.goOffline() : book.goOnline()));
   find("#history").addEventListener("click", () => showPanel(!panel.isOpen));
   find("#scheme").addEventListener("click", toggle);
+  // Who points at one of these goes on typing where they were.
+  for (const button of document.querySelectorAll("#online, #history, #scheme")) {
+    button.addEventListener("mousedown", (event) => event.preventDefault());
+  }
   find("#more").addEventListener("click", () => openMenu(find("#more"), shareItems()));
   addEventListener("keydown", (event) => {
     if (event.ctrlKey && event.altKey && event.code === "KeyH") showPanel(!panel.isOpen);
@@ -131,7 +139,8 @@ async function changedAt(version) {
   const [entry] = await entryOf(version);
   if (!timeline.isComparing) return { entry, changed: zonesOf(entry.message) };
   const found = await server.get(server.path(name, "/changes"), { source: version, target: book.version });
-  if (found.length > COMPARED_CELLS_MAX) toast(`${found.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
+  if (found.length > COMPARED_CELLS_MAX)
+    toast(`${found.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
   const zones = found.slice(0, COMPARED_CELLS_MAX).map(({ sheet_id, cell }) => zoneOf(sheet_id, cell));
   return { entry, changed: zones };
 }
@@ -160,7 +169,9 @@ function backToNow() {
 
 function noteEntry(entry) {
   if (timeline) timeline.range = [book.facts.first, entry.version];
-  const isOwn = book.model.session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === entry.message?.nextRevisionId);
+  const isOwn = book.model.session.pendingMessages.some(
+    ({ nextRevisionId }) => nextRevisionId === entry.message?.nextRevisionId,
+  );
   if (!isOwn && timeline?.at === null) marks.flash(zonesOf(entry.message));
   if (entry.type === "named") showNames();
   panel?.refresh();
@@ -207,11 +218,15 @@ function showState() {
 
 function showPeople() {
   if (!book.model) return;
-  const { id: own } = book.model.getters.getCurrentClient();
+  const own = book.model.session.clientId;
   const people = [...book.model.getters.getConnectedClients()].filter(({ id }) => id !== own);
   const badge = ({ name: text, color }) =>
     make("i", { role: "listitem", style: `--person: ${color}`, title: text, "aria-label": text }, initials(text));
-  const mine = make("button", { type: "button", class: "me", title: `You are ${me.name}; click to change`, onclick: askName }, initials(me.name));
+  const mine = make(
+    "button",
+    { type: "button", class: "me", title: `You are ${me.name}; click to change`, onclick: askName },
+    initials(me.name),
+  );
   mine.setAttribute("aria-label", `You are ${me.name}. Change your name`);
   find("#people").replaceChildren(...people.slice(0, 6).map(badge), mine);
 }
@@ -231,7 +246,10 @@ function shareItems() {
   const reading = new URL(`${here}&view${at === null ? "" : `&at=${at}`}`);
   return [
     ["Copy link", copyLink(here.href, "The link is on the clipboard.")],
-    [at === null ? "Copy link for reading" : `Copy link to version ${at}`, copyLink(reading.href, "The link is on the clipboard.")],
+    [
+      at === null ? "Copy link for reading" : `Copy link to version ${at}`,
+      copyLink(reading.href, "The link is on the clipboard."),
+    ],
     [at === null ? "Download as .xlsx" : `Download version ${at}`, () => does.download(at).catch(complain)],
     ["Download the original file", () => downloadOriginal().catch(complain)],
     ["Make a copy", () => does.copy(at ?? book.version).catch(complain)],
@@ -243,7 +261,12 @@ async function downloadOriginal() {
 }
 
 const initials = (text) =>
-  text.split(/\s+/).slice(0, 2).map((word) => [...word][0] ?? "").join("").toUpperCase();
+  text
+    .split(/\s+/)
+    .slice(0, 2)
+    .map((word) => [...word][0] ?? "")
+    .join("")
+    .toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
 function complain(error) {
   toast(error.message, true);
@@ -254,4 +277,4 @@ begin().catch((error) => {
   find("#opening").textContent = error.message;
   find("#state").textContent = "";
 });
-globalThis.book = book;
+Object.assign(globalThis, { book, past });

@@ -1,5 +1,5 @@
-// Engine: o-spreadsheet's model, as this page uses it. What reaches behind its public names stands here and nowhere else;
-// the version is pinned, and the tests of tests/e2e/test_sheet.py hold each of these ways.
+// Engine: o-spreadsheet's model, as this page uses it. What reaches behind its public names stands here and nowhere
+// else; the version is pinned, and the stories of tests/e2e/test_sheet.py hold each of these ways.
 
 const { Model, Spreadsheet, helpers } = globalThis.o_spreadsheet;
 
@@ -67,16 +67,14 @@ export function noteHistory(model, { type, undoneRevisionId, redoneRevisionId })
 
 function moveBetweenStacks(model, id, isUndone) {
   const history = model.handlers.find(({ undoStack }) => undoStack);
-  const [source, target] = isUndone
-    ? [history.undoStack, history.redoStack]
-    : [history.redoStack, history.undoStack];
+  const [source, target] = isUndone ? [history.undoStack, history.redoStack] : [history.redoStack, history.undoStack];
   const place = source.lastIndexOf(id);
   if (place >= 0) target.push(...source.splice(place, 1));
 }
 
 /**
- * Take the newest messages back, as if they had not been read. False where there is an undo among them: that has changed
- * what came before it, too, and only a new model is without it.
+ * Take the newest messages back, as if they had not been read. False where there is an undo among them: that has
+ * changed what came before it, too, and only a new model is without it.
  */
 export function rewind(model, messages) {
   if (messages.some(({ type }) => type !== "REMOTE_REVISION")) return false;
@@ -106,7 +104,8 @@ export function goTo(model, { sheetId, col, row, scrollX, scrollY }) {
   if (!getters.tryGetSheet(sheetId)) return;
   const sheetIdFrom = getters.getActiveSheetId();
   if (sheetIdFrom !== sheetId) model.dispatch("ACTIVATE_SHEET", { sheetIdFrom, sheetIdTo: sheetId });
-  if (col < getters.getNumberCols(sheetId) && row < getters.getNumberRows(sheetId)) model.selection.selectCell(col, row);
+  if (col < getters.getNumberCols(sheetId) && row < getters.getNumberRows(sheetId))
+    model.selection.selectCell(col, row);
   model.dispatch("SET_VIEWPORT_OFFSET", { offsetX: scrollX, offsetY: scrollY });
 }
 

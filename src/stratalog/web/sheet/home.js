@@ -27,18 +27,38 @@ function show() {
   const found = sheets.filter(fits);
   const focused = document.activeElement?.closest?.("#list a")?.dataset.name;
   find("#list").replaceChildren(...found.map(line));
-  if (focused) links().find((link) => link.dataset.name === focused)?.focus();
+  if (focused)
+    links()
+      .find((link) => link.dataset.name === focused)
+      ?.focus();
   if (found.length) hint("");
   else if (sheets.length) hint("No sheet is called that.");
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx file here.");
 }
 
 function line({ name, title, version, changed_ms }) {
-  const when = make("time", { class: "changed", datetime: new Date(changed_ms).toISOString(), title: moment(changed_ms) }, ago(changed_ms));
-  const words = make("span", { class: "title" }, title || name, title && title !== name ? make("span", { class: "id" }, name) : null);
-  const count = make("span", { class: "versions" }, version === 1 ? "1 version" : `${version.toLocaleString("en")} versions`);
+  const when = make(
+    "time",
+    { class: "changed", datetime: new Date(changed_ms).toISOString(), title: moment(changed_ms) },
+    ago(changed_ms),
+  );
+  const words = make(
+    "span",
+    { class: "title" },
+    title || name,
+    title && title !== name ? make("span", { class: "id" }, name) : null,
+  );
+  const count = make(
+    "span",
+    { class: "versions" },
+    version === 1 ? "1 version" : `${version.toLocaleString("en")} versions`,
+  );
   const leaf = make("span", { class: "leaf", "aria-hidden": "true" });
-  return make("li", {}, make("a", { href: addressOf(organisation, name), "data-name": name }, leaf, words, count, when));
+  return make(
+    "li",
+    {},
+    make("a", { href: addressOf(organisation, name), "data-name": name }, leaf, words, count, when),
+  );
 }
 
 async function begin() {
@@ -70,8 +90,10 @@ function complain(error) {
   show();
 }
 
-const tooMany = ({ details: { value, limit } }) =>
-  `This workbook is too large to be comfortable in a browser: ${value.toLocaleString("en")} of at most ${limit.toLocaleString("en")}.`;
+function tooMany({ details: { value, limit } }) {
+  const [found, most] = [value, limit].map((count) => count.toLocaleString("en"));
+  return `This workbook is too large to be comfortable in a browser: ${found}, and the limit is ${most}.`;
+}
 
 const links = () => [...document.querySelectorAll("#list a")];
 

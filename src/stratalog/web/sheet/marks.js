@@ -51,10 +51,13 @@ function zonesOfCommand({ type, sheetId, col, row, target, targetRange, dimensio
   if (!sheetId) return [];
   if (targetRange) return [zoneOf(sheetId, targetRange)];
   if (Array.isArray(target)) return target.map((zone) => ({ sheetId, ...zone }));
-  if (Number.isInteger(col) && Number.isInteger(row)) return [{ sheetId, left: col, right: col, top: row, bottom: row }];
+  if (Number.isInteger(col) && Number.isInteger(row))
+    return [{ sheetId, left: col, right: col, top: row, bottom: row }];
   if (type !== "ADD_COLUMNS_ROWS") return [];
   const first = position === "before" ? base : base + 1;
   const last = first + quantity - 1;
   const whole = { left: 0, right: Infinity, top: 0, bottom: Infinity };
-  return [{ sheetId, ...whole, ...(dimension === "ROW" ? { top: first, bottom: last } : { left: first, right: last }) }];
+  return [
+    { sheetId, ...whole, ...(dimension === "ROW" ? { top: first, bottom: last } : { left: first, right: last }) },
+  ];
 }

@@ -1,8 +1,14 @@
 // Names: where a sheet's page is, and what a new sheet is called in the store, where names are unique.
 
-export const addressOf = (organisation, sheet) => `/web/sheet/edit.html?${new URLSearchParams({ in: organisation, sheet })}`;
+export const addressOf = (organisation, sheet) =>
+  `/web/sheet/edit.html?${new URLSearchParams({ in: organisation, sheet })}`;
 
 export const freshName = (title) => `${slug(title)}-${crypto.randomUUID().slice(0, 6)}`;
 
 /** The letters and digits of a title, in any script, joined by hyphens. */
-const slug = (title) => title.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.join("-").slice(0, 40) || "sheet";
+const slug = (title) =>
+  title
+    .toLowerCase()
+    .match(/[\p{L}\p{N}]+/gu)
+    ?.join("-")
+    .slice(0, 40) || "sheet";

@@ -67,12 +67,22 @@ export class Panel extends EventTarget {
 
   async #refresh() {
     const turn = ++this.#turn;
-    const draw = { cell: () => this.#drawCell(), activity: () => this.#drawActivity(), versions: () => this.#drawVersions() };
+    const draw = {
+      cell: () => this.#drawCell(),
+      activity: () => this.#drawActivity(),
+      versions: () => this.#drawVersions(),
+    };
     let parts;
     try {
       parts = await draw[this.#tab]();
     } catch (error) {
-      parts = [make("p", { class: "hint" }, error.code === "outcome-unknown" ? "The history is on the server." : error.message)];
+      parts = [
+        make(
+          "p",
+          { class: "hint" },
+          error.code === "outcome-unknown" ? "The history is on the server." : error.message,
+        ),
+      ];
     }
     if (turn === this.#turn) find("#panel-body").replaceChildren(...parts);
     this.at = this.#at;
@@ -95,8 +105,17 @@ export class Panel extends EventTarget {
         text,
       ),
     );
-    const close = make("button", { type: "button", class: "quiet icon close", "aria-label": "Close", onclick: () => this.#close() });
-    const list = make("div", { role: "tablist", "aria-label": "History", onkeydown: (event) => move(event, tabs) }, ...tabs);
+    const close = make("button", {
+      type: "button",
+      class: "quiet icon close",
+      "aria-label": "Close",
+      onclick: () => this.#close(),
+    });
+    const list = make(
+      "div",
+      { role: "tablist", "aria-label": "History", onkeydown: (event) => move(event, tabs) },
+      ...tabs,
+    );
     return make("div", { class: "tabs" }, list, close);
   }
 
@@ -124,11 +143,19 @@ export class Panel extends EventTarget {
     const found = await this.#ask.activity(null);
     const list = make("ol", { class: "entries" }, ...found.map((one) => this.#deed(one)));
     if (!found.length || found.at(-1).version <= 1) return [list];
-    const more = make("button", { type: "button", class: "quiet", onclick: async () => {
-      const next = await this.#ask.activity(Number(list.lastElementChild.dataset.version));
-      list.append(...next.map((one) => this.#deed(one)));
-      if (!next.length || next.at(-1).version <= 1) more.remove();
-    } }, "Earlier");
+    const more = make(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        onclick: async () => {
+          const next = await this.#ask.activity(Number(list.lastElementChild.dataset.version));
+          list.append(...next.map((one) => this.#deed(one)));
+          if (!next.length || next.at(-1).version <= 1) more.remove();
+        },
+      },
+      "Earlier",
+    );
     return [list, more];
   }
 
@@ -138,17 +165,32 @@ export class Panel extends EventTarget {
 
   async #drawVersions() {
     const found = await this.#ask.versions();
-    if (!found.length) return [make("p", { class: "hint" }, "No version has a name yet. Move the slider to a moment and name it.")];
+    if (!found.length)
+      return [make("p", { class: "hint" }, "No version has a name yet. Move the slider to a moment and name it.")];
     const newest = [...found].sort((one, other) => other.version - one.version);
-    return [make("ol", { class: "entries" }, ...newest.map((one) => this.#entry(one, make("p", { class: "held named" }, one.label))))];
+    return [
+      make(
+        "ol",
+        { class: "entries" },
+        ...newest.map((one) => this.#entry(one, make("p", { class: "held named" }, one.label))),
+      ),
+    ];
   }
 
   /** One version: who and when, and what; choosing it goes there. */
   #entry({ version, author, created_ms }, what) {
-    const when = make("time", { datetime: new Date(created_ms).toISOString(), title: moment(created_ms) }, ago(created_ms));
+    const when = make(
+      "time",
+      { datetime: new Date(created_ms).toISOString(), title: moment(created_ms) },
+      ago(created_ms),
+    );
     const who = make("p", { class: "who" }, make("b", {}, author || "Somebody"), " ", when);
     const go = () => this.dispatchEvent(new CustomEvent("go", { detail: version }));
-    const link = make("button", { type: "button", "aria-label": `Look at version ${version}`, onclick: go }, `v${version}`);
+    const link = make(
+      "button",
+      { type: "button", "aria-label": `Look at version ${version}`, onclick: go },
+      `v${version}`,
+    );
     return make("li", { "data-version": version }, make("div", {}, who, what), link);
   }
 }

@@ -30,6 +30,11 @@ export class Past {
     return this.#make(version);
   }
 
+  /** The cells that stand out. */
+  get marks() {
+    return this.#page.marks;
+  }
+
   /** The entry of a version, if it is known. */
   entry(version) {
     return this.#entries[version - (this.#base?.version ?? 0) - 1];

@@ -1,0 +1,62 @@
+"""What the stories share: a server in a thread of this process, a Node that drives a browser, and the browser."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from tests.node import install, node_program
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+STORY_SECONDS_MAX = 120
+
+
+@contextmanager
+def serving(app: Any, *, ws: str = "websockets-sansio", connections: int = 2048) -> Iterator[str]:
+    """The URL of an ASGI application that is served meanwhile."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.listen(connections)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws=ws, timeout_graceful_shutdown=1))  # type: ignore[arg-type]
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def node_with(folder: Path, shared: Path) -> str:
+    """A Node that has a folder's packages at hand, which npm installs once as the lock file pins them."""
+    install(folder, shared)
+    return node_program()
+
+
+def find_chromium() -> str:
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    assert found, "the browser tests need Chromium; `make test` installs it as root, else: apt-get install chromium"
+    return found
+
+
+def told_stories(folder: Path, node: str) -> list[str]:
+    """The names of the stories in a folder."""
+    listed = subprocess.run([node, "stories.mjs"], cwd=folder, capture_output=True, text=True, check=True)
+    return listed.stdout.split()
+
+
+def tell(folder: Path, node: str, *arguments: str) -> None:
+    """Tell one story; what goes wrong in it fails the test."""
+    told = subprocess.run(
+        [node, "stories.mjs", *arguments], cwd=folder, capture_output=True, text=True, timeout=STORY_SECONDS_MAX
+    )
+    assert told.returncode == 0, told.stderr

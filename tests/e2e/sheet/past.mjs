@@ -1,0 +1,137 @@
+// Past: the stories of what a sheet was.
+
+import assert from "node:assert/strict";
+import { agree, cells, choose, goOffline, hasVersion, isOpen, isSaved, lookAt, make, open, person } from "./people.mjs";
+import { send, shows, stateOf, textOf, type, write } from "./people.mjs";
+
+export const past = ({ url, story, two }) => ({
+  async theSliderShowsEveryVersion(browser) {
+    const [page] = await two(browser, { A1: "one", A2: "two", A3: "=A1" });
+    await type(page, "B1", "mine");
+    await isSaved(page);
+    await page.keyboard.press("Control+z");
+    await hasVersion(page, 6);
+    await send(url, story, "POST", "/rows", { row: 1 });
+    await write(url, story, "A1", "top");
+    await hasVersion(page, 8);
+    for (const version of [4, 7, 6, 5, 3, 7, 2, 1, 6]) {
+      await lookAt(page, version);
+      const server = await (await send(url, story, "GET", `/state?at=${version}`)).json();
+      assert.deepEqual(cells(JSON.parse(await stateOf(page, "past"))), cells(server.sheets), `version ${version}`);
+    }
+    assert.match(await page.textContent("#timeline .when"), /Version 6 of 8/);
+    await page.click('[data-do="now"]');
+    await page.waitForFunction(() => document.querySelector("#then").hidden);
+    assert.equal(await textOf(page, "A1"), "top");
+  },
+
+  async changedCellsStandOut(browser) {
+    const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
+    await lookAt(page, 3);
+    await page.waitForFunction(() => past.marks.in("sheet1").length === 1 && past.marks.in("sheet1")[0].top === 1);
+    await page.click('[data-do="compare"]');
+    await page.waitForFunction(() => past.marks.in("sheet1").some(({ top, left }) => top === 2 && left === 0));
+    assert.equal(await page.evaluate(() => past.marks.count), 1);
+    assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
+  },
+
+  async playRunsToNow(browser) {
+    const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
+    const seen = new Set();
+    await page.exposeFunction("saw", (version) => seen.add(version));
+    await page.evaluate(() => {
+      new MutationObserver(() => saw(past.version)).observe(document.querySelector(".when"), {
+        childList: true,
+        subtree: true,
+      });
+    });
+    await page.click('[data-do="play"]');
+    await page.waitForFunction(() => document.body.dataset.time === "past");
+    await page.waitForFunction(() => document.body.dataset.time === "now");
+    assert.deepEqual([...seen].filter((version) => version > 0).sort(), [1, 2, 3]);
+  },
+
+  async blameTellsWhoWhenAndFromWhat(browser) {
+    await make(url, story);
+    await write(url, story, "B2", "10", "Ann Lee");
+    await write(url, story, "B2", "20", "Cleo");
+    await send(url, story, "POST", "/rows", { row: 1 });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await page.click("#history");
+    await choose(page, "B3");
+    await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 2);
+    const told = await page.locator("#panel .entries li").allInnerTexts();
+    assert.match(told[0], /Cleo just now[\s\S]*10 → 20/);
+    assert.match(told[1], /Ann Lee[\s\S]*empty → 10/);
+    await type(page, "B3", "30");
+    await choose(page, "B3");
+    await page.waitForFunction(() => /Ada Lace/.test(document.querySelector("#panel .entries li")?.innerText));
+    await page.click('[aria-label="Look at version 2"]');
+    await page.waitForFunction(() => past.version === 2);
+  },
+
+  async aVersionIsRestoredAsANewOne(browser) {
+    const [ada, bob] = await two(browser, { A1: "first" });
+    await type(bob, "A1", "second");
+    await shows(ada, "A1", "second");
+    await goOffline(bob);
+    await type(bob, "A3", "typed meanwhile");
+    await lookAt(ada, 2);
+    await ada.click('[data-do="restore"]');
+    await shows(ada, "A1", "first");
+    assert.equal(await ada.evaluate(() => book.version), 4);
+    await bob.click("#online");
+    await shows(bob, "A1", "first");
+    await shows(ada, "A3", "typed meanwhile");
+    await agree(url, story, ada, bob);
+    await lookAt(ada, 3);
+    assert.equal(
+      await ada.evaluate(() => past.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 })),
+      "second",
+    );
+  },
+
+  async aCopyBeginsAtAnyVersion(browser) {
+    const [page] = await two(browser, { A1: "first", A2: "second" });
+    await lookAt(page, 2);
+    page.answers = ["The copy"];
+    await Promise.all([
+      page.waitForURL((address) => !address.search.includes(`sheet=${story}`)),
+      page.click('[data-do="copy"]'),
+    ]);
+    await isOpen(page);
+    assert.equal(await page.textContent("#title"), "The copy");
+    assert.equal(await textOf(page, "A1"), "first");
+    assert.equal(await textOf(page, "A2"), "");
+    await type(page, "A2", "of the copy");
+    await isSaved(page);
+    await lookAt(page, 1);
+  },
+
+  async aVersionIsNamedAndFoundAgain(browser) {
+    const [ada, bob] = await two(browser, { A1: "first", A2: "second" });
+    await lookAt(ada, 2);
+    ada.answers = ["Before the review"];
+    await ada.click('[data-do="name"]');
+    await bob.waitForSelector('.ticks button[title^="Before the review"]');
+    await bob.click("#history");
+    await bob.click("#tab-versions");
+    await bob.waitForSelector("text=Before the review");
+    await bob.click('[aria-label="Look at version 2"]');
+    await bob.waitForFunction(() => past.version === 2);
+  },
+
+  async aLinkForReadingChangesNothing(browser) {
+    const [page] = await two(browser, { A1: "first", A2: "second" });
+    await open(page, url, story, "&view&at=2");
+    await page.waitForFunction(() => past.version === 2);
+    await page.click('[data-do="now"]');
+    await choose(page, "A1");
+    await page.keyboard.type("changed");
+    await page.keyboard.press("Enter");
+    assert.equal(await textOf(page, "A1"), "first");
+    assert.equal(await page.locator('[data-do="restore"]').count(), 0);
+    assert.equal(await page.evaluate(() => book.waiting), 0);
+  },
+});

@@ -1,0 +1,108 @@
+// People: windows on sheets, and what a person does in one. Every wait is for a condition.
+
+import assert from "node:assert/strict";
+
+const WAIT_MS = 20_000;
+export const SHEET = "sheet1";
+
+/** A browser of somebody's own, in which what they are asked is answered by `page.answers` in turn. */
+export async function person(browser, name, options = {}) {
+  const profile = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  await profile.addInitScript((text) => localStorage.setItem("stratalog name", text), name);
+  return windowOf(profile);
+}
+
+export async function windowOf(profile) {
+  const page = await profile.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  page.answers = [];
+  page.on("dialog", (dialog) => dialog.accept(page.answers.shift()));
+  page.on("pageerror", (error) => {
+    console.error(error.stack);
+    process.exit(1);
+  });
+  return page;
+}
+
+/** Open a sheet; the grid has the focus after this. */
+export async function open(page, url, sheet, more = "") {
+  await page.goto(`${url}/web/sheet/edit.html?in=home&sheet=${encodeURIComponent(sheet)}${more}`);
+  await isOpen(page);
+}
+
+export async function isOpen(page) {
+  await page.waitForFunction(() => document.body.dataset.ready && document.activeElement !== document.body);
+}
+
+/** Choose a cell by its name and type into it, as one does. */
+export async function type(page, cell, text) {
+  await choose(page, cell);
+  await page.keyboard.type(text);
+  await page.keyboard.press("Enter");
+}
+
+export async function choose(page, cell) {
+  await page.evaluate((name) => {
+    const { col, row } = o_spreadsheet.helpers.toCartesian(name);
+    book.model.selection.selectCell(col, row);
+  }, cell);
+}
+
+export const textOf = (page, cell) => page.evaluate(read, [SHEET, cell]);
+export const shows = (page, cell, text) => page.waitForFunction(says, [SHEET, cell, text]);
+export const isSaved = (page) => page.waitForFunction(() => book.way === "saved");
+export const hasVersion = (page, version) => page.waitForFunction((wanted) => book.version >= wanted, version);
+export const goOffline = (page) => page.click("#online[aria-checked=true]");
+export const goOnline = (page) => page.click("#online[aria-checked=false]");
+
+function read([sheetId, cell]) {
+  const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
+  return book.model.getters.getCellText(place, { showFormula: true });
+}
+
+function says([sheetId, cell, text]) {
+  const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
+  return globalThis.book?.model?.getters.getCellText(place, { showFormula: true }) === text;
+}
+
+/** What the page's model holds: of now, or of the version that it looks at. */
+export const stateOf = (page, model = "book") =>
+  page.evaluate((which) => JSON.stringify(globalThis[which].model._exportData(false).sheets), model);
+
+/** All pages hold the same, and so does the server. */
+export async function agree(url, sheet, ...pages) {
+  await Promise.all(pages.map(isSaved));
+  const versions = await Promise.all(pages.map((page) => page.evaluate(() => book.version)));
+  await Promise.all(pages.map((page) => hasVersion(page, Math.max(...versions))));
+  const server = await (await fetch(`${url}/v1/organisations/home/sheets/${sheet}/state`)).json();
+  for (const page of pages) assert.deepEqual(cells(JSON.parse(await stateOf(page))), cells(server.sheets));
+}
+
+export const cells = (sheets) => sheets.map(({ id, name, cells: held }) => [id, name, Object.entries(held).sort()]);
+
+export async function make(url, sheet, contents = {}, title = "") {
+  await send(url, sheet, "PUT", "/?author=Maker", { title });
+  for (const [cell, content] of Object.entries(contents)) await write(url, sheet, cell, content);
+}
+
+/** What a program does that writes a cell. */
+export const write = (url, sheet, cell, content, author = "Program") =>
+  send(url, sheet, "PUT", `/cells/${cell}?author=${encodeURIComponent(author)}`, { content });
+
+export async function send(url, sheet, method, path, body) {
+  const headers = { "Content-Type": "application/json" };
+  const place = `${url}/v1/organisations/home/sheets/${encodeURIComponent(sheet)}${path}`;
+  const answer = await fetch(place, { method, headers, body: body && JSON.stringify(body) });
+  assert.ok(answer.ok, await answer.clone().text());
+  return answer;
+}
+
+/** Move the slider. */
+export async function lookAt(page, version) {
+  await page.evaluate((wanted) => {
+    const slider = document.querySelector("#timeline input");
+    slider.value = wanted;
+    slider.dispatchEvent(new Event("input"));
+  }, version);
+  await page.waitForFunction((wanted) => past.version === wanted && !document.querySelector("#then").hidden, version);
+}

@@ -1,0 +1,269 @@
+// What people do with a spreadsheet in one browser or two, told to Chromium. `node stories.mjs` lists the stories;
+// `node stories.mjs URL STORY CHROMIUM FOLDER` tells one, in whose sheets nobody else writes.
+
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import * as people from "./people.mjs";
+import { past } from "./past.mjs";
+
+const { agree, choose, goOffline, goOnline, hasVersion, isOpen, isSaved } = people;
+const { make, open, person, send, shows, textOf, type, windowOf, write } = people;
+const [url, story, executablePath, folder] = process.argv.slice(2);
+const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
+const column = (letter, from, to) =>
+  Object.fromEntries(Array.from({ length: to - from + 1 }, (_, place) => [`${letter}${from + place}`, String(place)]));
+
+/** Windows of two people on a sheet of this story's name. */
+async function two(browser, contents = {}) {
+  await make(url, story, contents);
+  const pages = [await person(browser, "Ada Lace"), await person(browser, "Bob Hart")];
+  await Promise.all(pages.map((page) => open(page, url, story)));
+  return pages;
+}
+
+const stories = {
+  async aWorkbookIsImportedAndKept(browser) {
+    await make(url, "source", { A1: "Nails", B1: "=40+2" });
+    const xlsx = Buffer.from(await (await send(url, "source", "GET", "/export.xlsx")).arrayBuffer());
+    const file = join(folder, "Ironmonger’s list.xlsx");
+    await writeFile(file, xlsx);
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    await page.setInputFiles("#file", file);
+    await page.waitForURL("**/edit.html*");
+    await isOpen(page);
+    assert.equal(await page.textContent("#title"), "Ironmonger’s list");
+    const { sheet, text } = await page.evaluate(() => {
+      const [{ id }] = book.model._exportData(false).sheets;
+      return {
+        sheet: id,
+        text: book.model.getters.getCellText({ sheetId: id, col: 1, row: 0 }, { showFormula: true }),
+      };
+    });
+    assert.ok(sheet);
+    assert.equal(text, "=40+2");
+    await page.click("#more");
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.click("text=Download the original file"),
+    ]);
+    assert.deepEqual(await readFile(await download.path()), xlsx);
+  },
+
+  async twoWindowsShowWhatTheOtherDoes(browser) {
+    const [ada, bob] = await two(browser);
+    await type(ada, "B2", "4711");
+    await shows(bob, "B2", "4711");
+    await type(bob, "C2", "=B2*2");
+    await shows(ada, "C2", "=B2*2");
+    await choose(ada, "D7");
+    await bob.waitForFunction(() => {
+      const [other] = [...book.presence.people.values()];
+      return other?.name === "Ada Lace" && other.position?.col === 3 && other.position.row === 6;
+    });
+    await bob.waitForSelector('#people i[aria-label="Ada Lace"]');
+    await agree(url, story, ada, bob);
+    await ada.close();
+    await bob.waitForFunction(() => !document.querySelector("#people i"));
+  },
+
+  async aFormulaTypedOfflineMovesWithARowOfAnother(browser) {
+    const [ada, bob] = await two(browser, column("C", 21, 25));
+    await goOffline(ada);
+    await type(ada, "D1", "=SUM(C21:C25)");
+    assert.match(await ada.textContent("#state"), /1 change kept here/);
+    await send(url, story, "POST", "/rows?author=Program", { row: 5 });
+    await bob.waitForFunction(() => book.version === 7);
+    await goOnline(ada);
+    await shows(bob, "D1", "=SUM(C22:C26)");
+    await shows(ada, "D1", "=SUM(C22:C26)");
+    await agree(url, story, ada, bob);
+  },
+
+  async aReloadKeepsWhatWaits(browser) {
+    const [ada, bob] = await two(browser, column("C", 21, 25));
+    await goOffline(ada);
+    await type(ada, "D1", "=SUM(C21:C25)");
+    await type(ada, "D2", "second");
+    await ada.waitForFunction(() => book.waiting === 2);
+    await send(url, story, "POST", "/rows?author=Program", { row: 5 });
+    await ada.reload();
+    await isOpen(ada);
+    await shows(bob, "D1", "=SUM(C22:C26)");
+    await shows(bob, "D2", "second");
+    await agree(url, story, ada, bob);
+    assert.equal(await ada.evaluate(() => book.version), 9);
+  },
+
+  async lostAnswersAreAppliedOnce(browser) {
+    const [ada, bob] = await two(browser);
+    let lost = 0;
+    await ada.route("**/append*", async (route) => {
+      await route.fetch();
+      if (lost++ < 2) return route.abort();
+      return route.continue();
+    });
+    await type(ada, "A1", "once");
+    await ada.keyboard.type("twice");
+    await ada.keyboard.press("Enter");
+    await shows(bob, "A2", "twice");
+    await agree(url, story, ada, bob);
+    assert.equal(await ada.evaluate(() => book.version), 3);
+  },
+
+  async anUndoTakesBackOnesOwnAndNoOther(browser) {
+    const [ada, bob] = await two(browser);
+    await type(ada, "A1", "by Ada");
+    await shows(bob, "A1", "by Ada");
+    await type(bob, "A2", "by Bob");
+    await shows(ada, "A2", "by Bob");
+    await ada.keyboard.press("Control+z");
+    await shows(bob, "A1", "");
+    assert.equal(await textOf(bob, "A2"), "by Bob");
+    await ada.keyboard.press("Control+y");
+    await shows(bob, "A1", "by Ada");
+    await bob.keyboard.press("Control+z");
+    await shows(ada, "A2", "");
+    await agree(url, story, ada, bob);
+  },
+
+  async anUndoNeverBlocksASheetThatIsOffline(browser) {
+    const [ada, bob] = await two(browser);
+    await type(ada, "A1", "kept");
+    await isSaved(ada);
+    await ada.route("**/append*", (route) => route.abort());
+    await ada.keyboard.press("Control+z");
+    await ada.waitForFunction(() => book.way === "trouble" && book.waiting === 0);
+    await type(ada, "A2", "typed on");
+    assert.equal(await textOf(ada, "A2"), "typed on");
+    await ada.unroute("**/append*");
+    await shows(bob, "A2", "typed on");
+    await isSaved(ada);
+    await ada.keyboard.press("Control+z");
+    await shows(bob, "A2", "");
+    await ada.keyboard.press("Control+z");
+    await shows(bob, "A1", "");
+    await agree(url, story, ada, bob);
+  },
+
+  async aProgramsValueAppearsAtOnce(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await write(url, story, "C3", "from outside");
+    await shows(page, "C3", "from outside");
+  },
+
+  async reopeningFetchesOnlyWhatIsNew(browser) {
+    await make(url, story, { A1: "x".repeat(50_000), ...column("B", 1, 20) });
+    const page = await person(browser, "Ada Lace");
+    const sizes = [];
+    page.on("response", async (answer) => answer.url().includes("/load") && sizes.push((await answer.body()).length));
+    await open(page, url, story);
+    await write(url, story, "B2", "new");
+    await shows(page, "B2", "new");
+    await isSaved(page);
+    await page.goto(`${url}/web/sheet/`);
+    await write(url, story, "B3", "newer");
+    await open(page, url, story);
+    await shows(page, "B3", "newer");
+    assert.equal(await textOf(page, "A1"), "x".repeat(50_000));
+    assert.ok(sizes[0] > 50_000, sizes);
+    assert.ok(sizes[1] < 2000, sizes);
+  },
+
+  async tabsOfOneBrowserAreClientsOfTheirOwn(browser) {
+    await make(url, story);
+    const first = await person(browser, "Ada Lace");
+    const second = await windowOf(first.context());
+    await open(first, url, story);
+    await open(second, url, story);
+    await goOffline(first);
+    await type(first, "A1", "one");
+    await type(second, "A2", "two");
+    await goOnline(first);
+    await Promise.all([shows(first, "A2", "two"), shows(second, "A1", "one")]);
+    await agree(url, story, first, second);
+  },
+
+  async whatIsTypedIsNoMarkup(browser) {
+    const markup = '<img src="x" onerror="window.isHurt = true">';
+    await make(url, story, { A1: markup }, markup);
+    const [ada, bob] = [await person(browser, markup), await person(browser, "Bob Hart")];
+    await open(ada, url, story);
+    await open(bob, url, story);
+    await send(url, story, "POST", "/versions", { version: 2, label: markup });
+    await type(ada, "A2", markup);
+    await shows(bob, "A2", markup);
+    await bob.waitForFunction(() => document.querySelectorAll("#people i").length === 1);
+    await bob.click("#history");
+    await choose(bob, "A2");
+    for (const tab of ["cell", "activity", "versions"]) {
+      await bob.click(`#tab-${tab}`);
+      await bob.waitForSelector(".entries li");
+    }
+    assert.equal(await bob.textContent("#title"), markup);
+    await bob.goto(`${url}/web/sheet/`);
+    await bob.waitForSelector("#list a");
+    assert.equal(await bob.evaluate(() => window.isHurt ?? document.querySelector("img[src=x]")), null);
+    assert.equal(await ada.evaluate(() => window.isHurt ?? document.querySelector("img[src=x]")), null);
+  },
+
+  async theListIsUsedWithoutAMouse(browser) {
+    await make(url, "alpha", {}, "Alpha plan");
+    await make(url, "beta", {}, "Beta budget");
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    await page.waitForSelector("#list a");
+    await page.keyboard.press("/");
+    await page.keyboard.type("beta bud");
+    await page.waitForFunction(() => document.querySelectorAll("#list a").length === 1);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("ArrowDown");
+    await page.waitForFunction(() => document.activeElement === document.querySelector("#list a"));
+    await page.keyboard.press("ArrowUp");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "search");
+    await page.keyboard.type("alpha");
+    await page.keyboard.press("Enter");
+    await isOpen(page);
+    assert.equal(await page.textContent("#title"), "Alpha plan");
+    await page.goBack();
+    await page.waitForSelector("#list a");
+    page.answers = ["Made by key"];
+    await page.locator("body").press("n");
+    await isOpen(page);
+    assert.equal(await page.textContent("#title"), "Made by key");
+  },
+
+  async darkIsFollowedAndChosen(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace", { colorScheme: "dark" });
+    const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await open(page, url, story);
+    await page.waitForSelector(".o-spreadsheet.dark");
+    const dark = await paper();
+    await page.click("#scheme");
+    await page.waitForSelector(".o-spreadsheet:not(.dark)");
+    assert.notEqual(await paper(), dark);
+    await page.reload();
+    await isOpen(page);
+    await page.waitForSelector(".o-spreadsheet:not(.dark)");
+    await page.click("#scheme");
+    assert.equal(await paper(), dark);
+  },
+
+  ...past({ url, story, two }),
+};
+
+if (!story) {
+  console.log(Object.keys(stories).join("\n"));
+} else {
+  const browser = await chromium.launch({ executablePath, args: ARGUMENTS });
+  try {
+    await stories[story](browser);
+  } finally {
+    await browser.close();
+  }
+}
