@@ -129,9 +129,9 @@ def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
             "awsRegion": "us-east-2",
         }
 
-    assert queue.receive_event([record("a", 1), record("b", 3), record("c", 2)]) == [
+    assert queue.receive_event([record("b", 3), record("a", 1), record("c", 2)]) == [
         Message("a", "two words", b"a", 1, "receipt of a"),
-        Message("c", "two words", b"c", 2, "receipt of c"),
+        Message("c", "two words", b"c", 1, "receipt of c"),
     ]
     (letter,) = queue.dead_letters()
     assert (letter.id, letter.group, letter.body, letter.receives) == ("b", "two words", b"b", 2)

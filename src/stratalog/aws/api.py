@@ -62,6 +62,10 @@ class Api:
             self._container.tell(organisation, name, Poke(version))
         return answer.event(self._container.live_address)
 
+    def close(self) -> None:
+        """Let go of the loop; the container stays as it is."""
+        self._runner.close()
+
     async def _answer(self, event: Mapping[str, Any]) -> _Answer:
         exchange = _Exchange(_body(event))
         call = asyncio.ensure_future(self._app(_scope(event), exchange.receive, exchange.send))

@@ -64,6 +64,10 @@ class Sockets:
             self._container.listeners.connections.close(id)
         return ANSWERED
 
+    def close(self) -> None:
+        """Let go of the loop; the container stays as it is."""
+        self._runner.close()
+
     async def _connect(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Let it in where the edge of a server would."""
         said: list[str] = []

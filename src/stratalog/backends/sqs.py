@@ -101,9 +101,15 @@ class SqsQueue:
                 return given
 
     def receive_event(self, records: Sequence[Mapping[str, Any]]) -> list[Message]:
-        """The messages with which SQS called a Lambda function; those given out too often are moved aside, as ever."""
+        """The messages with which SQS called a Lambda function; those given out too often are moved aside, as ever.
+
+        SQS gives out what stands behind a message together with it, and counts that. So only the first of a group was
+        tried as often as it says; of the others ``receives`` says too few rather than too many.
+        """
         self._check_open()
-        return self._living([_message_of_event(record) for record in records])
+        messages = [_message_of_event(record) for record in records]
+        first = {message.group: message for message in reversed(messages)}
+        return self._living([self._behind(message, first[message.group]) for message in messages])
 
     def acknowledge(self, message: Message) -> bool:
         self._check_open()
@@ -133,6 +139,12 @@ class SqsQueue:
     def close(self) -> None:
         self._closed = True
         self._client.close()
+
+    def _behind(self, message: Message, first: Message) -> Message:
+        """A message of an event, as often given out as it may have been tried; one more try is always left to it."""
+        if message is first:
+            return message
+        return msgspec.structs.replace(message, receives=min(message.receives, self._receives_max - 1))
 
     def _living(self, messages: list[Message]) -> list[Message]:
         """Those to work on. The others become dead letters: once more after a crash, which is listed once."""

@@ -1,0 +1,74 @@
+"""An application for the tests of the handlers, and containers of it in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from litestar import get
+from litestar.response import Response
+
+from stratalog.aws.container import Container
+from stratalog.protocol.live import FromServer
+from stratalog.protocol.mutators import STOCK, Draft
+from stratalog.server.application import Application
+from stratalog.server.security import Principal, StaticTokens
+from tests.aws.template import TOKENS
+
+__all__ = ["Held", "app", "container", "event"]
+
+EVENTS = Path(__file__).parent / "events"
+
+
+def fail(draft: Draft, args: Any) -> None:
+    raise SystemError("this mutator always fails")
+
+
+@get("/cookies", opt={"action": "read"}, sync_to_thread=False)
+def cookies() -> Response[bytes]:
+    """An answer with two cookies and a header that comes twice."""
+    answer = Response(b"\x00\xff", media_type="application/octet-stream")
+    answer.set_cookie("theme", "dark")
+    answer.set_cookie("seen", "1")
+    return answer
+
+
+app = Application(
+    mutators={**STOCK, "fail": fail},
+    authenticate=StaticTokens({token: Principal(id=name) for name, token in TOKENS.items()}),
+    origins=("https://app.example",),
+    routes=[cookies],
+)
+
+
+class Held:
+    """The connections of a gateway that is not there: what was said to each, and which are gone."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, FromServer]] = []
+        self.closed: list[str] = []
+        self.gone: set[str] = set()
+
+    def post(self, id: str, message: FromServer) -> bool:
+        self.said.append((id, message))
+        return id not in self.gone
+
+    def close(self, id: str) -> bool:
+        self.closed.append(id)
+        return id not in self.gone
+
+
+def container(held: Held | None = None, store: Any = None, **environment: str) -> Container:
+    """A container on a store in memory, or on this one."""
+    given = {"STRATALOG_STORE": "memory:", "STRATALOG_APPLICATION": "tests.aws.application:app", **environment}
+    made = Container({**given, "STRATALOG_SOCKETS": "https://sockets.example/live"})
+    if store is not None:
+        made.store = store
+    made.listeners.connections = held or Held()  # type: ignore[assignment]
+    return made
+
+
+def event(name: str) -> dict[str, Any]:
+    """A recorded event."""
+    return dict(json.loads((EVENTS / f"{name}.json").read_text()))

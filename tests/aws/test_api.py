@@ -1,0 +1,207 @@
+"""Requests as API Gateway's HTTP APIs tell of them, answered by the server's own application."""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.aws.api import ANSWER_BYTES_MAX, Api
+from stratalog.aws.container import Container
+from stratalog.errors import Invalid
+from stratalog.protocol.live import Poke
+from tests.aws.application import Held, app, container, event
+from tests.aws.template import TOKENS
+from tests.server.api import mutation
+
+PLAN = "/v1/organisations/acme/documents/plan"
+
+
+@pytest.fixture
+def made() -> Iterator[Callable[[Container], Api]]:
+    """Makes the handler of a container, and lets go of it in the end."""
+    with ExitStack() as ending:
+
+        def make(held: Container) -> Api:
+            api = Api(held)
+            ending.callback(api.close)
+            return api
+
+        yield make
+
+
+@pytest.fixture
+def api(made: Callable[[Container], Api]) -> Api:
+    api = made(container())
+    api._container.store.create("acme", "plan")
+    return api
+
+
+def request(method: str, path: str, body: bytes = b"", query: str = "", **headers: str) -> dict[str, Any]:
+    """The recorded event with another request in it."""
+    told = event("http")
+    http = {**told["requestContext"]["http"], "method": method, "path": path}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    host = told["requestContext"]["domainName"]
+    return {
+        **told,
+        "rawPath": path,
+        "rawQueryString": query,
+        "cookies": [],
+        "headers": {"host": host, "authorization": f"Bearer {TOKENS['ann']}", **named},
+        "requestContext": {**told["requestContext"], "http": http},
+        "body": b64encode(body).decode(),
+    }
+
+
+def said(answer: dict[str, Any]) -> Any:
+    return json.loads(b64decode(answer["body"]))
+
+
+def push(*mutations: dict[str, Any]) -> dict[str, Any]:
+    body = msgspec.json.encode({"group": "g", "mutations": mutations})
+    return request("POST", f"{PLAN}/push", body, content_type="application/json", content_length=str(len(body)))
+
+
+def test_the_recorded_event_is_answered_for_the_document_that_its_sender_meant(api: Api) -> None:
+    api._container.store.create("acme", "plan/2")
+    answer = api.answer(event("http"))
+    assert answer["statusCode"] == 200
+    assert answer["headers"]["content-type"] == "application/msgpack"
+    assert msgspec.msgpack.decode(b64decode(answer["body"])) == {"outcomes": [], "queued": False}
+
+
+def test_a_name_with_a_slash_is_cut_in_two_where_the_path_is_not_said_once_more(api: Api) -> None:
+    api._container.store.create("acme", "plan/2")
+    assert api.answer(request("GET", f"{PLAN}/2"))["statusCode"] == 404
+    assert api.answer(request("GET", f"{PLAN}/2", stratalog_path=f"{PLAN}%2F2"))["statusCode"] == 200
+
+
+def test_a_path_that_is_not_the_one_the_gateway_saw_is_not_believed(api: Api) -> None:
+    api._container.store.create("acme", "secret")
+    answer = api.answer(request("GET", PLAN, stratalog_path=PLAN.replace("plan", "secret")))
+    assert said(answer)["document"] == "plan"
+
+
+@pytest.mark.parametrize("name", ["50 %", "50%25", "é", "a+b", "a&b=c"])
+def test_any_other_name_is_found_as_the_gateway_unescapes_it(name: str, api: Api) -> None:
+    api._container.store.create("acme", name)
+    assert said(api.answer(request("GET", PLAN.replace("plan", name))))["document"] == name
+
+
+def test_a_function_url_leaves_paths_as_they_are(api: Api) -> None:
+    api._container.store.create("acme", "plan/2")
+    told = request("GET", f"{PLAN}%2F2")
+    told["requestContext"]["domainName"] = "abcdef.lambda-url.eu-west-1.on.aws"
+    assert api.answer(told)["statusCode"] == 200
+
+
+def test_a_stage_in_the_path_is_left_out(api: Api) -> None:
+    told = request("GET", f"/prod{PLAN}")
+    told["requestContext"]["stage"] = "prod"
+    assert said(api.answer(told))["document"] == "plan"
+
+
+def test_cookies_come_and_go_apart_and_bytes_stay_bytes(api: Api) -> None:
+    answer = api.answer({**request("GET", "/cookies"), "cookies": ["theme=dark"]})
+    assert [one.partition("=")[0] for one in answer["cookies"]] == ["theme", "seen"]
+    assert b64decode(answer["body"]) == b"\x00\xff"
+
+
+@pytest.mark.parametrize("token", ["", "Bearer nobody's"])
+def test_who_has_no_good_token_is_turned_away(token: str, api: Api) -> None:
+    answer = api.answer(request("GET", PLAN, authorization=token))
+    assert (answer["statusCode"], said(answer)["code"]) == (401, "unauthenticated")
+
+
+def test_a_page_of_another_origin_is_turned_away_and_one_that_was_named_is_let_in(api: Api) -> None:
+    assert api.answer(request("GET", PLAN, origin="https://evil.example"))["statusCode"] == 403
+    allowed = api.answer(request("GET", PLAN, origin="https://app.example"))
+    assert allowed["headers"]["access-control-allow-origin"] == "https://app.example"
+    assert "stratalog-live" in allowed["headers"]["access-control-expose-headers"]
+
+
+def test_without_authentication_nobody_from_outside_is_served(made: Callable[[Container], Api]) -> None:
+    api = made(container(STRATALOG_APPLICATION=""))
+    assert api.answer(request("GET", PLAN))["statusCode"] == 403
+
+
+def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
+    document = api._container.store.document("acme", "plan")
+    document.mutate("put", {"key": "notes/large", "value": "x" * (ANSWER_BYTES_MAX + 1)})
+    answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", origin="https://app.example"))
+    assert (answer["statusCode"], said(answer)["code"], said(answer)["limit"]) == (
+        422,
+        "limit-exceeded",
+        ANSWER_BYTES_MAX,
+    )
+    assert "access-control-allow-origin" in answer["headers"]
+
+
+def test_the_largest_answer_is_one_that_lambda_takes(api: Api) -> None:
+    document = api._container.store.document("acme", "plan")
+    document.mutate("put", {"key": "notes/large", "value": "x" * (ANSWER_BYTES_MAX - 1000)})
+    answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large"))
+    assert answer["statusCode"] == 200
+    assert ANSWER_BYTES_MAX < len(json.dumps(answer)) < 6 * 1024 * 1024
+
+
+def test_a_stream_of_events_is_refused_and_does_not_hold_the_function(api: Api) -> None:
+    answer = api.answer(request("GET", f"{PLAN}/events"))
+    assert (answer["statusCode"], said(answer)["code"]) == (501, "unsupported")
+    assert api.answer(request("GET", PLAN))["statusCode"] == 200
+
+
+def test_clients_are_told_where_to_listen(api: Api) -> None:
+    assert api.answer(request("GET", PLAN))["headers"]["stratalog-live"] == "wss://sockets.example/live"
+
+
+def test_those_who_listen_are_told_before_the_answer_is_given(made: Callable[[Container], Api]) -> None:
+    held = Held()
+    api = made(container(held))
+    api._container.store.create("acme", "plan")
+    api._container.listeners.join("b", "acme", "plan", None)
+    assert api.answer(push(mutation("c", 1, key="k", value=1)))["statusCode"] == 200
+    assert held.said == [("b", Poke(1))]
+
+
+def test_a_listener_that_is_gone_is_forgotten(made: Callable[[Container], Api]) -> None:
+    held = Held()
+    held.gone.add("b")
+    api = made(container(held))
+    api._container.store.create("acme", "plan")
+    api._container.listeners.join("b", "acme", "plan", None)
+    for id in (1, 2):
+        api.answer(push(mutation("c", id, key="k", value=id)))
+    assert held.said == [("b", Poke(1))]
+    assert api._container.listeners.name_of("b") is None
+
+
+def test_a_container_that_was_frozen_goes_on_from_what_others_committed(
+    api: Api, made: Callable[[Container], Api]
+) -> None:
+    api.answer(push(mutation("c", 1, key="k", value=1)))
+    other = made(container(store=api._container.store))
+    other.answer(push(mutation("d", 1, key="k", value=2)))
+    (outcome,) = said(api.answer(push(mutation("c", 2, key="k", value=3))))["outcomes"]
+    assert (outcome["status"], outcome["version"]) == ("applied", 3)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"STRATALOG_STORE": "memory:", "STRATALOG_APPLICATION": "tests.aws.application:TOKENS"}],
+)
+def test_a_function_that_is_told_nothing_good_does_not_start(environment: dict[str, str]) -> None:
+    with pytest.raises(Invalid, match="STRATALOG"):
+        Container(environment)
+
+
+def test_the_application_of_a_container_is_the_one_it_was_told() -> None:
+    assert container().application.mutators is app.mutators
+    assert "tests.aws.application" in sys.modules

@@ -1,0 +1,247 @@
+"""Batches as SQS hands them to a function: in order, failing in part, in vain, and out of time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.aws.processor import END_SECONDS, Processor
+from stratalog.clock import SystemClock
+from stratalog.documents import Document
+from stratalog.errors import Unavailable
+from stratalog.log import Place
+from stratalog.protocol.live import Poke
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.sync import Push
+from stratalog.server.backlog import Backlog
+from stratalog.server.notes import read_note
+from stratalog.testing.event_source import EventSource
+from stratalog.testing.functions import Failed
+from stratalog.testing.gateway_events import http_event, socket_event
+from tests.aws.application import Held, container, event
+from tests.client.helpers import memory_place
+from tests.cloud.sqs_service import Service, ToldClock, queue_on
+
+VISIBILITY_SECONDS = 30
+PLENTY = 900.0
+
+
+class Works:
+    """A processor on a store in memory with a real queue, which goes by the test's clock."""
+
+    def __init__(self, sqs: Service) -> None:
+        self.clock = ToldClock(sqs.time)
+        self.queue = queue_on(sqs, self.clock)
+        inner = memory_place()
+        self.store = Store(Place(inner.index, inner.blobs, self.clock), self.queue)
+        self.held = Held()
+        self.container = container(self.held, self.store)
+        self.store.rules = self.container.application.rules
+        self.remaining = PLENTY
+        self.restart()
+        self.events: list[Any] = []
+        self.source = EventSource(sqs.client, self.queue._url, self._call)
+        self.lose_answers = 0
+
+    def restart(self) -> None:
+        """A container with nothing in memory."""
+        self.store = Store(self.store.place, self.queue, self.store.rules)
+        self.container = container(self.held, self.store)
+        self.processor = Processor(self.container)
+
+    def document(self, name: str) -> Document:
+        return self.store.create("acme", name)
+
+    def push(self, document: Document, *mutations: Mutation) -> None:
+        incarnation = document.log.record.incarnation
+        assert Backlog(self.store).push(document, Push("g", list(mutations), incarnation), "").queued
+
+    def poll(self, seconds: float = 0) -> int:
+        """A batch after so much time; how many messages were in it."""
+        self.clock.sleep(seconds)
+        return self.source.poll()
+
+    def _call(self, told: Any) -> Any:
+        self.events.append(told)
+        failed = self.processor.process(told["Records"], lambda: self.remaining)
+        if self.lose_answers:
+            self.lose_answers -= 1
+            raise Failed("the answer was lost")
+        return {"batchItemFailures": [{"itemIdentifier": id} for id in failed]}
+
+
+@pytest.fixture
+def works(sqs: Service) -> Iterator[Works]:
+    made = Works(sqs)
+    yield made
+    made.queue.close()
+
+
+def put(id: int, client: str = "c", name: str = "put") -> Mutation:
+    return Mutation(client=client, id=id, name=name, args={"key": f"{client}/{id}", "value": id})
+
+
+def applied(document: Document) -> list[str]:
+    return [f"{one.client}/{one.id}" for version in document.versions() for one in version.mutations]
+
+
+def test_a_batch_is_applied_in_order_and_deleted(works: Works) -> None:
+    document = works.document("plan")
+    for id in (1, 2, 3):
+        works.push(document, put(id))
+    assert works.poll() == 3
+    assert applied(works.store.document("acme", "plan")) == ["c/1", "c/2", "c/3"]
+    assert works.poll(VISIBILITY_SECONDS) == 0
+
+
+def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Works) -> None:
+    document = works.document("plan")
+    group = "acme/plan"
+    works.queue.send(group, [b"\x01 not a push"])
+    works.push(document, put(1))
+    works.push(works.document("fine"), put(1))
+    assert works.poll() == 3
+    assert works.source.counts["reported"] == 2
+    assert applied(works.store.document("acme", "fine")) == ["c/1"]
+    assert applied(works.store.document("acme", "plan")) == []
+    note = read_note(works.store.place.index, works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"])
+    assert note.reason.startswith("Corrupt: a message is no queued push")
+
+
+def test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes_on(works: Works) -> None:
+    document = works.document("plan")
+    works.queue.send("acme/plan", [b"\x01 not a push"])
+    works.push(document, put(1))
+    for _ in range(12):
+        works.poll(600)
+    assert applied(works.store.document("acme", "plan")) == ["c/1"]
+    (letter,) = works.queue.dead_letters()
+    assert (letter.body, letter.receives) == (b"\x01 not a push", 10)
+
+
+def test_a_batch_given_twice_and_a_batch_whose_answer_was_lost_are_applied_once(works: Works) -> None:
+    document = works.document("plan")
+    works.push(document, put(1), put(2))
+    works.lose_answers = 2
+    for _ in range(3):
+        works.poll(VISIBILITY_SECONDS)
+    works.processor.process(works.events[0]["Records"], lambda: PLENTY)
+    assert applied(works.store.document("acme", "plan")) == ["c/1", "c/2"]
+    assert works.source.counts["failed"] == 2
+
+
+def test_a_batch_that_came_before_is_deleted_message_by_message(works: Works) -> None:
+    works.push(works.document("plan"), put(1))
+    works.lose_answers = 2
+    works.poll()
+    works.poll(VISIBILITY_SECONDS)
+    assert works.poll(VISIBILITY_SECONDS) == 0
+
+
+def test_nothing_is_begun_that_has_no_time_left_and_it_comes_again_at_once(works: Works) -> None:
+    works.push(works.document("plan"), put(1))
+    works.remaining = END_SECONDS - 0.1
+    works.poll()
+    assert works.source.counts["reported"] == 1
+    works.remaining = PLENTY
+    assert works.poll() == 1
+    assert applied(works.store.document("acme", "plan")) == ["c/1"]
+
+
+def test_an_error_of_a_port_is_tried_again_while_there_is_time(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    works.push(works.document("plan"), put(1))
+    commit, failures = works.store.place.index.commit, iter([True] * 3)
+
+    def failing(writes: Any) -> None:
+        if next(failures, False):
+            raise Unavailable("simulated")
+        commit(writes)
+
+    monkeypatch.setattr(works.store.place.index, "commit", failing)
+    works.restart()
+    works.poll()
+    assert works.source.counts["reported"] == 0
+    assert applied(works.store.document("acme", "plan")) == ["c/1"]
+
+
+def test_an_error_of_a_port_that_lasts_is_reported_and_not_held_against_the_message(
+    works: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works.push(works.document("plan"), put(1))
+
+    def failing(writes: Any) -> None:
+        works.remaining -= 1
+        raise Unavailable("simulated")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(works.store.place.index, "commit", failing)
+        works.restart()
+        works.remaining = 20
+        works.poll()
+    assert works.source.counts["reported"] == 1
+    message = works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"]
+    assert read_note(works.store.place.index, message).reason == ""
+
+
+def test_those_who_listen_are_told_of_what_was_applied(works: Works) -> None:
+    works.push(works.document("plan"), put(1))
+    works.container.listeners.join("b", "acme", "plan", None)
+    works.poll()
+    assert works.held.said == [("b", Poke(1))]
+
+
+def test_a_large_push_arrives_and_leaves_nothing_behind(works: Works) -> None:
+    document = works.document("plan")
+    large = random.Random(0).randbytes(900_000).hex()
+    works.push(document, Mutation(client="c", id=1, name="put", args={"key": "notes/k", "value": large}))
+    assert list(works.store.place.blobs.list("acme/queue/")) != []
+    works.poll()
+    assert works.store.document("acme", "plan").get("notes/k") == large
+    assert list(works.store.place.blobs.list("acme/queue/")) == []
+
+
+def test_the_recorded_event_is_read(works: Works) -> None:
+    assert works.processor.process(event("queue")["Records"], lambda: PLENTY) == [
+        event("queue")["Records"][0]["messageId"]
+    ]
+
+
+SCOPE = {
+    "method": "POST",
+    "raw_path": b"/v1/organisations/acme/documents/plan%2F2/push",
+    "query_string": b"a=1&a=2&b=x%20y",
+    "client": ("203.0.113.7", 0),
+}
+
+
+def fields(told: Any) -> Any:
+    """The names in an event, without those of headers and the values."""
+    if isinstance(told, dict):
+        return {
+            name: fields(value) if name not in ("headers", "multiValueHeaders", "queryStringParameters") else None
+            for name, value in told.items()
+        }
+    return [fields(told[0])] if isinstance(told, list) and told and isinstance(told[0], dict) else None
+
+
+@pytest.mark.parametrize("name", ["http", "socket-connect", "socket-message", "socket-disconnect", "queue"])
+def test_the_gateway_makes_events_of_the_recorded_shape(name: str, works: Works) -> None:
+    recorded = event(name)
+    headers = {**recorded.get("headers", {}), "cookie": "; ".join(recorded.get("cookies", []))}
+    scope = {**SCOPE, "headers": [(key.encode(), value.encode()) for key, value in headers.items() if value]}
+    clock = SystemClock()
+    if name == "http":
+        made = http_event(scope, b"\x82", clock)
+        assert (made["rawPath"], made["rawQueryString"]) == (recorded["rawPath"], recorded["rawQueryString"])
+        assert made["cookies"] == recorded["cookies"]
+    elif name == "queue":
+        works.queue.send("acme/plan", [b""])
+        works.poll()
+        made = works.events[0]
+    else:
+        made = socket_event(scope, recorded["requestContext"]["eventType"], "id", clock, recorded.get("body"))
+    assert fields(made) == fields(recorded)

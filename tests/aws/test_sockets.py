@@ -1,0 +1,157 @@
+"""Connections as API Gateway's WebSocket APIs tell of them: who is let in, what they listen to, who shows what."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from stratalog.aws.listeners import CONNECTION_SECONDS_MAX, Listeners
+from stratalog.aws.sockets import SILENCE_SECONDS, Sockets
+from stratalog.client import HttpTransport
+from stratalog.protocol.live import Here, Poke, Ready
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.sync import Pull, Push
+from stratalog.testing.clock import ManualClock
+from tests.aws.application import Held, container, event
+from tests.aws.deployed import ORGANISATION, Deployed
+from tests.aws.template import TOKENS
+from tests.client.helpers import memory_place
+
+SECONDS_MAX = 20
+RECORDED = "DEKKqd8CoAMCEJQ="
+
+
+class Room:
+    """The handler on a store in memory, with one document whose name holds a slash."""
+
+    def __init__(self) -> None:
+        self.held = Held()
+        self.container = container(self.held)
+        self.sockets = Sockets(self.container)
+        self.document = self.container.store.create("acme", "plan/2")
+
+    def take(self, name: str, id: str = RECORDED, **said: Any) -> dict[str, Any]:
+        told = event(f"socket-{name}")
+        told["requestContext"]["connectionId"] = id
+        return self.sockets.take({**told, "body": json.dumps(said)} if said else told)
+
+    def hello(self, id: str = RECORDED, token: str = TOKENS["ann"]) -> None:
+        self.take("message", id, type="hello", token=token, document="acme/plan%2F2")
+
+    def listening(self) -> list[str]:
+        return sorted(one.id for one in self.container.listeners._all(("acme", "plan/2")))
+
+
+@pytest.fixture
+def room() -> Iterator[Room]:
+    room = Room()
+    yield room
+    room.sockets.close()
+
+
+def test_who_connects_is_let_in_with_the_subprotocol(room: Room) -> None:
+    answer = room.take("connect")
+    assert answer == {"statusCode": 200, "headers": {"Sec-WebSocket-Protocol": "stratalog.live.1"}}
+    assert room.listening() == []
+
+
+def test_a_page_of_another_origin_is_not_let_in(room: Room) -> None:
+    told = event("socket-connect")
+    told["headers"]["origin"] = "https://evil.example"
+    assert room.sockets.take(told)["statusCode"] == 403
+
+
+def test_a_page_that_the_api_serves_is_let_in() -> None:
+    told = event("socket-connect")
+    told["headers"]["origin"] = "https://api.example"
+    origins = "https://api.example https://other.example"
+    with closing(Sockets(container(STRATALOG_ORIGINS=origins))) as sockets:
+        assert sockets.take(told)["statusCode"] == 200
+
+
+def test_the_recorded_hello_is_answered_with_the_version_and_how_long_there_may_be_silence(room: Room) -> None:
+    room.document.mutate("put", {"key": "k", "value": 1})
+    room.take("message")
+    assert room.held.said == [(RECORDED, Ready(RECORDED, 1, SILENCE_SECONDS))]
+    assert room.listening() == [RECORDED]
+
+
+def test_who_leaves_is_forgotten(room: Room) -> None:
+    room.hello()
+    room.take("disconnect")
+    assert room.listening() == []
+    assert room.take("disconnect") == {"statusCode": 200}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "hello", "token": "nobody's", "document": "acme/plan%2F2"},
+        {"type": "hello", "token": TOKENS["ann"], "document": "acme/nothing"},
+        {"type": "hello", "token": TOKENS["ann"], "document": "acme/plan/2"},
+        {"type": "hello", "token": TOKENS["ann"]},
+        {"type": "presence", "state": 1},
+        {"type": "what"},
+    ],
+)
+def test_who_says_nothing_good_is_hung_up_on_and_not_kept(said: dict[str, Any], room: Room) -> None:
+    room.take("message", **said)
+    assert room.held.closed == [RECORDED]
+    assert room.listening() == []
+
+
+def test_what_one_shows_the_others_see_until_it_leaves(room: Room) -> None:
+    room.hello("a")
+    room.hello("b")
+    room.held.said.clear()
+    room.take("message", "a", type="presence", state={"cell": "C2"})
+    assert sorted(room.held.said, key=lambda one: one[0]) == [(id, Here({"a": {"cell": "C2"}})) for id in ("a", "b")]
+    room.hello("c")
+    assert room.held.said[-1] == ("c", Here({"a": {"cell": "C2"}}))
+    room.held.said.clear()
+    room.take("disconnect", "a")
+    assert {id for id, message in room.held.said if message == Here({})} == {"b", "c"}
+
+
+def test_what_is_shown_is_small(room: Room) -> None:
+    room.hello()
+    room.take("message", type="presence", state="x" * 1100)
+    assert room.held.closed == [RECORDED]
+
+
+def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> None:
+    place, held = memory_place(), Held()
+    assert isinstance(place.clock, ManualClock)
+    listeners = Listeners(place, held)  # type: ignore[arg-type]
+    listeners.join("token", "acme", "plan", place.clock.wall_ms() + 1000)
+    listeners.join("gateway", "acme", "plan", None)
+    place.clock.sleep(2)
+    listeners.tell("acme", "plan", Poke(1))
+    assert (held.said, held.closed) == ([("gateway", Poke(1))], ["token"])
+    place.clock.sleep(CONNECTION_SECONDS_MAX)
+    listeners.tell("acme", "plan", Poke(2))
+    assert held.closed == ["token", "gateway"]
+
+
+@pytest.mark.parametrize("queued", ["", "all"])
+def test_a_client_behind_a_gateway_finds_the_address_and_hears_of_a_commit(queued: str, deployed: Deployed) -> None:
+    deployed.serve(STRATALOG_QUEUED=queued)
+    deployed.store.create(ORGANISATION, "plan")
+    one, other = (HttpTransport(deployed.document_url("plan")) for _ in range(2))
+    heard = threading.Event()
+    one.pull(Pull("g"))
+    stop = one.listen(heard.set)
+    assert heard.wait(SECONDS_MAX), "the connection is not ready"
+    heard.clear()
+    other.push(Push("h", [Mutation(client="c", id=1, name="put", args={"key": "k", "value": 1})]))
+    deployed.source.poll()
+    assert heard.wait(SECONDS_MAX), "no poke came"
+    assert deployed.gateway.connections == 1
+    stop()
+    for way in (one, other):
+        way.close()
