@@ -20,6 +20,7 @@ FRESH_SEED ?= $(shell date +%s)
 WORKERS ?= auto
 # What is tested on an account is asked of AWS as users ask it: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
+ROWS ?= 5000000
 PREFIX ?=
 
 help: ## print this
@@ -56,6 +57,7 @@ soak: ready-dev ## many seeds of the simulation, sessions of clients, histories 
 	$(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)
 	$(python) -m tests.client.convergence --sessions 200 --seed $(FRESH_SEED) --servers 3
 	$(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
+	$(python) -m tests.apps.table.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
 
 bench: ready-dev ## benchmarks, figures to bench.json
 	$(python) -m bench --json $(BENCH_JSON)

@@ -36,7 +36,7 @@ RESTARTS_MAX = 10_000
 def soak(rows: int, processes: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
     """Run it all; what was done. Raises AssertionError where a row is missing or there twice."""
     chance = random.Random(seed)
-    batches = max(1, rows // (processes * BATCH_ROWS))
+    batches = -(-rows // (processes * BATCH_ROWS))
     with stratalog.open(folder / "store") as store:
         schema = Schema((Column("id", "long"),))
         create_table(store, "acme", "events", schema, data=(folder / "lake").as_uri())
