@@ -153,9 +153,11 @@ class Historian:
             (self._raise_floor, 2),
             (self._fork, 2),
         ]
+        # Each kind once to begin with, so that a busy machine meets them all.
+        due = self._random.sample([turn for turn, _ in turns], len(turns))
         log: Log | None = None
         while time.monotonic_ns() < self._task.until_ns:
-            (turn,) = self._random.choices([turn for turn, _ in turns], [weight for _, weight in turns])
+            (turn,) = [due.pop()] if due else self._random.choices(*zip(*turns, strict=True))
             try:
                 log = log if log is not None and self._random.random() < 0.97 else self._open()
                 turn(log)

@@ -31,7 +31,7 @@ def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
 ) -> None:
     """Answers are lost, requests throttled, in conflict, late; processes killed; an odd seed's log has snapshots."""
     met = run(aws, bucket, seconds=SECONDS, processes=PROCESSES, seed=seed)
-    for what in ("acknowledged", "entries read", "kills", "_follow", "_archive", "unavailable"):
+    for what in ("acknowledged", "entries read", "kills"):
         assert met[what] > 0, what
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 import msgspec
 
-from stratalog.clock import Clock, Observation, backoff_seconds
+from stratalog.clock import Clock, backoff_seconds
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 
-__all__ = ["Again", "Budget", "persist"]
+__all__ = ["Again", "Budget", "Waits", "persist"]
 
 T = TypeVar("T")
 
@@ -35,14 +35,43 @@ class Again(Exception):
         self.error = error
 
 
+class Waits:
+    """The waits of one call between its tries: full jitter, and a time of its own for whatever stands in the way.
+
+    The tries that met it count, too. What lasts long does not use up the time in which another passes.
+    """
+
+    def __init__(self, clock: Clock, seconds_first: float, seconds_max: float) -> None:
+        self._clock = clock
+        self._seconds_first = seconds_first
+        self._seconds_max = seconds_max
+        self._since_ms = clock.boot_ms()
+        self._spent_ms: dict[Hashable, int] = {}
+        self._tries: dict[Hashable, int] = {}
+
+    def wait(self, seconds_max: float, hindrance: Hashable = None) -> bool:
+        """Sleep before the next try; False where ``seconds_max`` were spent on what stood in the way of this one."""
+        self._spend(hindrance)
+        if self._spent_ms[hindrance] >= seconds_max * 1000:
+            return False
+        tries = self._tries[hindrance] = self._tries.get(hindrance, 0) + 1
+        self._clock.sleep(backoff_seconds(self._clock, tries, self._seconds_first, self._seconds_max))
+        self._spend(hindrance)
+        return True
+
+    def _spend(self, hindrance: Hashable) -> None:
+        now = self._clock.boot_ms()
+        self._spent_ms[hindrance] = self._spent_ms.get(hindrance, 0) + now - self._since_ms
+        self._since_ms = now
+
+
 def persist(clock: Clock, budget: Budget, call: Callable[[], T]) -> T:
     """What ``call`` answers, tried again on `Again` with full-jitter back-off until the budget is used up.
 
     Once a try left the outcome unknown it stays so: a later refusal says nothing about the earlier try.
     """
-    begun = Observation(clock)
+    waits = Waits(clock, budget.wait_seconds_first, budget.wait_seconds_max)
     unknown = False
-    tries = 0
     while True:
         again = False
         try:
@@ -52,7 +81,5 @@ def persist(clock: Clock, budget: Budget, call: Callable[[], T]) -> T:
         except Unavailable as exc:
             error, cause = exc, exc.__cause__
         unknown = unknown or isinstance(error, OutcomeUnknown)
-        tries += 1
-        if not again or begun.age_seconds() >= budget.seconds_max:
+        if not again or not waits.wait(budget.seconds_max):
             raise (OutcomeUnknown(error.message, **error.details) if unknown else error) from cause
-        clock.sleep(backoff_seconds(clock, tries, budget.wait_seconds_first, budget.wait_seconds_max))

@@ -12,8 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from stratalog.backends.attempts import Waits
 from stratalog.backends.dynamodb_http import Exchange, Reply
-from stratalog.clock import Clock, backoff_seconds
+from stratalog.clock import Clock
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.meter import Meter
 
@@ -70,6 +71,14 @@ class Patience(msgspec.Struct, frozen=True):
     lost_seconds_max: float = 5
     first_wait_seconds: float = 0.02
     wait_seconds_max: float = 1
+
+    def seconds_max(self, kind: Kind) -> float:
+        """The time for what stood in the way; none for what another attempt would meet again."""
+        if kind is Kind.THROTTLED:
+            return self.throttled_seconds_max
+        if kind is Kind.CONFLICTS:
+            return self.conflicts_seconds_max
+        return self.lost_seconds_max if kind in (Kind.LOST, Kind.UNSENT) else 0
 
 
 class Credentials(Protocol):
@@ -151,14 +160,15 @@ class DynamoClient:
         Corrupt — what was read is not what this package writes.
         """
         body = msgspec.json.encode(request)
-        waits = _Waits(self.clock, self._patience)
+        patience = self._patience
+        waits = Waits(self.clock, patience.first_wait_seconds, patience.wait_seconds_max)
         lost = False
         while True:
             answer = self._attempt(operation, body, decoder)
             lost = lost or (answer.kind is Kind.LOST and kind is not Call.READ)
             if answer.kind is Kind.DONE or (answer.kind is Kind.CONDITION and not lost):
                 return answer
-            if (lost and kind is Call.WRITE) or not waits.wait(answer.kind):
+            if (lost and kind is Call.WRITE) or not waits.wait(patience.seconds_max(answer.kind), answer.kind):
                 raise _error(operation, answer, lost)
 
     def close(self) -> None:
@@ -221,40 +231,6 @@ class Signer:
             key = hmac.digest(key, part.encode(), "sha256")
         self._key = (day, secret, key)
         return key
-
-
-class _Waits:
-    """The waits of one call: full jitter, and for each kind of hindrance a time of its own, attempts included."""
-
-    def __init__(self, clock: Clock, patience: Patience) -> None:
-        self._clock = clock
-        self._patience = patience
-        self._since_ms = clock.boot_ms()
-        self._spent_ms: dict[Kind, int] = {}
-        self._attempts: dict[Kind, int] = {}
-
-    def wait(self, kind: Kind) -> bool:
-        """Sleep before the next attempt; False where no time for this kind is left."""
-        self._spend(kind)
-        if self._spent_ms[kind] >= self._seconds_max(kind) * 1000:
-            return False
-        attempt = self._attempts[kind] = self._attempts.get(kind, 0) + 1
-        patience = self._patience
-        self._clock.sleep(backoff_seconds(self._clock, attempt, patience.first_wait_seconds, patience.wait_seconds_max))
-        self._spend(kind)
-        return True
-
-    def _spend(self, kind: Kind) -> None:
-        now = self._clock.boot_ms()
-        self._spent_ms[kind] = self._spent_ms.get(kind, 0) + now - self._since_ms
-        self._since_ms = now
-
-    def _seconds_max(self, kind: Kind) -> float:
-        if kind is Kind.THROTTLED:
-            return self._patience.throttled_seconds_max
-        if kind is Kind.CONFLICTS:
-            return self._patience.conflicts_seconds_max
-        return self._patience.lost_seconds_max if kind in (Kind.LOST, Kind.UNSENT) else 0
 
 
 def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> Answer[T]:
