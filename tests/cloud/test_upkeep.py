@@ -1,0 +1,98 @@
+"""Collecting and maintenance on DynamoDB and object stores: deletes by version, item by item, and gone on with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog.assembly import Store
+from stratalog.backends.memory import MemoryQueue
+from stratalog.backends.objectstore import ObjectBlobs
+from stratalog.backends.s3_versions import create_bucket
+from stratalog.clock import SystemClock
+from stratalog.codec import sha256
+from stratalog.documents import verify
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log import Place, Settings
+from stratalog.operations.collect import collect
+from stratalog.operations.maintain import maintain
+from stratalog.operations.policy import Policy, Retention
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.emulators import Emulator
+from tests.cloud.helpers import dynamo_index
+from tests.cloud.seaweed import VERSIONED, blobs_in, client
+
+OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 60
+LONG = "long " * 400
+
+
+@pytest.fixture(params=["seaweed", "ministack"])
+def blobs(request: pytest.FixtureRequest, aws: Emulator, bucket: Emulator) -> ObjectBlobs:
+    if request.param == "ministack":
+        create_bucket(client(aws), VERSIONED)
+        return blobs_in(VERSIONED, aws)
+    return blobs_in(VERSIONED, bucket)
+
+
+@pytest.fixture
+def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
+    """Its clock is moved by hand, from now on; the object store's own is not, and dates the blobs."""
+    clock = ManualClock(SystemClock().wall_ms())
+    tuning = Settings(segment_entries_target=4, snapshot_entries_interval=3)
+    with Store(Place(dynamo_index(aws), blobs, clock, tuning), MemoryQueue(clock)) as made:
+        yield made
+
+
+def fill(store: Store, count: int) -> str:
+    """A document with large values, and an orphan; the orphan's key."""
+    document = store.create("acme", "budget")
+    for number in range(count):
+        assert document.mutate("put", {"key": "notes/a", "value": f"{number} {LONG}"}).status == "applied"
+    orphan = f"{document.log.record.owner}/bodies/{sha256(b'orphan').hex()}"
+    store.place.blobs.put(orphan, b"orphan")
+    store.place.blobs.put(orphan, b"orphan")  # of two versions, both go
+    return orphan
+
+
+def test_a_collection_is_foretold_stopped_and_gone_on_with(store: Store) -> None:
+    orphan = fill(store, 6)
+    store.place.clock.sleep(OLD_SECONDS)
+    planned = collect(store.place, "acme", dry_run=True)
+    assert planned.garbage == (orphan,)
+    asked = itertools.count()
+    assert not collect(store.place, "acme", stop=lambda: next(asked) > 12).is_finished
+    assert collect(store.place, "acme").garbage == (orphan,)
+    assert store.place.blobs.stat(orphan) is None
+    assert verify(store.document("acme", "budget")).version == 6
+
+
+def test_a_pass_archives_forgets_frees_and_collects(store: Store) -> None:
+    orphan = fill(store, 14)
+    policy = Policy(documents=Retention(keep_segments=3, archive_days=0), collect_hours=0)
+    found = [maintain(store, policy)]
+    for _ in range(2):
+        store.place.clock.sleep(OLD_SECONDS)
+        found.append(maintain(store, policy))
+    assert [one.troubles for one in found] == [(), (), ()]
+    assert found[0].archived_segments > 0
+    assert found[1].freed_segments > 0
+    assert orphan in found[1].garbage
+    document = store.document("acme", "budget")
+    kept = range(document.log.floor() + 1, 15)
+    assert [document.get("notes/a", at=version) for version in kept] == [f"{version - 1} {LONG}" for version in kept]
+    assert document.log.floor() > 0
+
+
+def test_deletes_are_billed_one_by_one(store: Store) -> None:
+    fill(store, 14)
+    maintain(store, Policy(documents=Retention(keep_segments=1)))
+    store.place.clock.sleep(OLD_SECONDS)
+    meter = store.place.index.meter  # type: ignore[attr-defined]
+    before = dict(meter.read())
+    freed = maintain(store, Policy(snapshots=False)).freed_segments
+    spent = {name: amount - before.get(name, 0) for name, amount in meter.read().items()}
+    assert freed == 3
+    assert spent.get(("DeleteItem", "requests"), 0) >= freed * 5
+    assert spent.get(("TransactWriteItems", "requests"), 0) == 0
