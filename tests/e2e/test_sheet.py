@@ -1,4 +1,4 @@
-"""People's stories of the spreadsheet, told to headless Chromium: the page on the real engine, against a real server."""
+"""Stories of the spreadsheet, told to headless Chromium: the page on the real engine, against a real server."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from stratalog.ports.meter import Meter
 if TYPE_CHECKING:
     from stratalog.server.application import Application
 
-__all__ = ["COMMANDS", "listening_at", "load_application"]
+__all__ = ["COMMANDS", "HOST_DEFAULT", "PORT_DEFAULT", "listening_at", "load_application", "serve_application"]
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
@@ -49,13 +49,21 @@ def serve(session: Session, application: str | None, host: str, port: int, queue
     loaded = load_application(application, server.Application) if application else server.Application()
     if queued:
         loaded = structs.replace(loaded, queued=lambda organisation, document: True)
-    if loaded.authenticate is None and not _is_loopback(host):
+    serve_application(session, loaded, host, port, meter=Meter() if meter else None)
+
+
+def serve_application(
+    session: Session, application: Application, host: str, port: int, *, page: str = "", meter: Meter | None = None
+) -> None:
+    """Serve the session's store until a signal; make it where there is none. ``page`` is what to open of it."""
+    server = _server_modules()
+    if application.authenticate is None and not _is_loopback(host):
         raise click.UsageError(
             f"without authentication only this machine is served: --host {host} needs an application"
         )
     with listening_at(host, port) as listening:
-        app = server.create_app(session.open(create=True, meter=Meter() if meter else None), loaded)
-        _announce(session, host, listening.getsockname()[1])
+        app = server.create_app(session.open(create=True, meter=meter), application)
+        _announce(session, host, listening.getsockname()[1], page)
         _run(server.uvicorn, app, listening)
 
 
@@ -115,8 +123,8 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-def _announce(session: Session, host: str, port: int) -> None:
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _announce(session: Session, host: str, port: int, page: str) -> None:
+    url = (f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}") + page
     if session.json:
         print_json({"url": url, "store": session.url, "pid": os.getpid()})
     else:

@@ -10,6 +10,7 @@ import click
 from stratalog.cli.naming import split_name, version_of
 from stratalog.cli.output import dim, local_time, note, short, size_text
 from stratalog.cli.session import Session, command, of_every_command
+from stratalog.cli.sheet_serve import serve
 
 __all__ = ["COMMANDS"]
 
@@ -244,6 +245,7 @@ for one in (
     fork,
     export,
     snapshot,
+    serve,
 ):
     sheet.add_command(one)
 COMMANDS = [sheet]

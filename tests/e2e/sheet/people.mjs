@@ -26,7 +26,7 @@ export async function windowOf(profile) {
 
 /** Open a sheet; the grid has the focus after this. */
 export async function open(page, url, sheet, more = "") {
-  await page.goto(`${url}/web/sheet/edit.html?in=home&sheet=${encodeURIComponent(sheet)}${more}`);
+  await page.goto(`${url}/web/sheet/edit.html?in=local&sheet=${encodeURIComponent(sheet)}${more}`);
   await isOpen(page);
 }
 
@@ -74,7 +74,7 @@ export async function agree(url, sheet, ...pages) {
   await Promise.all(pages.map(isSaved));
   const versions = await Promise.all(pages.map((page) => page.evaluate(() => book.version)));
   await Promise.all(pages.map((page) => hasVersion(page, Math.max(...versions))));
-  const server = await (await fetch(`${url}/v1/organisations/home/sheets/${sheet}/state`)).json();
+  const server = await (await fetch(`${url}/v1/organisations/local/sheets/${sheet}/state`)).json();
   for (const page of pages) assert.deepEqual(cells(JSON.parse(await stateOf(page))), cells(server.sheets));
 }
 
@@ -91,7 +91,7 @@ export const write = (url, sheet, cell, content, author = "Program") =>
 
 export async function send(url, sheet, method, path, body) {
   const headers = { "Content-Type": "application/json" };
-  const place = `${url}/v1/organisations/home/sheets/${encodeURIComponent(sheet)}${path}`;
+  const place = `${url}/v1/organisations/local/sheets/${encodeURIComponent(sheet)}${path}`;
   const answer = await fetch(place, { method, headers, body: body && JSON.stringify(body) });
   assert.ok(answer.ok, await answer.clone().text());
   return answer;

@@ -16,7 +16,7 @@ import { Timeline } from "./timeline.js";
 
 const COMPARED_CELLS_MAX = 5000;
 const query = new URLSearchParams(location.search);
-const organisation = query.get("in") ?? "home";
+const organisation = query.get("in") ?? "local";
 const name = query.get("sheet") ?? "";
 const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };

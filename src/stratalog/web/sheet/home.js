@@ -7,7 +7,7 @@ import { Server } from "./server.js";
 
 const REFRESH_MS = 15_000;
 const FILE_BYTES_MAX = 16 * 1024 * 1024;
-const organisation = new URLSearchParams(location.search).get("in") ?? "home";
+const organisation = new URLSearchParams(location.search).get("in") ?? "local";
 const server = new Server(organisation);
 let sheets = [];
 

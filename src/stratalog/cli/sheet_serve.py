@@ -1,0 +1,37 @@
+"""The command that serves spreadsheets to browsers. What it needs beyond the library is imported only when it runs."""
+
+from __future__ import annotations
+
+import click
+from msgspec import structs
+
+from stratalog.cli.output import note
+from stratalog.cli.serve import HOST_DEFAULT, PORT_DEFAULT, load_application, serve_application
+from stratalog.cli.session import Session, command
+
+__all__ = ["serve"]
+
+
+@command("serve", example="stratalog sheet serve --store ./data --port 8420")
+@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True, help="0 takes any free one."
+)
+def serve(session: Session, application: str | None, host: str, port: int) -> None:
+    """Serve the store's sheets to browsers; make the store where there is none, and fetch the engine.
+
+    MODULE:NAME is an Application that says who may come in; without one this machine alone is served, and everybody on
+    it may change every sheet.
+    """
+    try:
+        from stratalog.apps.sheet.http import application as sheets
+        from stratalog.apps.sheet.pages import PAGE
+        from stratalog.apps.sheet.place import install_engine
+        from stratalog.server.application import Application
+    except ModuleNotFoundError as exc:
+        raise click.ClickException(f'serving sheets needs more: pip install "stratalog[server,sheet]" ({exc})') from exc
+    install_engine(note)
+    own = load_application(application, Application) if application else Application()
+    served = structs.replace(own, routes=(*sheets().routes, *own.routes))
+    serve_application(session, served, host, port, page=PAGE)
