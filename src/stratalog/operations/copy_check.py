@@ -59,7 +59,7 @@ def _check_log(source: Place, target: Place, organisation: str, name: str) -> No
 
 
 def _untouched(place: Place) -> Place:
-    """The same place, but that nothing is put in its blobs: to tell the digest of a state, its tree's chunks are made."""
+    """The same place, but that its blobs take nothing: who tells the digest of a state makes the chunks of its tree."""
     return Place(place.index, _Aside(place.blobs), place.clock, place.settings)
 
 
