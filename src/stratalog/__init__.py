@@ -31,7 +31,7 @@ from stratalog.errors import (
 )
 from stratalog.log import Entry, Event, Kept, Log, Settings, Upcasters
 from stratalog.protocol import STOCK, Draft, Mutation, Outcome, Rejected
-from stratalog.records import Records
+from stratalog.records import DeadLetter, NewBody, Record, Records, RecordVersion, Stored
 
 __all__ = [
     "STOCK",
@@ -39,6 +39,7 @@ __all__ = [
     "Conflict",
     "ContentionError",
     "Corrupt",
+    "DeadLetter",
     "Document",
     "Draft",
     "Entry",
@@ -48,15 +49,19 @@ __all__ = [
     "LimitExceeded",
     "Log",
     "Mutation",
+    "NewBody",
     "NotFound",
     "Outcome",
     "OutcomeUnknown",
     "Projection",
+    "Record",
+    "RecordVersion",
     "Records",
     "Rejected",
     "Rules",
     "Settings",
     "Store",
+    "Stored",
     "StratalogError",
     "Unavailable",
     "Upcasters",

@@ -54,11 +54,15 @@ def directory_delete(organisation: str, shelf: str, id: str) -> Delete:
     return Delete(_partition(organisation, shelf, id), escape(id))
 
 
-def list_directory(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[Listing]:
-    """The lines of a shelf in order of escaped id, those after the id ``after``, by pages."""
-    start = escape(after) if after else None
+def list_directory(
+    index: Index, organisation: str, shelf: str, *, after: str = "", prefix: str = ""
+) -> Iterator[Listing]:
+    """The lines of a shelf in order of escaped id, after the id ``after``, that begin with ``prefix``, by pages."""
+    start, end = _bounds(prefix)
+    start = max(filter(None, (start, escape(after) if after else None)), default=None)
     shards = [
-        index.query(directory_partition(organisation, shelf, shard), after=start) for shard in range(SHARDS[shelf])
+        index.query(directory_partition(organisation, shelf, shard), after=start, before=end)
+        for shard in range(SHARDS[shelf])
     ]
     for item in heapq.merge(*shards, key=lambda item: item.sort):
         attributes: Any = item.attributes
@@ -87,6 +91,14 @@ def home_of(index: Index, log: str) -> str:
     if item is None:
         raise NotFound("no such log", log=log)
     return str(item.attributes["o"])
+
+
+def _bounds(prefix: str) -> tuple[str | None, str | None]:
+    """What all escaped ids that begin with ``prefix``, and no others, lie between: ``~`` sorts after all they hold."""
+    if not prefix:
+        return None, None
+    escaped = escape(prefix, "prefix")
+    return f"{escaped[:-1]}{chr(ord(escaped[-1]) - 1)}~", f"{escaped}~"
 
 
 def _partition(organisation: str, shelf: str, id: str) -> str:

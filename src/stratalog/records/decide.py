@@ -71,13 +71,17 @@ def next_put(call: Call, wanted: Wanted, expected: int | None) -> Decide:
     return decide
 
 
-def next_newer(call: Call, said: dict[str, Attribute], content: Content, source_time_ms: int) -> Decide:
-    """The body, unless the latest version's source time is the same or later."""
+def next_newer(
+    call: Call, said: dict[str, Attribute], content: Content, source_time_ms: int, changed_only: bool = False
+) -> Decide:
+    """The body, unless the latest version's source time is the same or later; or, so asked, its bytes are the same."""
 
     def decide(latest: Item | None) -> Draft | Item:
         if latest is not None:
             stored = latest.attributes.get("t")
             if call.wrote(latest) or (stored is not None and int(stored) >= source_time_ms):
+                return latest
+            if changed_only and not _deleted(latest) and content.digest == latest.attributes["h"]:
                 return latest
         return _draft(call, said, content)
 

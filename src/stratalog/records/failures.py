@@ -30,7 +30,15 @@ from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, 
 from stratalog.records.content import Content
 from stratalog.records.versions import Name, decode_ref
 
-__all__ = ["FAILURES_SORT", "DeadLetter", "count_failure", "failure_item", "list_dead_letters", "resolve_failures"]
+__all__ = [
+    "FAILURES_SORT",
+    "DeadLetter",
+    "count_failure",
+    "failure_item",
+    "letter_from_item",
+    "list_dead_letters",
+    "resolve_failures",
+]
 
 FAILURES_SORT = "!failures"
 
@@ -83,7 +91,7 @@ def count_failure(place: Place, name: Name, failure: Failure, failures_max: int)
             continue
         if failure.content is not None:
             _make_sure(failure.content, name)
-        return _letter(name.id, item)
+        return letter_from_item(name.id, item)
 
 
 def resolve_failures(place: Place, name: Name) -> None:
@@ -106,7 +114,7 @@ def list_dead_letters(place: Place, organisation: str, *, after: str = "") -> It
     """The dead letters in order of escaped id, those after the id ``after``, by pages."""
     start = escape(after) if after else None
     for item in place.index.query(dead_letters_partition(organisation), after=start):
-        yield _letter(unescape(item.sort), item)
+        yield letter_from_item(unescape(item.sort), item)
 
 
 def failure_item(place: Place, name: Name) -> Item | None:
@@ -159,7 +167,8 @@ def _unchanged(known: Item | None) -> Condition:
     return Equals("w", known.attributes["w"]) if known else Absent()
 
 
-def _letter(id: str, item: Item) -> DeadLetter:
+def letter_from_item(id: str, item: Item) -> DeadLetter:
+    """What an item counts. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     try:
         return DeadLetter(

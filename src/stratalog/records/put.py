@@ -29,7 +29,7 @@ from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, 
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
 
-__all__ = ["Attempts", "Decide", "Draft", "Head", "Heads", "plan_put"]
+__all__ = ["Attempts", "Decide", "Draft", "Head", "Heads", "Planned", "plan_put"]
 
 HEADS_MAX = 1024
 
@@ -104,6 +104,20 @@ def plan_put(name: Name, latest: Item | None, draft: Draft, now_ms: int) -> tupl
     return put, tuple(writes)
 
 
+class Planned(msgspec.Struct, frozen=True):
+    """A put that somebody else is to commit, together with others."""
+
+    head: Head
+    draft: Draft
+    item: Item
+    writes: tuple[Write, ...]
+
+    @property
+    def version(self) -> int:
+        """The number it is to stand under."""
+        return self.head.version + 1
+
+
 class Attempts:
     """One put on its way, from the first try to the last. ``write_id`` proves a version to be this put's."""
 
@@ -140,6 +154,29 @@ class Attempts:
             else:
                 if found is not None:
                     return found
+
+    def plan(self) -> Item | Planned:
+        """From one look: what a commit is to write, or the item that is the answer. Nothing is tried again here.
+
+        Whoever commits it says `landed`, or `doubt` where the outcome is not known; or just calls `run` instead.
+        """
+        decided = self._decided(self._look())
+        if isinstance(decided, Item) or self._head is None:
+            return decided  # type: ignore[return-value]
+        put, writes = plan_put(self._name, self._head.item, decided, self._place.clock.wall_ms())
+        return Planned(self._head, decided, put.item, writes)
+
+    def landed(self, planned: Planned, sent: Observation) -> Item | None:
+        """The commit was answered: the version, or None where it came so late that `run` must look. May raise."""
+        self._refresh = planned.draft.refresh
+        self._sends[planned.version] += 1
+        return self._land(planned.head, planned.item, sent)
+
+    def doubt(self, planned: Planned) -> None:
+        """The commit may stand or may still come to stand: `run` finds out."""
+        self._refresh = planned.draft.refresh
+        self._sends[planned.version] += 1
+        self._doubts.add(planned.version)
 
     def _try(self) -> Item | None:
         head = self._look()

@@ -11,6 +11,7 @@ from stratalog.keys import escape
 from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_write_id
 from stratalog.log.place import Place
+from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many
 from stratalog.records.content import Content, stream_item
 from stratalog.records.decide import (
     Call,
@@ -27,6 +28,7 @@ from stratalog.records.failures import (
     Failure,
     count_failure,
     failure_item,
+    letter_from_item,
     list_dead_letters,
     resolve_failures,
 )
@@ -136,6 +138,15 @@ class Records:
         found = self._run(call, next_newer(call, said, content, source_time_ms), [content])
         return found if found.write_id == call.write_id else None
 
+    def put_many(self, bodies: Iterable[NewBody], *, threads: int = PUT_THREADS) -> Iterator[Stored]:
+        """Store many bodies, each as `put` or `put_if_newer` would; answer in their order, as they come to stand.
+
+        Where the index commits jointly, puts of different records share commits, so each is far cheaper; elsewhere
+        ``threads`` of them are under way at once. It is no transaction: each stands or fails alone, and an error is in
+        its answer, not raised. Bodies are taken some hundred at a time; those of one record keep their order.
+        """
+        return put_many(self.place, self.organisation, self._heads, bodies, threads)
+
     def update(
         self, id: str, function: Callable[[bytes], bytes], *, create: bytes | None = None, write_id: str | None = None
     ) -> RecordVersion:
@@ -181,9 +192,12 @@ class Records:
         collect_blobs(self.place, name)
         return freed
 
-    def list(self, after: str = "") -> Iterator[Listing]:
-        """Every record ever created here, deleted ones too, in order of escaped id, those after the id ``after``."""
-        return list_directory(self.place.index, self.organisation, RECORDS, after=after)
+    def list(self, after: str = "", *, prefix: str = "") -> Iterator[Listing]:
+        """Every record ever created here, deleted ones too, in order of escaped id, those after the id ``after``.
+
+        With ``prefix`` only those whose id begins so; no others are read.
+        """
+        return list_directory(self.place.index, self.organisation, RECORDS, after=after, prefix=prefix)
 
     def fail(
         self, id: str, reason: str, *, body: Body | None = None, pointer: str = "", write_id: str | None = None
@@ -200,6 +214,11 @@ class Records:
         finally:
             if content is not None:
                 content.release()
+
+    def failure(self, id: str) -> DeadLetter | None:
+        """What is counted of a record's failures, dead or not yet; None where it has none. One read."""
+        item = failure_item(self.place, self._name(id))
+        return None if item is None else letter_from_item(id, item)
 
     def dead_letters(self, after: str = "") -> Iterator[DeadLetter]:
         """The records that failed too often, in order of escaped id, those after the id ``after``."""

@@ -1,0 +1,235 @@
+"""Putting many bodies: puts of different records share a commit where the index makes that cheap.
+
+A joint commit is a shortcut and never the only way: whatever it leaves open — a condition that failed, an answer that
+was lost — each put settles alone, under the write id that it already has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import msgspec
+
+from stratalog.clock import Observation, new_id
+from stratalog.codec import Value
+from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.keys import escape
+from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
+from stratalog.log.entries import check_write_id
+from stratalog.log.place import Place
+from stratalog.ports.index import Item, Put, Write, item_bytes
+from stratalog.records.content import Content
+from stratalog.records.decide import Call, Wanted, next_newer, next_put
+from stratalog.records.put import Attempts, Decide, Heads, Planned
+from stratalog.records.versions import Name, RecordVersion, check_metadata, check_source_time, version_from_item
+
+__all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many"]
+
+PUT_THREADS = 16
+TURN_BODIES = 400
+TURN_BYTES = 32 * 1024 * 1024
+WRITE_OVERHEAD_BYTES = 1024
+
+
+class NewBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A body to store under ``id``. By default as `Records.put` does it."""
+
+    id: str
+    body: bytes
+    source_time_ms: int | None = None
+    metadata: Mapping[str, Value] | None = None
+    newer_only: bool = False
+    """As `put_if_newer` does it: discarded unless the latest version's source time is older. Needs a source's time."""
+
+    changed_only: bool = False
+    """With ``newer_only``: the same bytes make no version even where their time is newer. Right for a source that
+    gives the time of its whole state and none of a record's own; the time stays that of when the bytes came first."""
+
+    write_id: str | None = None
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one body."""
+
+    id: str
+    version: RecordVersion | None = None
+    """The latest version, of this body or of another that was newer; None where there was an error."""
+
+    new: bool = False
+    """Whether this put wrote it."""
+
+    error: StratalogError | None = None
+
+
+class _Put:
+    """One body on its way."""
+
+    def __init__(self, place: Place, organisation: str, heads: Heads, body: NewBody) -> None:
+        self.id = body.id
+        self.item: Item | None = None
+        self.planned: Planned | None = None
+        self.error: StratalogError | None = None
+        self._made: list[Content] = []
+        try:
+            call = _call(place, organisation, body)
+            self.attempts = Attempts(place, call.name, heads, call.write_id, _decide(call, body, self._made))
+            self._call = call
+        except StratalogError as exc:
+            self.error = exc
+
+    @property
+    def open(self) -> bool:
+        return self.item is None and self.error is None
+
+    def plan(self) -> None:
+        """Find out what to write, or that nothing is to be. An index out of reach is asked again by `finish`."""
+        try:
+            planned = self.attempts.plan()
+        except Unavailable:
+            return
+        except StratalogError as exc:
+            self.error = exc
+            return
+        if isinstance(planned, Item):
+            self.item = planned
+        elif not planned.draft.guards:
+            self.planned = planned
+
+    def doubt(self) -> None:
+        """The joint commit was not answered."""
+        if self.planned is not None:
+            self.attempts.doubt(self.planned)
+
+    def landed(self, sent: Observation) -> None:
+        """The joint commit was answered."""
+        if self.planned is not None:
+            try:
+                self.item = self.attempts.landed(self.planned, sent)
+            except Unavailable:
+                return
+
+    def finish(self) -> Stored:
+        """What came of it, after trying alone what is still open."""
+        try:
+            if self.open:
+                self.item = self.attempts.run()
+        except StratalogError as exc:
+            self.error = exc
+        try:
+            return self._answer()
+        finally:
+            for content in self._made:
+                content.release()
+
+    def _answer(self) -> Stored:
+        if self.item is None:
+            return Stored(id=self.id, error=self.error)
+        new = self.item.attributes["w"] == self._call.write_id
+        for content in self._made if new else ():
+            content.settle()
+        return Stored(id=self.id, version=version_from_item(self._call.name, self.item), new=new)
+
+
+def put_many(
+    place: Place, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
+) -> Iterator[Stored]:
+    """The answers to all bodies in order. Raises only what taking the next body raises."""
+    rest = iter(bodies)
+    pool = None if place.index.joint_commits else ThreadPoolExecutor(threads)
+    try:
+        while turn := _turn(rest):
+            puts = [_Put(place, organisation, heads, body) for body in turn]
+            if pool is None:
+                _put_jointly(place, puts)
+                yield from (put.finish() for put in puts)
+            else:
+                yield from _put_at_once(pool, puts)
+    finally:
+        if pool is not None:
+            pool.shutdown()
+
+
+def _put_jointly(place: Place, puts: list[_Put]) -> None:
+    """Commit all first puts of their records, so many at a time as a commit may hold; the rest is left open."""
+    firsts = {put.id: put for put in reversed(puts) if put.error is None}
+    group: list[_Put] = []
+    writes: dict[tuple[str, str], Write] = {}
+    size = 0
+    for put in reversed(firsts.values()):
+        put.plan()
+        if put.planned is None:
+            continue
+        more = {_key(write): write for write in put.planned.writes}
+        more_bytes = item_bytes(put.planned.item) + WRITE_OVERHEAD_BYTES
+        if len(writes.keys() | more.keys()) > COMMIT_WRITES_MAX or size + more_bytes > COMMIT_BYTES_MAX:
+            _commit(place, group, list(writes.values()))
+            group, writes, size = [], {}, 0
+        group.append(put)
+        writes |= more
+        size += more_bytes
+    if group:
+        _commit(place, group, list(writes.values()))
+
+
+def _commit(place: Place, group: list[_Put], writes: list[Write]) -> None:
+    sent = Observation(place.clock)
+    try:
+        place.index.commit(writes)
+    except OutcomeUnknown:
+        for put in group:
+            put.doubt()
+    except (ConditionFailed, Unavailable):
+        place.counters["record joint put failed"] += 1
+    else:
+        for put in group:
+            put.landed(sent)
+
+
+def _put_at_once(pool: ThreadPoolExecutor, puts: list[_Put]) -> Iterator[Stored]:
+    """Each record's puts one after another, those of different records at the same time; answers in order."""
+    rows: dict[str, list[_Put]] = {}
+    for put in puts:
+        rows.setdefault(put.id, []).append(put)
+    done = {id: pool.submit(_finish, row) for id, row in rows.items()}
+    for put in puts:
+        yield done[put.id].result().pop(0)
+
+
+def _finish(row: list[_Put]) -> list[Stored]:
+    return [put.finish() for put in row]
+
+
+def _call(place: Place, organisation: str, body: NewBody) -> Call:
+    escape(body.id, "record id")
+    own = new_id(place.clock) if body.write_id is None else check_write_id(body.write_id)
+    return Call(place, Name(organisation, body.id), own, body.write_id is not None)
+
+
+def _decide(call: Call, body: NewBody, made: list[Content]) -> Decide:
+    said = {**check_metadata(body.metadata), **check_source_time(body.source_time_ms)}
+    content = Content(call.place, call.name, body.body)
+    made.append(content)
+    if not body.newer_only:
+        return next_put(call, Wanted(said, body.metadata is not None, content, None), None)
+    if body.source_time_ms is None:
+        raise Invalid("without the source's time nothing can be newer", record=body.id)
+    return next_newer(call, said, content, body.source_time_ms, body.changed_only)
+
+
+def _turn(rest: Iterator[NewBody]) -> list[NewBody]:
+    """The next bodies, so many as are well held in memory."""
+    turn: list[NewBody] = []
+    size = 0
+    for body in islice(rest, TURN_BODIES):
+        turn.append(body)
+        size += len(body.body)
+        if size > TURN_BYTES:
+            break
+    return turn
+
+
+def _key(write: Write) -> tuple[str, str]:
+    item = write.item if isinstance(write, Put) else write
+    return item.partition, item.sort

@@ -1,0 +1,164 @@
+"""Putting many: as each put alone, but cheaper; whatever goes wrong with a joint commit, nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.records import NewBody
+from tests.records.helpers import LONG_SECONDS, World
+
+Commit = Callable[[], None]
+LARGE = random.Random(5).randbytes(50_000)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def bodies(count: int, text: str = "body") -> list[NewBody]:
+    return [NewBody(id=f"b{n:04d}", body=f"{text} {n}".encode()) for n in range(count)]
+
+
+def state(world: World) -> dict[str, list[bytes]]:
+    handle = world.handle()
+    return {
+        line.id: [handle.get(line.id, version.version).body for version in handle.versions(line.id)]
+        for line in handle.list()
+    }
+
+
+def test_many_new_records_share_commits(world: World) -> None:
+    stored = list(world.records.put_many(bodies(1000)))
+    assert [(one.id, one.new) for one in stored] == [(body.id, True) for body in bodies(1000)]
+    assert state(world) == {body.id: [body.body] for body in bodies(1000)}
+    assert world.index.calls["commit"] < 30
+
+
+def test_what_stands_already_costs_no_write(world: World) -> None:
+    list(world.records.put_many(bodies(100)))
+    world.index.calls.clear()
+    assert not any(one.new for one in world.handle().put_many(bodies(100)))
+    assert world.index.calls["commit"] == 0
+
+
+def test_bodies_of_one_record_keep_their_order(world: World) -> None:
+    stored = list(world.records.put_many(NewBody(id="b1", body=b"%d" % n) for n in range(5)))
+    assert [one.version.version for one in stored if one.version] == [1, 2, 3, 4, 5]
+    assert state(world) == {"b1": [b"0", b"1", b"2", b"3", b"4"]}
+
+
+def test_large_bodies_go_to_blobs_as_ever(world: World) -> None:
+    (stored,) = world.records.put_many([NewBody(id="b1", body=LARGE)])
+    assert stored.version is not None
+    assert stored.version.ref is not None
+    assert world.records.get("b1").body == LARGE
+
+
+def test_a_bad_one_does_not_keep_the_others_out(world: World) -> None:
+    odd = [NewBody(id="x" * 300, body=b""), NewBody(id="b2", body=b"", newer_only=True)]
+    stored = list(world.records.put_many([*bodies(1), *odd, NewBody(id="b3", body=b"3")]))
+    assert [type(one.error) for one in stored] == [type(None), LimitExceeded, Invalid, type(None)]
+    assert sorted(state(world)) == ["b0000", "b3"]
+
+
+def test_newer_wins_and_the_stale_is_discarded(world: World) -> None:
+    def put(body: bytes, time: int, changed_only: bool = False) -> bool:
+        one = NewBody(id="b1", body=body, source_time_ms=time, newer_only=True, changed_only=changed_only)
+        return next(world.handle().put_many([one])).new
+
+    assert [put(b"a", 5), put(b"b", 5), put(b"b", 4), put(b"b", 6)] == [True, False, False, True]
+    assert [put(b"b", 7, True), put(b"b", 8), put(b"c", 9, True)] == [False, True, True]
+
+
+def refused(commit: Commit) -> None:
+    raise ConditionFailed({0: None})
+
+
+def unavailable(commit: Commit) -> None:
+    raise Unavailable("away")
+
+
+def lost_before(commit: Commit) -> None:
+    raise OutcomeUnknown("the request was lost")
+
+
+def lost_after(commit: Commit) -> None:
+    commit()
+    raise OutcomeUnknown("the answer was lost")
+
+
+@pytest.mark.parametrize("fault", [refused, unavailable, lost_before, lost_after])
+def test_whatever_happens_to_the_joint_commit_each_is_stored_once(
+    world: World, fault: Callable[[Commit], None]
+) -> None:
+    world.index.script = [fault]
+    assert all(one.new for one in world.records.put_many(bodies(20)))
+    assert state(world) == {body.id: [body.body] for body in bodies(20)}
+
+
+def test_one_who_was_overtaken_follows_and_the_rest_is_not_held_up(world: World) -> None:
+    def overtaken(commit: Commit) -> None:
+        world.handle().put("b0003", b"theirs")
+        commit()
+
+    world.index.script = [overtaken]
+    assert all(one.new for one in world.records.put_many(bodies(5)))
+    assert state(world)["b0003"] == [b"theirs", b"body 3"]
+
+
+def test_an_answer_that_came_too_late_is_looked_after(world: World) -> None:
+    def slow(commit: Commit) -> None:
+        commit()
+        world.pass_seconds(LONG_SECONDS)
+
+    world.index.script = [slow]
+    assert all(one.new for one in world.records.put_many(bodies(5)))
+    assert state(world) == {body.id: [body.body] for body in bodies(5)}
+
+
+def test_where_commits_are_dear_each_put_is_its_own(world: World) -> None:
+    world.index.joint_commits = False
+    assert all(one.new for one in world.records.put_many(bodies(60)))
+    assert state(world) == {body.id: [body.body] for body in bodies(60)}
+    assert world.index.calls["commit"] == 60
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([b"1", b"2", LARGE])), max_size=20),
+    st.lists(st.sampled_from([refused, unavailable, lost_before, lost_after, None]), max_size=8),
+    st.booleans(),
+)
+def test_many_at_once_store_what_one_after_another_would(
+    puts: list[tuple[str, bytes]], faults: list[Callable[[Commit], None] | None], joint: bool
+) -> None:
+    world, plain = World(), World()
+    world.index.joint_commits = joint
+    for id, body in puts:
+        plain.records.put(id, body)
+    world.index.script = [fault or (lambda commit: commit()) for fault in faults]
+    assert [one.error for one in world.records.put_many(NewBody(id=id, body=body) for id, body in puts)] == [
+        None
+    ] * len(puts)
+    assert state(world) == state(plain)
+
+
+def test_records_are_listed_by_what_their_ids_begin_with(world: World) -> None:
+    ids = ["a", "a/", "a/1", "a/2", "a-1", "b/1", "é/1", "é/2", ".x", ".y", "~", "~1"]
+    list(world.records.put_many(NewBody(id=id, body=b"") for id in ids))
+    for prefix in ("a", "a/", "b", "é/", ".", "~", "c", "%"):
+        assert {line.id for line in world.records.list(prefix=prefix)} == {id for id in ids if id.startswith(prefix)}
+    assert [line.id for line in world.records.list("a/1", prefix="a/")] == ["a/2"]
+
+
+def test_one_records_failures_can_be_looked_at(world: World) -> None:
+    assert world.records.failure("b1") is None
+    counted = world.records.fail("b1", "bad", pointer="inbox/7")
+    assert world.records.failure("b1") == counted
+    assert not counted.dead
