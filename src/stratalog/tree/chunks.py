@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt
@@ -13,6 +15,10 @@ from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 __all__ = ["Chunks"]
 
 CACHE_BYTES = 32 * 1024 * 1024
+
+# So many chunks are written at once, where there are more than a document of ordinary size has.
+TOGETHER = 16
+TOGETHER_MIN = 64
 
 # What a row of a decoded node weighs beyond its bytes: the heads of its objects in CPython.
 ROW_OVERHEAD_BYTES = 128
@@ -82,6 +88,16 @@ class Chunks:
             self.writes += 1
             self.bytes_written += len(chunk.body)
         self._keep(chunk.address, chunk.node, len(chunk.body))
+
+    def write_all(self, chunks: Collection[Chunk]) -> None:
+        """Store many, durably on return. They wait for the disk or the network together: one alone mostly waits."""
+        if len(chunks) < TOGETHER_MIN:
+            for chunk in chunks:
+                self.write(chunk)
+            return
+        with ThreadPoolExecutor(TOGETHER, thread_name_prefix="stratalog-chunks") as pool:
+            for _ in pool.map(self.write, chunks):
+                pass
 
     def _keep(self, address: bytes, node: Node, size: int) -> None:
         with self._lock:

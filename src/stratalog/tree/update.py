@@ -151,8 +151,7 @@ def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes,
     root = root_of(_collapse(chunks, top, fresh))
     if root.inline is not None:
         fresh.pop(root.address, None)
-    for chunk in fresh.values():
-        chunks.write(chunk)
+    chunks.write_all(fresh.values())
     return root
 
 
