@@ -1,6 +1,6 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-core demo-sync test test-aws check soak bench docs clean ready-demo ready-dev ready-browser
+.PHONY: help demo demo-core demo-sheet demo-sync test test-aws check soak bench docs clean ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -26,7 +26,10 @@ PREFIX ?=
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: demo-sync ## show the newest whole: now the same as demo-sync; STORE=aws-local shows it on AWS's services, played here
+demo: demo-sheet ## show the newest whole: now the same as demo-sheet; STORE=aws-local shows it on AWS's services, played here
+
+demo-sheet: $(ready_store) ## a real workbook in the browser, two simulated colleagues in it, and all of its past
+	$(on_store) examples/demo_sheet.py $(store)
 
 demo-sync: $(ready_store) ## two browser windows that agree, on a server of your own
 	$(on_store) examples/demo_sync.py $(store)
@@ -57,6 +60,7 @@ soak: ready-dev ## many seeds of the simulation, sessions of clients, histories 
 	$(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)
 	$(python) -m tests.client.convergence --sessions 200 --seed $(FRESH_SEED) --servers 3
 	$(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
+	$(python) -m tests.apps.sheet.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
 	$(python) -m tests.apps.table.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
 
 bench: ready-dev ## benchmarks, figures to bench.json

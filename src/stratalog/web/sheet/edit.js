@@ -260,13 +260,7 @@ async function downloadOriginal() {
   save(await server.download(server.path(name, "/original.xlsx")), `${name}.xlsx`);
 }
 
-const initials = (text) =>
-  text
-    .split(/\s+/)
-    .slice(0, 2)
-    .map((word) => [...word][0] ?? "")
-    .join("")
-    .toUpperCase();
+const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
 function complain(error) {
   toast(error.message, true);
