@@ -2,8 +2,8 @@
 
 The entries are read once and followed backwards from where the cell is now. Messages tell what they write and where
 they move cells; one that was undone moves nothing, and what it wrote counted until then. What a cell holds is the
-newest write that is not undone, which is the engine's own rule. A formula is shown as it was written, not as later
-moves adapted it.
+newest write that is not undone, which is the engine's own rule; where rows or columns are undone, the engine says where
+the messages beside them took effect. A formula is shown as it was written, not as later moves adapted it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import msgspec
 from stratalog import Entry, Log
 from stratalog.apps.sheet.cells import Position, cell_name, parse_range
 from stratalog.apps.sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
-from stratalog.apps.sheet.moves import Born, Inserted, Removed, Shift, Spot, before, carried, shifts_of, without
+from stratalog.apps.sheet.moves import Born, Inserted, Removed, Shift, Spot, before, shifts_of
 
 __all__ = ["Blame", "CellHistory"]
 
 FOR_EVER = 1 << 62
-Unsquish = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+Executed = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+"""What counts of some messages: the id and the commands of each, as the engine executes them."""
 
 
 class CellHistory(msgspec.Struct, frozen=True):
@@ -37,25 +38,31 @@ class CellHistory(msgspec.Struct, frozen=True):
 
 
 class _Put(msgspec.Struct):
-    """A range that a command writes: where, and which command; ``offset`` leads back to its own addresses."""
+    """A range that a command writes: where, and which command."""
 
     sheet: str
     first: Position
     last: Position
     command: int
-    offset: Position = (0, 0)
 
 
 class _Step(msgspec.Struct):
     """One message, and the versions from which and to which it was undone."""
 
     entry: Entry
+    message: dict[str, Any]
     commands: list[dict[str, Any]]
     effects: list[_Put | Shift]
     gone: list[tuple[Entry, Entry | None]] = []
 
     def counts_at(self, version: int) -> bool:
         return not any(undo.version <= version and (redo is None or version < redo.version) for undo, redo in self.gone)
+
+    @property
+    def last_change(self) -> int:
+        """The version of its last undo or redo."""
+        undo, redo = self.gone[-1]
+        return (redo or undo).version
 
 
 class _Write(msgspec.Struct, frozen=True):
@@ -69,10 +76,10 @@ class _Write(msgspec.Struct, frozen=True):
 class Blame:
     """The histories of cells as the entries tell them, which it reads once."""
 
-    def __init__(self, log: Log, unsquish: Unsquish) -> None:
+    def __init__(self, log: Log, executed: Executed) -> None:
         self._entries = list(log.read(log.floor()))
         self._facts = [fact_of(entry) for entry in self._entries]
-        self._unsquish = unsquish
+        self._executed = executed
         self._known: dict[tuple[Spot, int], list[CellHistory]] = {}
 
     def of(self, spot: Spot) -> list[CellHistory]:
@@ -111,19 +118,16 @@ class Blame:
                 continue
             target = target_of(fact.message)
             if not target:
-                commands = fact.message["commands"]
-                steps[fact.message["nextRevisionId"]] = _Step(entry, commands, list(_effects(commands)))
+                message, commands = fact.message, fact.message["commands"]
+                steps[message["nextRevisionId"]] = _Step(entry, message, commands, list(_effects(commands)))
             elif fact.message["type"] == REDONE:
                 undone = steps[target].gone
                 undone[-1] = (undone[-1][0], entry)
             else:
                 steps[target].gone = [*steps[target].gone, (entry, None)]
         ordered = list(steps.values())
-        for place, step in enumerate(ordered):
-            if not step.counts_at(FOR_EVER):
-                for effect in step.effects:
-                    if isinstance(effect, Inserted | Removed):
-                        _take_out(effect, ordered[place + 1 :])
+        for run in _runs_to_settle(ordered):
+            self._settle(ordered, run)
         return ordered
 
     def _follow(self, steps: list[_Step], spot: Spot) -> tuple[Spot | None, list[_Write]]:
@@ -142,6 +146,16 @@ class Blame:
                         return None, writes[::-1]
         return spot, writes[::-1]
 
+    def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
+        """Have the engine say where the messages of a run took effect, and what else there is in them does not move."""
+        first, last = (version - self._entries[0].version for version in run)
+        messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
+        executed = {one["id"]: one["commands"] for one in self._executed(messages)}
+        for step in steps:
+            if run[0] <= step.entry.version <= run[1] and step.counts_at(FOR_EVER):
+                step.commands = executed.get(step.message["nextRevisionId"], [])
+                step.effects = list(_effects(step.commands))
+
     def _content(self, step: _Step, put: _Put, spot: Spot) -> str:
         command = step.commands[put.command]
         if command["type"] not in ("UPDATE_CELL", "SQUISHED_UPDATE_CELL"):
@@ -149,9 +163,8 @@ class Blame:
         content = command["content"]
         if command["type"] == "UPDATE_CELL" and isinstance(content, str):
             return content
-        own = (spot.place[0] + put.offset[0], spot.place[1] + put.offset[1])
-        for plain in self._unsquish(step.commands):
-            if plain["type"] == "UPDATE_CELL" and (plain["sheetId"], plain["col"], plain["row"]) == (put.sheet, *own):
+        for plain in (plain for one in self._executed([step.message]) for plain in one["commands"]):
+            if plain["type"] == "UPDATE_CELL" and Spot(plain["sheetId"], (plain["col"], plain["row"])) == spot:
                 return str(plain.get("content") or "")
         return ""
 
@@ -175,51 +188,27 @@ def _puts(number: int, command: Mapping[str, Any]) -> Iterator[_Put]:
             yield _Put(sheet, (zone["left"], zone["top"]), (zone["right"], zone["bottom"]), number)
 
 
-def _take_out(gone: Inserted | Removed, steps: list[_Step]) -> None:
-    """Rewrite what came after, as it reads where ``gone`` never took place."""
+def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
+    """From and to which version messages lie beside rows or columns that were undone; no undo leads out of a run."""
+    undone = [(step.entry.version, step.last_change) for step in steps if step.gone]
+    run: tuple[int, int] | None = None
     for step in steps:
-        effects: list[_Put | Shift] = []
-        for effect in step.effects:
-            adapted = _adapted(gone, effect)
-            if adapted is not None:
-                effects.append(adapted)
-            if not isinstance(effect, _Put):
-                gone = carried(gone, effect)
-        step.effects = effects
+        if not step.gone or not any(isinstance(effect, Inserted | Removed) for effect in step.effects):
+            continue
+        if run is not None and step.entry.version <= run[1]:
+            continue
+        run = _closed((step.entry.version, step.last_change), undone)
+        yield run
 
 
-def _adapted(gone: Inserted | Removed, effect: _Put | Shift) -> _Put | Shift | None:
-    """One effect without ``gone``; None where it lay in lines that were never there."""
-    if getattr(effect, "sheet", None) != gone.sheet:
-        return effect
-    if isinstance(effect, _Put):
-        return _adapted_put(gone, effect)
-    if isinstance(effect, Inserted | Removed) and effect.axis == gone.axis:
-        if isinstance(effect, Inserted):
-            at = without(gone, effect.at)
-            return msgspec.structs.replace(effect, at=_start_of(gone) if at is None else at)
-        lines = tuple(line for one in effect.lines if (line := without(gone, one)) is not None)
-        return msgspec.structs.replace(effect, lines=lines) if lines else None
-    return effect
-
-
-def _adapted_put(gone: Inserted | Removed, put: _Put) -> _Put | None:
-    first, last = list(put.first), list(put.last)
-    start, end = without(gone, first[gone.axis]), without(gone, last[gone.axis])
-    if start is None or end is None:
-        if put.first[gone.axis] == put.last[gone.axis]:
-            return None
-        start = _start_of(gone) if start is None else start
-        end = _start_of(gone) - 1 if end is None else end
-    offset = list(put.offset)
-    offset[gone.axis] += first[gone.axis] - start
-    first[gone.axis], last[gone.axis] = start, end
-    return _Put(put.sheet, (first[0], first[1]), (last[0], last[1]), put.command, (offset[0], offset[1]))
-
-
-def _start_of(gone: Inserted | Removed) -> int:
-    """The line where what never took place would have been."""
-    return gone.at if isinstance(gone, Inserted) else gone.lines[0]
+def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, int]:
+    """The least run that holds this one and every edit with its undo that it meets."""
+    while True:
+        met = [one for one in undone if one[0] <= run[1] and one[1] >= run[0]]
+        wider = (min(run[0], *(one[0] for one in met)), max(run[1], *(one[1] for one in met)))
+        if wider == run:
+            return run
+        run = wider
 
 
 def _holds(put: _Put, spot: Spot) -> bool:

@@ -1,6 +1,7 @@
-"""Where cells go: rows and columns that come and leave, ranges that move, told backwards from a place.
+"""Where cells go: rows and columns that come and leave, sheets that are copied, told backwards from a place.
 
-A *line* is a row or a column. Only places are known here, no contents.
+A *line* is a row or a column. Only places are known here, no contents. A range that is cut and pasted is, to the engine,
+cleared in one place and written in another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 
 from stratalog.apps.sheet.cells import Position
 
-__all__ = ["Born", "Inserted", "Moved", "Removed", "Shift", "Spot", "before", "carried", "shifts_of", "without"]
+__all__ = ["Born", "Copied", "Inserted", "Removed", "Shift", "Spot", "before", "shifts_of"]
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -39,15 +40,6 @@ class Removed(msgspec.Struct, frozen=True):
     lines: tuple[int, ...]
 
 
-class Moved(msgspec.Struct, frozen=True):
-    """A range that was put elsewhere: its first and last place, and where the first one went."""
-
-    sheet: str
-    first: Position
-    last: Position
-    target: Spot
-
-
 class Copied(msgspec.Struct, frozen=True):
     """A sheet that came as the copy of another."""
 
@@ -59,7 +51,7 @@ class Born(Exception):
     """The place did not exist before."""
 
 
-Shift = Inserted | Removed | Moved | Copied
+Shift = Inserted | Removed | Copied
 
 
 def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
@@ -70,10 +62,6 @@ def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
         yield Inserted(sheet, axis, command["base"] + (command["position"] == "after"), command["quantity"])
     elif kind == "REMOVE_COLUMNS_ROWS":
         yield Removed(sheet, axis, tuple(sorted(command["elements"])))
-    elif kind == "MOVE_RANGES":
-        target = Spot(command["targetSheetId"], (command["col"], command["row"]))
-        for zone in command["target"]:
-            yield Moved(sheet, (zone["left"], zone["top"]), (zone["right"], zone["bottom"]), target)
     elif kind == "DUPLICATE_SHEET":
         yield Copied(sheet, command["sheetIdTo"])
     elif kind == "CREATE_SHEET":
@@ -88,8 +76,6 @@ def before(shift: Shift, spot: Spot) -> Spot:
         if not shift.source:
             raise Born
         return Spot(shift.source, spot.place)
-    if isinstance(shift, Moved):
-        return _before_move(shift, spot)
     if spot.sheet != shift.sheet:
         return spot
     line = spot.place[shift.axis]
@@ -98,47 +84,6 @@ def before(shift: Shift, spot: Spot) -> Spot:
     if shift.at <= line < shift.at + shift.count:
         raise Born
     return spot if line < shift.at else _at_line(spot, shift.axis, line - shift.count)
-
-
-def without(gone: Inserted | Removed, line: int) -> int | None:
-    """Where a line is where ``gone`` never took place; None where it is one of those it inserted."""
-    if isinstance(gone, Removed):
-        return _reopened(line, gone.lines)
-    if gone.at <= line < gone.at + gone.count:
-        return None
-    return line if line < gone.at else line - gone.count
-
-
-def carried(gone: Inserted | Removed, later: Shift) -> Inserted | Removed:
-    """``gone`` as it reads after ``later`` took place as well."""
-    if not isinstance(later, Inserted | Removed) or (later.sheet, later.axis) != (gone.sheet, gone.axis):
-        return gone
-    if isinstance(gone, Removed):
-        return Removed(gone.sheet, gone.axis, tuple(_after(later, line) for line in gone.lines))
-    inside = _inside(gone, later)
-    return Inserted(gone.sheet, gone.axis, _after(later, gone.at), max(gone.count + inside, 0))
-
-
-def _inside(gone: Inserted, later: Inserted | Removed) -> int:
-    """How many lines the later shift adds among those that were inserted, or takes of them."""
-    if isinstance(later, Inserted):
-        return later.count if gone.at < later.at < gone.at + gone.count else 0
-    return -sum(gone.at <= line < gone.at + gone.count for line in later.lines)
-
-
-def _after(later: Inserted | Removed, line: int) -> int:
-    if isinstance(later, Inserted):
-        return line + later.count if line >= later.at else line
-    return line - sum(one < line for one in later.lines)
-
-
-def _before_move(shift: Moved, spot: Spot) -> Spot:
-    width, height = shift.last[0] - shift.first[0], shift.last[1] - shift.first[1]
-    across = spot.place[0] - shift.target.place[0]
-    down = spot.place[1] - shift.target.place[1]
-    if spot.sheet == shift.target.sheet and 0 <= across <= width and 0 <= down <= height:
-        return Spot(shift.sheet, (shift.first[0] + across, shift.first[1] + down))
-    return spot
 
 
 def _at_line(spot: Spot, axis: int, line: int) -> Spot:

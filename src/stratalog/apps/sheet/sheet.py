@@ -32,7 +32,7 @@ from stratalog.apps.sheet.events import (
 from stratalog.apps.sheet.models import Model, Models
 from stratalog.apps.sheet.moves import Spot
 from stratalog.apps.sheet.settings import SheetSettings
-from stratalog.apps.sheet.state import split_state
+from stratalog.apps.sheet.state import BLANK, split_state
 from stratalog.apps.sheet.story import Stories, with_revision
 from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
@@ -245,7 +245,7 @@ class Sheet:
         wanted = next((one for one in self.sheets() if sheet in (None, one["id"], one["name"])), None)
         if wanted is None:
             raise NotFound("the workbook has no such sheet", sheet=sheet)
-        return Blame(self.log, self._unsquished).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
+        return Blame(self.log, self._executed).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
 
     def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
         """What was done, newest first, from below the version ``before``."""
@@ -345,10 +345,10 @@ class Sheet:
                 return change
         raise ContentionError("others kept changing the sheet first", sheet=self.name)
 
-    def _unsquished(self, commands: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        with self._models.engine.lock:
-            key = self._model(self.version).key
-            found: list[dict[str, Any]] = self._models.engine.call("unsquish", key=key, commands=commands)
+    def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What counts of some messages, which stand on each other; see `Blame`."""
+        start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
+        found: list[dict[str, Any]] = self._models.engine.call("executed", data=start, messages=messages, client="none")
         return found
 
     def _model(self, version: int) -> Model:

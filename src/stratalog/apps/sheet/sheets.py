@@ -15,7 +15,7 @@ from stratalog.apps.sheet.events import UPCASTERS, Created, Fact, Imported, chec
 from stratalog.apps.sheet.models import Models
 from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.sheet import REVISION_CHARACTERS, Sheet
-from stratalog.apps.sheet.state import count_cells, split_state
+from stratalog.apps.sheet.state import BLANK, count_cells, split_state
 from stratalog.apps.sheet.story import with_revision
 from stratalog.apps.sheet.xlsx import count_filled, unpack_workbook
 from stratalog.clock import new_id
@@ -25,10 +25,6 @@ from stratalog.limits import DOCUMENTS_HELD_MAX, SHEET_CELLS_MAX
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 
 KIND = "sheet"
-BLANK = {
-    "version": "19.3.2",
-    "sheets": [{"id": "sheet1", "name": "Sheet1", "colNumber": 26, "rowNumber": 100, "cells": {}}],
-}
 
 
 class SheetInfo(msgspec.Struct, frozen=True):

@@ -17,7 +17,13 @@ from stratalog.apps.sheet.cells import column_name, parse_cell
 from stratalog.codec import decode
 from stratalog.errors import Corrupt, Unsupported
 
-__all__ = ["count_cells", "join_state", "split_state"]
+__all__ = ["BLANK", "count_cells", "join_state", "split_state"]
+
+BLANK = {
+    "version": "19.3.2",
+    "sheets": [{"id": "sheet1", "name": "Sheet1", "colNumber": 26, "rowNumber": 100, "cells": {}}],
+}
+"""A workbook with one empty sheet, as the engine writes it."""
 
 FORMAT = 1
 RUN_ITEMS_MIN = 32

@@ -60,9 +60,10 @@ class Client {
     const sheetName = getters.getSheetName(sheetId);
     const place = () => ({ col: below(6), row: below(12) });
     const dimension = pick(["ROW", "COL"]);
+    // A page never selects a part of a merged range.
     const zone = () => {
       const { col, row } = place();
-      return { left: col, right: col + below(3), top: row, bottom: row + below(3) };
+      return getters.expandZone(sheetId, { left: col, right: col + below(3), top: row, bottom: row + below(3) });
     };
     const edits = [
       [30, () => this.do("UPDATE_CELL", { sheetId, ...place(), content: String(below(1000)) })],
@@ -73,7 +74,6 @@ class Client {
       [5, () => this.do("SET_FORMATTING", { sheetId, target: [zone()], style: { bold: chance() < 0.5, fillColor: pick(["#ff0000", "#00ff00"]) } })],
       [3, () => this.do("DELETE_CONTENT", { sheetId, target: [zone()] })],
       [3, () => this.do("ADD_MERGE", { sheetId, target: [zone()] })],
-      [2, () => this.do("REMOVE_MERGE", { sheetId, target: getters.getMerges(sheetId).slice(0, 1) })],
       [2, () => this.do("CREATE_SHEET", { sheetId: `s${below(1e9)}`, position: 1, name: `S${below(1e6)}` })],
       [1, () => getters.getSheetIds().length > 1 && this.do("DELETE_SHEET", { sheetId, sheetName })],
       [1, () => this.do("RENAME_SHEET", { sheetId, newName: `N${below(1e6)}`, oldName: sheetName })],

@@ -142,9 +142,16 @@ globalThis.bridge = (() => {
       const result = model.dispatch(type, payload);
       return { refused: result.isSuccessful ? [] : result.reasons, messages: line.sent };
     },
-    // Commands as they were before they were squeezed together for sending.
-    unsquish({ key, commands }) {
-      return held(key).model.session.commandSquisher.unsquish(commands);
+    // What counts of some messages, as if what they undo had never been: each revision's commands, one by one, at the
+    // places where they took effect in the end. The places alone decide, so it is asked of a model without contents.
+    executed({ data, messages, client }) {
+      const { tree } = make(data, messages, client).model.session.revisions;
+      const told = [];
+      for (const { operation, isCancelled } of tree.execution(tree.branches[0])) {
+        const { id, commands } = operation.data;
+        if (commands.length && !isCancelled) told.push({ id, commands });
+      }
+      return told;
     },
     importXlsx({ key, files, client }) {
       const one = make(files, [], client);

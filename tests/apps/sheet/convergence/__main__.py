@@ -1,0 +1,37 @@
+"""Many random runs: ``python -m tests.apps.sheet.convergence --runs 300 --seed 1``. Ends with 1 where one diverged."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from stratalog.apps.sheet import Engine
+from stratalog.apps.sheet.engine import install_engine
+from stratalog.errors import StratalogError
+from tests.apps.sheet.convergence.run import play
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=250)
+    asked = parser.parse_args()
+    install_engine(print)
+    engine = Engine()
+    total: Counter[str] = Counter()
+    failed = []
+    for seed in range(asked.seed, asked.seed + asked.runs):
+        try:
+            total.update(play(seed, engine, steps=asked.steps))
+        except (AssertionError, StratalogError, OSError) as exc:
+            failed.append(seed)
+            print(f"seed {seed}: {type(exc).__name__}: {exc}", flush=True)
+    engine.close()
+    print(f"{asked.runs} runs, {len(failed)} diverged, {dict(total)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Real engines that share a sheet agree in the end, whatever they did and missed: see `convergence/run.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.apps.sheet import Engine, story
+from stratalog.errors import Invalid
+from tests.apps.sheet.convergence.run import play
+
+RUNS = 30
+RUNS_AT_ONCE = 5
+STEPS = 200
+SEED_ACROSS = 1
+"""A run in which an undo reaches across a kept state."""
+
+
+@pytest.mark.parametrize("first", range(1, RUNS + 1, RUNS_AT_ONCE))
+def test_clients_states_and_replay_agree(first: int, engine: Engine) -> None:
+    edits = 0
+    for seed in range(first, first + RUNS_AT_ONCE):
+        edits += play(seed, engine, steps=STEPS)["versions"]
+    assert edits > RUNS_AT_ONCE
+
+
+def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "_target", lambda entry: 0)
+    with pytest.raises((AssertionError, Invalid)):
+        play(SEED_ACROSS, engine)
