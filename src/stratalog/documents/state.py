@@ -20,8 +20,8 @@ from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
 from stratalog.protocol.messages import payload_hash
 from stratalog.tree.chunks import Chunks
-from stratalog.tree.lookup import get, scan
-from stratalog.tree.nodes import EMPTY, Root, Slot
+from stratalog.tree.lookup import leaf_of, scan
+from stratalog.tree.nodes import EMPTY, Leaf, Root, Slot
 
 __all__ = ["EMPTY_ROOTS", "Client", "Layer", "Roots", "State"]
 
@@ -34,6 +34,7 @@ NOTHING = encode(None)
 _UNKNOWN = Slot(GONE, 0)
 RECENT_MAX = 64
 FOUND_MAX = 1024
+NEAR_MAX = 32
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
@@ -59,7 +60,7 @@ class Client(msgspec.Struct, frozen=True, array_like=True):
 class Layer:
     """One tree with changes over it. Adding changes makes another layer and leaves this one as it is."""
 
-    __slots__ = ("_found", "_old", "_order", "_recent", "_root")
+    __slots__ = ("_found", "_near", "_old", "_order", "_recent", "_root")
 
     def __init__(
         self,
@@ -68,19 +69,21 @@ class Layer:
         recent: dict[str, Slot] | None = None,
         found: dict[str, Slot | None] | None = None,
         order: _Order | None = None,
+        near: _Near | None = None,
     ) -> None:
         self._root = root
         self._old = old or {}
         self._recent = recent or {}
         self._found = {} if found is None else found
         self._order = order or _Order()
+        self._near = near or _Near()
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
         """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
         recent = {**self._recent, **changes}
         if len(recent) <= RECENT_MAX:
-            return Layer(self._root, self._old, recent, self._found, self._order)
-        return Layer(self._root, {**self._old, **recent}, None, self._found)
+            return Layer(self._root, self._old, recent, self._found, self._order, self._near)
+        return Layer(self._root, {**self._old, **recent}, None, self._found, None, self._near)
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
         """The changes over the tree by versions above ``after``; a deleted key has the value `GONE`."""
@@ -111,7 +114,7 @@ class Layer:
             return found
         if len(self._found) >= FOUND_MAX:
             self._found.clear()
-        slot = self._found[key] = get(chunks, self._root, key)
+        slot = self._found[key] = self._near.get(chunks, self._root, key)
         return slot
 
 
@@ -131,6 +134,30 @@ class _Order:
         if after is not None:
             start = max(start, bisect_right(self._keys, after))
         return takewhile(lambda key: key.startswith(prefix), islice(self._keys, start, None))
+
+
+class _Near:
+    """The leaf last looked at in each collection: keys are often asked for in their order."""
+
+    __slots__ = ("_leaves",)
+
+    def __init__(self) -> None:
+        self._leaves: dict[str, tuple[str, Leaf]] = {}
+
+    def get(self, chunks: Chunks, root: Root, key: str) -> Slot | None:
+        """What the tree holds under ``key``."""
+        collection = collection_of(key)
+        near = self._leaves.get(collection)
+        if near is not None and near[0] < key <= near[1].keys[-1]:
+            return near[1].slot(key)
+        near = leaf_of(chunks, root, key)
+        if near is None:
+            return None
+        if len(self._leaves) >= NEAR_MAX:
+            self._leaves.clear()
+        if near[1].keys:
+            self._leaves[collection] = near
+        return near[1].slot(key)
 
 
 class State:

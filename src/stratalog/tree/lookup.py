@@ -9,19 +9,25 @@ from collections.abc import Iterator
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf, Node, Root, Slot
 
-__all__ = ["count", "get", "nth", "scan"]
+__all__ = ["count", "get", "leaf_of", "nth", "scan"]
 
 
 def get(chunks: Chunks, root: Root, key: str) -> Slot | None:
     """What ``key`` holds, or None. Reads one node per level."""
-    node = chunks.top(root)
+    found = leaf_of(chunks, root, key)
+    return found[1].slot(key) if found else None
+
+
+def leaf_of(chunks: Chunks, root: Root, key: str) -> tuple[str, Leaf] | None:
+    """The leaf that holds ``key`` if any does, and a key that lies before all of it; None for a key behind the last."""
+    node, before = chunks.top(root), ""
     while not isinstance(node, Leaf):
         place = bisect_left(node.keys, key)
         if place == len(node.keys):
             return None
+        before = node.keys[place - 1] if place else before
         node = chunks.child(node, place)
-    place = bisect_left(node.keys, key)
-    return _slot(node, place) if place < len(node.keys) and node.keys[place] == key else None
+    return before, node
 
 
 def scan(

@@ -6,6 +6,7 @@ The constants are part of the format: two programs that disagree on one of them 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -65,6 +66,13 @@ class Leaf(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknow
     keys: tuple[str, ...]
     values: tuple[bytes, ...]
     versions: tuple[int, ...]
+
+    def slot(self, key: str) -> Slot | None:
+        """What ``key`` holds here."""
+        place = bisect_left(self.keys, key)
+        if place == len(self.keys) or self.keys[place] != key:
+            return None
+        return Slot(self.values[place], self.versions[place])
 
 
 class Inner(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
