@@ -6,6 +6,7 @@ Each keeps its own outcome. Every batch is numbered, so that one whose answer wa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -33,6 +34,9 @@ REQUESTS_MAX = MUTATIONS_PER_BATCH_MAX // 2
 
 WEIGHT_MAX = 20_000
 """How many files and partitions the transactions of one entry name; one that names more goes alone."""
+
+SNAPSHOT_WEIGHT = 200_000
+"""After so many files and partitions the changes go from memory into the tree."""
 
 PATIENCE_SECONDS = 60.0
 RETRY_SECONDS_FIRST = 0.02
@@ -69,6 +73,7 @@ class Committer:
         self._lane: Lane[_Waiting] = Lane()
         self._crowd = 1
         self._commit_ms = 0
+        self._weight = 0
 
     def commit(self, requests: Sequence[Request]) -> list[Committed]:
         """Commit at most `REQUESTS_MAX` requests in order, in one entry; what became of each.
@@ -88,9 +93,18 @@ class Committer:
             begun = Observation(self._clock)
             self._serve(batch)
             self._crowd, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
+            self._keep_small(sum(one.weight for one in batch))
         finally:
             self._lane.leave(served)
         return waiting.answer()
+
+    def _keep_small(self, weight: int) -> None:
+        """Make a snapshot once large transactions have changed much: versions alone do not say how much is in memory."""
+        self._weight += weight
+        if self._weight >= SNAPSHOT_WEIGHT:
+            self._weight = 0
+            with suppress(StratalogError):
+                self._document.snapshot()
 
     def _let_others_come(self) -> None:
         """Wait a fifth of a slow commit where the last one served many: those who were just answered will be back, and
