@@ -1,7 +1,7 @@
 """Where cells go: rows and columns that come and leave, sheets that are copied, told backwards from a place.
 
-A *line* is a row or a column. Only places are known here, no contents. A range that is cut and pasted is, to the engine,
-cleared in one place and written in another.
+A *line* is a row or a column. Only places are known here, no contents. A range that is cut and pasted is, to the
+engine, cleared in one place and written in another.
 """
 
 from __future__ import annotations

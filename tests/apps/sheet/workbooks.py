@@ -1,0 +1,48 @@
+"""Real workbooks: the 13 of Debian's r-cran-openxlsx, fetched once from the machine's own package source.
+
+They are MIT-licensed test data of that package, and no part of this repository.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+PACKAGE = "r-cran-openxlsx"
+INSIDE = "usr/lib/R/site-library/openxlsx/extdata"
+CACHE = Path.home() / ".cache" / "stratalog" / "workbooks"
+COUNT = 13
+LARGE = "readTest.xlsx"
+
+
+def workbooks() -> list[Path]:
+    """Their paths, in order of name. Fetches them where they are missing."""
+    CACHE.parent.mkdir(parents=True, exist_ok=True)
+    with CACHE.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if len(list(CACHE.glob("*.xlsx"))) != COUNT:
+            _fetch()
+    found = sorted(CACHE.glob("*.xlsx"))
+    assert len(found) == COUNT, f"{PACKAGE} has {len(found)} workbooks"
+    return found
+
+
+def large() -> bytes:
+    """The one with 123,000 cells, of which 91,399 hold something, and 4,168 formulas."""
+    return next(path for path in workbooks() if path.name == LARGE).read_bytes()
+
+
+def _fetch() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        if subprocess.run(["apt-get", "download", PACKAGE], cwd=folder, capture_output=True, check=False).returncode:
+            subprocess.run(["apt-get", "-qq", "update"], check=True)
+            subprocess.run(["apt-get", "download", PACKAGE], cwd=folder, capture_output=True, check=True)
+        (package,) = Path(folder).glob("*.deb")
+        subprocess.run(["dpkg", "-x", str(package), f"{folder}/files"], check=True)
+        shutil.rmtree(CACHE, ignore_errors=True)
+        CACHE.mkdir()
+        for path in (Path(folder) / "files" / INSIDE).glob("*.xlsx"):
+            shutil.copy(path, CACHE)
