@@ -90,9 +90,10 @@ class Function:
         return answer["answer"]
 
     def close(self) -> None:
-        """End the containers."""
+        """End the containers; those that still work end when they have answered."""
         with self._lock:
             idle, self._idle = list(self._idle), deque()
+            self._containers = 0
         for container in idle:
             container.kill()
 
