@@ -1,0 +1,82 @@
+"""The functions' zip: the same bytes each time, with what functions need and nothing else. Nothing is fetched here."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.aws.template import resources
+from tests.client.servers import ROOT
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("deploy_aws_build", str(ROOT / "deploy/aws/build"))
+    spec = importlib.util.spec_from_loader("deploy_aws_build", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "index.html").write_text("<p>")
+    return folder
+
+
+def test_the_zip_holds_the_package_and_the_application(build: ModuleType, application: Path, tmp_path: Path) -> None:
+    build.pack(tmp_path / "f.zip", [ROOT / "src"], [application])
+    names = set(zipfile.ZipFile(tmp_path / "f.zip").namelist())
+    assert {"stratalog/aws/api.py", "stratalog/web/client/stratalog.js", "pages/index.html"} <= names
+    assert [name for name in names if "__pycache__" in name or name.startswith("stratalog/testing")] == []
+
+
+def test_the_same_files_make_the_same_bytes(build: ModuleType, application: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    build.pack(first, [application], [])
+    (application / "index.html").touch()
+    build.pack(second, [application], [])
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_package_says_which_version_it_is(build: ModuleType, tmp_path: Path) -> None:
+    build.write_metadata(tmp_path)
+    (found,) = importlib.metadata.distributions(name="stratalog", path=[str(tmp_path)])
+    assert found.version == importlib.metadata.version("stratalog")
+
+
+def test_every_library_that_is_asked_for_has_its_hashes_in_the_lock(build: ModuleType) -> None:
+    lock = build.pinned(build.LOCK.read_text())
+    asked = [build.canonical(one.partition(">")[0]) for one in build.wanted()]
+    assert len(asked) >= 10
+    assert [name for name in asked if "--hash=sha256:" not in lock[name]] == []
+
+
+def test_of_the_models_of_services_only_those_that_are_asked_are_packed(build: ModuleType) -> None:
+    assert build.is_wanted(("botocore", "data", "dynamodb", "2012-08-10", "service-2.json.gz"))
+    assert build.is_wanted(("botocore", "data", "endpoints.json"))
+    assert not build.is_wanted(("botocore", "data", "ec2", "2016-11-15", "service-2.json.gz"))
+
+
+def test_the_wheels_are_for_the_machines_that_the_template_names(build: ModuleType) -> None:
+    functions = resources("AWS::Lambda::Function").values()
+    assert {one["Runtime"] for one in functions} == {f"python{build.PYTHON}"}
+    assert {tuple(one["Architectures"]) for one in functions} == {("arm64",)}
+    assert all(platform.endswith("_aarch64") for platform in build.PLATFORMS)
+
+
+def test_a_zip_that_lambda_would_not_take_is_not_left_unsaid(
+    build: ModuleType, application: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "UNZIPPED_BYTES_MAX", 2)
+    with pytest.raises(SystemExit, match="more than Lambda takes"):
+        build.pack(tmp_path / "f.zip", [application], [])
