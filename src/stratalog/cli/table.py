@@ -198,15 +198,14 @@ def _parts(path: Path, rows: int) -> Any:
     """The rows of a Parquet file, so many at a time."""
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     with parquet.ParquetFile(path) as opened:
-        waiting, count = [], 0
+        waiting = arrow.Table.from_batches([], schema=opened.schema_arrow)
         for batch in opened.iter_batches():
-            waiting.append(batch)
-            count += batch.num_rows
-            if count >= rows:
-                yield arrow.Table.from_batches(waiting)
-                waiting, count = [], 0
-        if waiting:
-            yield arrow.Table.from_batches(waiting)
+            waiting = arrow.concat_tables([waiting, arrow.Table.from_batches([batch])])
+            while waiting.num_rows >= rows:
+                yield waiting.slice(0, rows)
+                waiting = waiting.slice(rows)
+        if waiting.num_rows:
+            yield waiting
 
 
 def _written(parts: Any, output: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import stratalog
 from stratalog import Store
 from stratalog.apps.table import (
     Assignment,
@@ -36,6 +37,11 @@ def memory_store(clock: ManualClock | None = None, index: Any = None, **settings
     clock = clock or ManualClock()
     place = Place(index or MemoryIndex(), MemoryBlobs(clock), clock, Settings(**settings))
     return Store(place, MemoryQueue(clock))
+
+
+def system_store() -> Store:
+    """A store in memory that goes by the machine's clock, as files on disk do."""
+    return stratalog.open("memory:")
 
 
 def table_of(store: Store, name: str = "events", schema: Schema = LONG, points: Sequence[Any] = ()) -> Table:

@@ -16,8 +16,7 @@ from stratalog.apps.table import Column, Refused, Schema, Table, create_table
 from stratalog.apps.table.lake import Lake, sorted_rows
 from stratalog.apps.table.rows import Source, ingest, lake_of, scan
 from stratalog.apps.table.upkeep import collect, compact, plan, push_down, run_job, split_large, tend
-from stratalog.clock import SystemClock
-from tests.apps.table.helpers import LONG, TWO, leaves, memory_store, reopened
+from tests.apps.table.helpers import LONG, TWO, leaves, reopened, system_store
 from tests.apps.table.soak import soak
 
 ROWS = 600
@@ -30,8 +29,7 @@ def made(tmp_path: Path) -> tuple[Table, Lake]:
 
 
 def made_of(folder: Path, schema: Schema) -> tuple[Table, Lake]:
-    store = memory_store(SystemClock())  # type: ignore[arg-type]
-    table = create_table(store, "acme", "events", schema, data=(folder / "a lake").as_uri())
+    table = create_table(system_store(), "acme", "events", schema, data=(folder / "a lake").as_uri())
     return table, lake_of(table)
 
 

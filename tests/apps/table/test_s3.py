@@ -1,0 +1,44 @@
+"""Data files in an object store, as pyarrow opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog.apps.table import create_table
+from stratalog.apps.table.rows import ingest, lake_of
+from stratalog.apps.table.upkeep import collect, tend
+from stratalog.testing.emulators import KEY, SECRET, Emulator, seaweed
+from tests.apps.table.helpers import LONG, system_store
+from tests.apps.table.test_lake import all_of, numbered, rows_in
+from tests.cloud.seaweed import client
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    with seaweed(tmp_path_factory.mktemp("seaweed")) as emulator:
+        client(emulator).create_bucket(Bucket="lake")
+        yield emulator
+
+
+def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
+    objects: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": objects.url,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    table = create_table(system_store(), "acme", "events", LONG, data="s3://lake/some/prefix")
+    lake = lake_of(table)
+    assert [*lake.list()] == []
+    for batch in range(4):
+        ingest(table, lake, numbered(batch * 600))
+        tend(table, lake, rows_max=700, files_min=2, age_ms=60_000)
+    assert rows_in(table, lake) == all_of(2400)
+    collect(table, lake, -2000)
+    assert {one.filename for one in lake.list()} == {one.filename for one in table.at().files(0).files}
+    assert rows_in(table, lake, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
