@@ -11,7 +11,7 @@ from tests.aws.deployed import Deployed
 from tests.e2e.serving import find_chromium, node_with, tell
 from tests.e2e.test_sheet import HERE
 
-STORIES = ["twoWindowsShowWhatTheOtherDoes", "aFormulaTypedOfflineMovesWithARowOfAnother"]
+STORIES = ["twoWindowsShowWhatTheOtherDoes"]
 
 
 @pytest.mark.parametrize("story", STORIES)

@@ -1,0 +1,59 @@
+// Measure: what bench/sheet_browser.py prints. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE` answers one line of JSON.
+
+import { chromium } from "playwright-core";
+import { open, person, shows } from "./people.mjs";
+
+const [url, executablePath, edits, small, large] = process.argv.slice(2);
+const LOADS = 3;
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-quic"] });
+
+async function seen() {
+  const [ada, bob] = [await person(browser, "Ada Lace"), await person(browser, "Bob Hart")];
+  await Promise.all([ada, bob].map((page) => open(page, url, small)));
+  await bob.evaluate(() => {
+    globalThis.seen = [];
+    const now = () => performance.timeOrigin + performance.now();
+    const isShown = (text) => book.model.getters.getCellText({ sheetId: "sheet1", col: 3, row: 5 }) === text;
+    book.model.on("update", globalThis.seen, () => {
+      const text = String(globalThis.seen.length);
+      if (isShown(text)) requestAnimationFrame(() => setTimeout(() => globalThis.painted.push(now())));
+      if (isShown(text)) globalThis.seen.push(now());
+    });
+    globalThis.painted = [];
+  });
+  const [known, painted] = [[], []];
+  for (let turn = 0; turn < Number(edits); turn++) {
+    const set = await ada.evaluate((content) => {
+      const now = performance.timeOrigin + performance.now();
+      book.model.dispatch("UPDATE_CELL", { sheetId: "sheet1", col: 3, row: 5, content });
+      return now;
+    }, String(turn));
+    await shows(bob, "D6", String(turn));
+    await bob.waitForFunction((count) => painted.length > count, turn);
+    known.push((await bob.evaluate((place) => seen[place], turn)) - set);
+    painted.push((await bob.evaluate((place) => painted[place], turn)) - set);
+  }
+  return { known, painted };
+}
+
+async function loads() {
+  const page = await person(browser, "Ada Lace");
+  const found = [];
+  for (let turn = 0; turn < LOADS; turn++) {
+    const begun = Date.now();
+    await page.goto(`${url}/web/sheet/edit.html?in=local&sheet=${large}`);
+    await page.waitForFunction(() => document.body.dataset.ready);
+    const whole = Date.now() - begun;
+    const engine = await page.evaluate(async (path) => {
+      const { data } = await (await fetch(path)).json();
+      const start = performance.now();
+      new o_spreadsheet.Model(data, { mode: "readonly" });
+      return performance.now() - start;
+    }, `/v1/organisations/local/sheets/${large}/load`);
+    found.push({ whole, engine });
+  }
+  return found;
+}
+
+console.log(JSON.stringify({ ...(await seen()), loads: await loads() }));
+await browser.close();
