@@ -1,0 +1,65 @@
+"""Reading ranges and keys of a state that is part tree, part changes: many keys, in any order."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from stratalog.documents import Rules
+from stratalog.protocol import STOCK, Draft
+from tests.documents.helpers import World
+
+COLLECTIONS = ("a", "b", "bb")
+
+
+def churn(draft: Draft, args: Any) -> None:
+    """Put and delete many keys; a draft says of each whether it was there."""
+    for key, value in args:
+        if value is None:
+            was_there = draft.get(key) is not None
+            assert (key in draft) == was_there == draft.delete(key)
+        else:
+            draft.put(key, value)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_scan_is_what_a_dictionary_says(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(snapshot_entries_interval=3)
+    document = world.create(rules=Rules(mutators={**STOCK, "churn": churn}))
+    truth: dict[str, int] = {}
+    keys = [f"{collection}/{number:04}" for collection in COLLECTIONS for number in range(300)]
+    for turn in range(12):
+        chosen = sorted(chance.sample(keys, chance.choice([3, 90, 400])))
+        changes = [[key, chance.choice([None, turn])] for key in chosen]
+        document.mutate("churn", changes)
+        for key, value in changes:
+            truth.pop(key, None)
+            if value is not None:
+                truth[key] = value
+        view = chance.choice([document, world.open()]).at()
+        assert dict(view.scan()) == truth
+        for _ in range(5):
+            prefix, after = chance.choice(["", "a/", "b", "b/", "bb/01"]), chance.choice([None, *keys])
+            wanted = [pair for pair in sorted(truth.items()) if pair[0].startswith(prefix) and pair[0] > (after or "")]
+            assert [*view.scan(prefix, after=after)] == wanted
+        assert {key: view.get(key) for key in keys if key in view} == truth
+
+
+def test_a_draft_tells_what_was_there_without_opening_it() -> None:
+    world = World(snapshot_entries_interval=2)
+    told: list[bool] = []
+
+    def ask(draft: Draft, args: Any) -> None:
+        told.extend(["c/large" in draft, "c/none" in draft, draft.delete("c/none"), draft.delete("c/large")])
+        told.append("c/large" in draft)
+
+    document = world.create(rules=Rules(mutators={**STOCK, "ask": ask}))
+    document.mutate("put", {"key": "c/large", "value": "x" * 3000})
+    fresh = world.open(rules=document.rules)
+    recorder = world.watched()
+    fresh.mutate("ask")
+    assert told == [True, False, False, True, False]
+    assert [target for target in recorder.named("blob get") if "chunks" not in target] == []

@@ -1,0 +1,37 @@
+"""Many chunks of one tree are stored at once: all of them on return, or an error."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from stratalog.errors import Unavailable
+from stratalog.tree.chunks import TOGETHER_MIN
+from stratalog.tree.lookup import scan
+from stratalog.tree.nodes import EMPTY, Chunk, Slot
+from stratalog.tree.update import build, update
+from tests.tree.helpers import cold, new_chunks
+
+
+def test_many_chunks_are_all_stored_when_a_tree_is_answered() -> None:
+    together, alone = new_chunks(), new_chunks()
+    patch = {f"key-{number:06}": Slot(b"\x01", 1) for number in range(TOGETHER_MIN * 100)}
+    root = update(together, EMPTY, patch)
+    assert root == build(alone, sorted(patch.items()))
+    assert together.writes == alone.writes > TOGETHER_MIN
+    assert dict(scan(cold(together), root)) == patch
+
+
+def test_one_chunk_of_many_that_cannot_be_stored_fails_the_whole_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = new_chunks()
+    write, calls = chunks.write, count(1)
+
+    def fail_once(chunk: Chunk) -> None:
+        if next(calls) == TOGETHER_MIN:
+            raise Unavailable("no blobs just now")
+        write(chunk)
+
+    monkeypatch.setattr(chunks, "write", fail_once)
+    with pytest.raises(Unavailable):
+        update(chunks, EMPTY, {f"key-{number:06}": Slot(b"\x01", 1) for number in range(20_000)})
