@@ -20,13 +20,14 @@ STORY_SECONDS_MAX = 120
 
 
 @contextmanager
-def serving(app: Any, *, ws: str = "websockets-sansio", connections: int = 2048) -> Iterator[str]:
-    """The URL of an ASGI application that is served meanwhile."""
+def serving(app: Any, **options: Any) -> Iterator[str]:
+    """The URL of an ASGI application that is served meanwhile, with these options of uvicorn's."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listening.listen(connections)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws=ws, timeout_graceful_shutdown=1))  # type: ignore[arg-type]
+        listening.listen()
+        usual = {"log_level": "warning", "ws": "websockets-sansio", "timeout_graceful_shutdown": 1}
+        server = uvicorn.Server(uvicorn.Config(app, **(usual | options)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,15 +10,14 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-import uvicorn
 
 from stratalog.assembly import Store, open_store
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
-from tests.node import install, node_program
+from tests.e2e.serving import node_with, tell, told_stories
+from tests.e2e.serving import serving as serving_at
 
 HERE = Path(__file__).parent / "replicache"
-STORY_SECONDS_MAX = 90
 STORIES = [
     "twoClientsAgree",
     "pokesBringWhatIsNew",
@@ -61,17 +57,8 @@ class Collecting:
 @contextmanager
 def serving(app: Collecting) -> Iterator[str]:
     """The URL of the documents of a server that runs."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1/organisations/acme/documents"
-        finally:
-            server.should_exit = True
-            thread.join()
+    with serving_at(app, ws="none") as url:
+        yield f"{url}/v1/organisations/acme/documents"
 
 
 @pytest.fixture(scope="module")
@@ -84,20 +71,15 @@ def documents() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Node that has the client at hand, which npm installs once as the lock file pins it."""
-    install(HERE, tmp_path_factory.getbasetemp().parent)
-    return node_program()
+    return node_with(HERE, tmp_path_factory.getbasetemp().parent)
 
 
 def test_every_story_is_told(node: str) -> None:
-    listed = subprocess.run([node, "stories.mjs"], cwd=HERE, capture_output=True, text=True, check=True)
-    assert listed.stdout.split() == STORIES
+    assert told_stories(HERE, node) == STORIES
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_the_real_client(story: str, node: str, documents: str) -> None:
     url = f"{documents}/{story}"
     urlopen(Request(url, method="PUT")).close()
-    told = subprocess.run(
-        [node, "stories.mjs", url, story], cwd=HERE, capture_output=True, text=True, timeout=STORY_SECONDS_MAX
-    )
-    assert told.returncode == 0, told.stderr
+    tell(HERE, node, url, story)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from collections.abc import Iterator
 from urllib.request import Request, urlopen
@@ -12,7 +11,8 @@ import pytest
 from stratalog.assembly import open_store
 from stratalog.server.application import Application
 from stratalog.server.worker import Worker
-from tests.e2e.test_replicache import HERE, STORY_SECONDS_MAX, Collecting, node, serving
+from tests.e2e.serving import tell
+from tests.e2e.test_replicache import HERE, Collecting, node, serving
 
 __all__ = ["node"]
 
@@ -46,7 +46,4 @@ def documents() -> Iterator[str]:
 def test_the_real_client(story: str, node: str, documents: str) -> None:
     url = f"{documents}/{story}"
     urlopen(Request(url, method="PUT")).close()
-    told = subprocess.run(
-        [node, "stories.mjs", url, story], cwd=HERE, capture_output=True, text=True, timeout=STORY_SECONDS_MAX
-    )
-    assert told.returncode == 0, told.stderr
+    tell(HERE, node, url, story)

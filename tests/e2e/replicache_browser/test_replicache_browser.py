@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-import socket
-import subprocess
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
@@ -16,12 +13,12 @@ from typing import Any, ClassVar
 from urllib.request import Request, urlopen
 
 import pytest
-import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stratalog.assembly import Store, open_store
 from stratalog.server.app import create_app
 from stratalog.server.pages import HEADERS, POLICY
+from tests.e2e.serving import serving, tell, told_stories
 from tests.e2e.test_browser import HERE as DRIVER
 from tests.e2e.test_browser import chromium
 from tests.e2e.test_replicache import HERE as CLIENT
@@ -33,7 +30,6 @@ HERE = Path(__file__).parent
 FOLDERS = {"page": HERE / "page", "node_modules": CLIENT / "node_modules"}
 KINDS = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript"}
 IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
-STORY_SECONDS_MAX = 60
 STORIES = [
     "twoWindowsAgree",
     "tabsOfOneProfileAgree",
@@ -114,25 +110,8 @@ async def _answer(send: Any, body: bytes, headers: dict[str, str]) -> None:
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The URL of a server that runs."""
-    with open_store("memory:") as store, socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        server = uvicorn.Server(
-            uvicorn.Config(
-                Cutting(store),
-                http=Connection,
-                ws="websockets-sansio",
-                log_level="warning",
-                timeout_graceful_shutdown=1,
-            )
-        )
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+    with open_store("memory:") as store, serving(Cutting(store), http=Connection) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -144,18 +123,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_every_story_is_told(node: str) -> None:
-    listed = subprocess.run([node, "stories.mjs"], cwd=HERE, capture_output=True, text=True, check=True)
-    assert listed.stdout.split() == STORIES
+    assert told_stories(HERE, node) == STORIES
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_the_real_client_in_the_browser(story: str, node: str, chromium: str, server: str) -> None:
     urlopen(Request(f"{server}/v1/organisations/acme/documents/{story}", method="PUT")).close()
-    told = subprocess.run(
-        [node, "stories.mjs", server, story, chromium],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        timeout=STORY_SECONDS_MAX,
-    )
-    assert told.returncode == 0, told.stderr
+    tell(HERE, node, server, story, chromium)
