@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stratalog import Invalid
+from stratalog import Invalid, NotFound
 from stratalog.apps.table import Column, Refused, Schema, Table, create_table
 from stratalog.apps.table.lake import Lake, sorted_rows
 from stratalog.apps.table.rows import Source, ingest, lake_of, scan
@@ -182,6 +182,8 @@ def test_what_is_young_is_not_collected(made: tuple[Table, Lake]) -> None:
     assert collect(table, lake, 60_000) == 0
     assert sum(part.num_rows for part in scan(view, lake)) == 2 * ROWS
     assert collect(table, lake, -1000) == 3
+    with pytest.raises(NotFound, match="was collected"):
+        [*scan(view, lake)]
 
 
 def test_a_file_that_was_cut_short_is_none(made: tuple[Table, Lake], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from stratalog import Mutation
+from stratalog import Mutation, NotFound
 from stratalog.apps.table.files import AddFiles
 from stratalog.apps.table.lake import SUFFIX, Lake, counts, intersection, sorted_rows
 from stratalog.apps.table.messages import Refused, failure_of
@@ -70,8 +70,9 @@ def ingest(
 def scan(
     view: TableView, lake: Lake, region: Region | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of a range of keys, reference by reference: each row once. Raises FileNotFoundError where a file was
-    collected since ``view`` was taken.
+    """The rows of a range of keys, reference by reference: each row once.
+
+    Raises NotFound where the view is so old that a file of it was collected.
     """
     wanted = lake.schema.whole() if region is None else region
     for held in view.in_range(wanted):
@@ -107,4 +108,8 @@ def _add(table: Table, new: NewFile, source: Source | None, job: str | None) -> 
 
 def _rows_of(lake: Lake, held: Held, wanted: Region, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     region = intersection(held.region, wanted)
-    return (lake.read(reference.filename, region, columns) for reference in held.references)
+    for reference in held.references:
+        try:
+            yield lake.read(reference.filename, region, columns)
+        except FileNotFoundError as exc:
+            raise NotFound("a data file of this version was collected", filename=reference.filename) from exc
