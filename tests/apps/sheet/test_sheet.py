@@ -121,6 +121,11 @@ def test_threads_that_set_cells_all_succeed(sheet: Sheet) -> None:
         {"commands": {}},
         {"commands": [{"type": "FORMAT_DISK"}]},
         {"commands": ["x"]},
+        {"commands": [{"type": "UPDATE_CELL", "col": 1, "row": 1, "content": "x"}]},
+        {"commands": [put(-1, 0, "x")]},
+        {"commands": [{**rows(0), "base": "first"}]},
+        {"commands": [{"type": "DELETE_CONTENT", "sheetId": "sheet1", "target": [{"left": 0}]}]},
+        {"commands": [{"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "nonsense"}]},
     ],
     ids=lambda broken: json.dumps(broken)[:40],
 )
@@ -133,6 +138,15 @@ def test_a_message_that_is_not_whole_is_refused(sheet: Sheet, broken: dict[str, 
 def test_a_message_that_is_too_large_is_refused(sheet: Sheet) -> None:
     with pytest.raises(LimitExceeded):
         sheet.append(revision(sheet, put(0, 0, "x" * 5_000_000)))
+
+
+def test_a_sheet_that_the_engine_cannot_follow_is_mended_by_a_restore(sheet: Sheet) -> None:
+    sheet.set("A1", "good")
+    sheet.append(revision(sheet, {"type": "ADD_MERGE", "sheetId": "sheet1"}))
+    with pytest.raises(Invalid, match="refused"):
+        sheet.state()
+    sheet.restore(2)
+    assert cells(sheet) == {"A1": "good"}
 
 
 # Undo

@@ -10,6 +10,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,17 +90,25 @@ class Engine:
             if not isinstance(answer, str):
                 answer = answer.get(timeout=SHEET_ENGINE_SECONDS_MAX)
         except racer.JSTimeoutException as exc:
-            self.close()
+            self._discard()
             text = "the spreadsheet's engine took too long"
             raise LimitExceeded(text, call=name, limit_seconds=SHEET_ENGINE_SECONDS_MAX) from exc
         except racer.JSOOMException as exc:
-            self.close()
+            self._discard()
             text = "the spreadsheet's engine ran out of memory"
             raise LimitExceeded(text, call=name, limit_bytes=SHEET_ENGINE_BYTES_MAX) from exc
         except (racer.JSEvalException, racer.JSPromiseError) as exc:
             reason = str(exc).strip().partition("\n")[0]
             raise Invalid("the spreadsheet's engine refused", call=name, reason=reason) from exc
         return str(answer).encode()
+
+    def _discard(self) -> None:
+        """Close it after a call that was broken off: once it answers again, the broken call's own answer has come."""
+        import py_mini_racer as racer
+
+        with suppress(racer.JSEvalException, racer.JSOOMException, racer.JSTimeoutException):
+            self._vm.eval("0", timeout_sec=SHEET_ENGINE_SECONDS_MAX)
+        self.close()
 
     def _load_documents(self) -> None:
         """Load linkedom, an ES module, which a bare V8 does not take: its exports become one object."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -53,6 +53,42 @@ FOLD_HEADER_GROUPS_IN_ZONE ADD_DATA_VALIDATION_RULE REMOVE_DATA_VALIDATION_RULE 
 UPDATE_NAMED_RANGE DELETE_NAMED_RANGE ADD_PIVOT UPDATE_PIVOT INSERT_PIVOT RENAME_PIVOT REMOVE_PIVOT DUPLICATE_PIVOT
 """
 COMMANDS = frozenset(NAMES.split())
+
+
+# What the fields of commands must be, as far as anything here looks at them, and which ones a command cannot lack.
+_Line = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+FIELDS: Mapping[str, Any] = {
+    "sheetId": str,
+    "sheetIdTo": str,
+    "col": _Line,
+    "row": _Line,
+    "base": _Line,
+    "quantity": _Line,
+    "position": Literal["before", "after"],
+    "dimension": Literal["ROW", "COL"],
+    "elements": list[_Line],
+    "targetRange": Annotated[str, msgspec.Meta(pattern="^[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?$")],
+}
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "UPDATE_CELL": ("sheetId", "col", "row"),
+    "CLEAR_CELL": ("sheetId", "col", "row"),
+    "SQUISHED_UPDATE_CELL": ("sheetId", "targetRange"),
+    "CLEAR_CELLS": ("sheetId", "target"),
+    "DELETE_CONTENT": ("sheetId", "target"),
+    "SET_FORMATTING": ("sheetId", "target"),
+    "ADD_COLUMNS_ROWS": ("sheetId", "dimension", "base", "quantity", "position"),
+    "REMOVE_COLUMNS_ROWS": ("sheetId", "dimension", "elements"),
+    "CREATE_SHEET": ("sheetId",),
+    "DELETE_SHEET": ("sheetId",),
+    "DUPLICATE_SHEET": ("sheetId", "sheetIdTo"),
+}
+
+
+class _Zone(msgspec.Struct):
+    left: _Line
+    right: _Line
+    top: _Line
+    bottom: _Line
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -197,3 +233,19 @@ def _check_commands(commands: Any) -> None:
         if not isinstance(command, dict) or command.get("type") not in COMMANDS:
             kind = command.get("type") if isinstance(command, dict) else type(command).__name__
             raise Invalid("a message holds a command that the engine does not know", value=kind)
+        _check_fields(command)
+
+
+def _check_fields(command: dict[str, Any]) -> None:
+    kind = command["type"]
+    missing = [name for name in NEEDED.get(kind, ()) if name not in command]
+    if missing:
+        raise Invalid("a command lacks what it needs", type=kind, missing=", ".join(missing))
+    try:
+        for name, wanted in FIELDS.items():
+            if name in command:
+                msgspec.convert(command[name], wanted)
+        if kind in ("CLEAR_CELLS", "DELETE_CONTENT", "SET_FORMATTING"):
+            msgspec.convert(command["target"], list[_Zone])
+    except msgspec.ValidationError as exc:
+        raise Invalid("a command holds what the engine does not take", type=kind, reason=str(exc)) from exc
