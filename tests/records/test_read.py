@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from stratalog.errors import Corrupt, NotFound, Unavailable
+from stratalog.errors import Corrupt, LimitExceeded, NotFound, Unavailable
 from stratalog.keys import number, record_partition
 from stratalog.ports.index import Delete, Item, Put
 from tests.records.helpers import World
@@ -150,3 +150,12 @@ def test_b56_every_read_that_decides_is_consistent(world: World) -> None:
     world.records.get("b1")
     world.handle().put("b1", b"new")
     assert asked == [True, True]
+
+
+def test_a_body_larger_than_is_wanted_is_not_read(world: World) -> None:
+    world.records.put("b1", LARGE)
+    world.blobs.calls.clear()
+    with pytest.raises(LimitExceeded):
+        world.records.get("b1", size_max=len(LARGE) - 1)
+    assert not world.blobs.calls
+    assert world.records.get("b1", size_max=len(LARGE)).body == LARGE

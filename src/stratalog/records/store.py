@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from stratalog.clock import new_id
 from stratalog.codec import Value
-from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, VersionForgotten
 from stratalog.keys import escape
 from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_write_id
@@ -63,14 +63,17 @@ class Records:
         self._failures_max = failures_max
         self._heads = Heads()
 
-    def get(self, id: str, version: int | None = None) -> Record:
+    def get(self, id: str, version: int | None = None, *, size_max: int | None = None) -> Record:
         """A version with its body, the latest by default.
 
         Raises NotFound (no such record or version, or the version is a deletion: its number is in the details),
-        VersionForgotten, Corrupt (a body that is missing or damaged).
+        VersionForgotten, Corrupt (a body that is missing or damaged); LimitExceeded, with nothing read of a body that
+        is larger than ``size_max``.
         """
         for _ in range(READ_ATTEMPTS_MAX):
             found, pieces = self._open(id, version)
+            if size_max is not None and found.size > size_max:
+                raise LimitExceeded("the body is larger than is wanted", record=id, value=found.size, limit=size_max)
             try:
                 return Record(found, b"".join(pieces))
             except VersionForgotten:

@@ -1,0 +1,129 @@
+"""The adapter of an HTTP feed: conditional requests, pages, bounded bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from stratalog import Invalid, LimitExceeded, Unavailable
+from stratalog.apps.catalogue.folder import Checkpoint, Step
+from stratalog.apps.catalogue.sources import Source
+from stratalog.apps.catalogue.splitting import Found, Unreadable, split, time_ms_of, value_at
+from stratalog.apps.catalogue.xml import parse_element, text_at
+from stratalog.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_PAGES_MAX
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Answer", "fetch", "poll_feed"]
+
+PASSING = {408, 425, 429, 500, 502, 503, 504}
+"""Statuses that another try may not meet."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a server answered, within bounds."""
+
+    status: int
+    headers: Any
+    body: bytes
+
+
+def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
+    """The pages of a feed, unless its first one is still the one that the checkpoint names.
+
+    The checkpoint moves on with the last page only: pages may shift while they are read, and what is read again is
+    not written again. Raises Unavailable, Invalid, LimitExceeded.
+    """
+    validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
+    with connect() as client:
+        answer = fetch(client, source.location, _conditions(validators))
+        if answer.status == 304:
+            return
+        first = _validators(answer)
+        time_ms = _time_of(answer)
+        url: str | None = source.location
+        seen: set[str] = set()
+        while url is not None:
+            seen.add(url)
+            url = _next(source, url, answer, seen)
+            kept = dict(checkpoint) if url is not None else first
+            yield Step(_records(source, answer), kept, time_ms, source.whole and len(seen) == 1 and url is None)
+            if url is not None:
+                answer = fetch(client, url, {})
+
+
+def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> Answer:
+    """GET, with a body of bounded size. Raises Unavailable where another try may do, Invalid where none will."""
+    import httpx
+
+    try:
+        with client.stream("GET", url, headers=headers, follow_redirects=True) as response:
+            body = bytearray()
+            for piece in response.iter_bytes():
+                body += piece
+                if len(body) > CATALOGUE_DOCUMENT_BYTES_MAX:
+                    raise LimitExceeded("an answer is too large", url=url, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
+    except httpx.HTTPError as exc:
+        raise Unavailable("the source cannot be reached", url=url, reason=str(exc) or type(exc).__name__) from exc
+    if response.status_code in PASSING:
+        raise Unavailable("the source cannot answer now", url=url, status=response.status_code)
+    if response.status_code not in (200, 304):
+        raise Invalid("the source refused", url=url, status=response.status_code)
+    return Answer(response.status_code, response.headers, bytes(body))
+
+
+def _records(source: Source, answer: Answer) -> Iterator[Found | Unreadable]:
+    return split(source, [answer.body], source.location)
+
+
+def _next(source: Source, url: str, answer: Answer, seen: set[str]) -> str | None:
+    """The next page's URL; one that was read already, or of another server, is refused."""
+    found = _named_next(source, answer)
+    if not found:
+        return None
+    target = urljoin(url, found)
+    if urlsplit(target)[:2] != urlsplit(source.location)[:2]:
+        raise Invalid("a page leads to another server", url=target)
+    if target in seen or len(seen) >= CATALOGUE_PAGES_MAX:
+        raise Invalid("pages lead in a circle, or are too many", url=target, pages=len(seen))
+    return target
+
+
+def _named_next(source: Source, answer: Answer) -> str:
+    if source.next and source.format == "json":
+        try:
+            return str(value_at(msgspec.json.decode(answer.body), source.next) or "")
+        except msgspec.DecodeError:
+            return ""
+    if source.next and source.format == "xml":
+        try:
+            return text_at(parse_element(answer.body), source.next)
+        except Invalid:
+            return ""
+    for link in str(answer.headers.get("link", "")).split(","):
+        target, *parameters = link.split(";")
+        if any(parameter.strip().replace('"', "") == "rel=next" for parameter in parameters):
+            return target.strip(" <>")
+    return ""
+
+
+def _conditions(validators: dict[str, str]) -> dict[str, str]:
+    names = {"etag": "If-None-Match", "modified": "If-Modified-Since"}
+    return {names[name]: value for name, value in validators.items()}
+
+
+def _validators(answer: Answer) -> Checkpoint:
+    names = {"etag": "etag", "modified": "last-modified"}
+    return {name: answer.headers[header] for name, header in names.items() if header in answer.headers}
+
+
+def _time_of(answer: Answer) -> int:
+    """The feed's own time: when it last changed, else when it answered."""
+    for header in ("last-modified", "date"):
+        if header in answer.headers:
+            return time_ms_of(answer.headers[header])
+    raise Invalid("the source's answer has neither Last-Modified nor Date, so nothing says what is newer")

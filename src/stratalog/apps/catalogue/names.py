@@ -1,0 +1,68 @@
+"""The ids of a catalogue's records. `formats/catalogue.md` lists them."""
+
+from __future__ import annotations
+
+import re
+
+from stratalog.codec import sha256
+from stratalog.errors import Invalid
+from stratalog.keys import escape
+
+__all__ = [
+    "CHECKPOINTS",
+    "SETTINGS",
+    "SOURCES",
+    "SUMMARIES",
+    "TITLES",
+    "WORKS",
+    "check_source",
+    "kept_id",
+    "parts_of",
+    "source_id",
+    "work_id",
+]
+
+SOURCES = "source/"
+WORKS = "works/"
+SETTINGS = "catalogue/source/"
+CHECKPOINTS = "catalogue/checkpoint/"
+SUMMARIES = "catalogue/summary/"
+TITLES = "catalogue/titles/"
+
+SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+ID_ESCAPED_BYTES = 120
+ID_CHARACTERS_KEPT = 24
+
+
+def check_source(name: str) -> str:
+    """``name``. Raises Invalid where no source can be called so."""
+    if not SOURCE.fullmatch(name):
+        raise Invalid("a source's name is 1 to 40 lower-case letters, digits and hyphens", value=name)
+    return name
+
+
+def kept_id(id: str) -> str:
+    """The id of a source's record as ours hold it: itself, or for a long one its beginning and its hash."""
+    if len(id) <= ID_ESCAPED_BYTES // 12 or len(_escaped(id)) <= ID_ESCAPED_BYTES:
+        return id
+    return f"{id[:ID_CHARACTERS_KEPT]}~{sha256(id.encode()).hex()[:32]}"
+
+
+def source_id(source: str, id: str) -> str:
+    """Where a source's record is kept."""
+    return f"{SOURCES}{source}/{kept_id(id)}"
+
+
+def work_id(source: str, id: str) -> str:
+    """Where the work made of it is kept."""
+    return f"{WORKS}{source}/{kept_id(id)}"
+
+
+def parts_of(kept: str) -> tuple[str, str]:
+    """Source and id behind the id of a source's record, a work or a letter."""
+    _, source, id = kept.split("/", 2)
+    return source, id
+
+
+def _escaped(id: str) -> str:
+    return "".join(escape(id[start : start + 15]) for start in range(0, len(id), 15))
