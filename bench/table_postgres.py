@@ -13,9 +13,9 @@ from pathlib import Path
 __all__ = ["Postgres", "running_postgres"]
 
 SCHEMA = """
-create table partition (tbl text, id text, primary key (tbl, id));
-create table file (tbl text, name text, primary key (tbl, name));
-create table reference (
+create table if not exists partition (tbl text, id text, primary key (tbl, id));
+create table if not exists file (tbl text, name text, primary key (tbl, name));
+create table if not exists reference (
     tbl text, name text, part text, n bigint,
     primary key (tbl, part, name), foreign key (tbl, part) references partition, foreign key (tbl, name) references file
 );

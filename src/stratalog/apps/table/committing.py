@@ -99,7 +99,7 @@ class Committer:
         return waiting.answer()
 
     def _keep_small(self, weight: int) -> None:
-        """Make a snapshot once large transactions have changed much: versions alone do not say how much is in memory."""
+        """Make a snapshot once large transactions changed much: versions do not say how much is in memory."""
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
             self._weight = 0
