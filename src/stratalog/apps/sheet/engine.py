@@ -22,6 +22,7 @@ from stratalog.limits import SHEET_ENGINE_BYTES_MAX, SHEET_ENGINE_SECONDS_MAX
 
 __all__ = ["Engine", "engine_folder", "install_engine"]
 
+DISCARD_SECONDS_MAX = 10
 _EXPORT = re.compile(r"^export \{([^}]*)\};?\s*\Z", re.MULTILINE)
 
 
@@ -107,7 +108,7 @@ class Engine:
         import py_mini_racer as racer
 
         with suppress(racer.JSEvalException, racer.JSOOMException, racer.JSTimeoutException):
-            self._vm.eval("0", timeout_sec=SHEET_ENGINE_SECONDS_MAX)
+            self._vm.eval("0", timeout_sec=DISCARD_SECONDS_MAX)
         self.close()
 
     def _load_documents(self) -> None:
