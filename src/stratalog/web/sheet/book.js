@@ -54,6 +54,11 @@ export class Book extends EventTarget {
     return this.waiting ? "saving" : "saved";
   }
 
+  /** Whether what waits outlives the page. */
+  get keeps() {
+    return this.#keep !== null;
+  }
+
   /** How many changes no entry holds yet. */
   get waiting() {
     return this.model ? this.model.session.pendingMessages.length : 0;

@@ -10,7 +10,7 @@ import { addressOf, freshName } from "./names.js";
 import { Panel } from "./panel.js";
 import { Past } from "./past.js";
 import "./plugins.js";
-import { Server } from "./server.js";
+import { askForToken, Server } from "./server.js";
 import { look, Stage } from "./stage.js";
 import { Timeline } from "./timeline.js";
 
@@ -267,6 +267,7 @@ function complain(error) {
 }
 
 begin().catch((error) => {
+  if (askForToken(error)) return;
   document.body.dataset.way = "ended";
   find("#opening").textContent = error.message;
   find("#state").textContent = "";

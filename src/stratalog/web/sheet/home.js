@@ -3,7 +3,7 @@
 import { ago, find, make, moment, toast } from "./dom.js";
 import { follow, ownName, toggle } from "./look.js";
 import { addressOf, freshName } from "./names.js";
-import { Server } from "./server.js";
+import { askForToken, Server } from "./server.js";
 
 const REFRESH_MS = 15_000;
 const FILE_BYTES_MAX = 16 * 1024 * 1024;
@@ -17,6 +17,7 @@ async function refresh() {
     sheets.sort((one, other) => other.changed_ms - one.changed_ms);
     show();
   } catch (error) {
+    if (askForToken(error)) return;
     hint(error.code === "outcome-unknown" ? "The server is not reached. Trying again…" : error.message, true);
   }
 }

@@ -15,6 +15,7 @@ export class Marks {
 
   /** Mark these cells and no others. */
   set(zones, kind = "changed") {
+    clearTimeout(this.#timer);
     this.#zones = zones.map((zone) => ({ ...zone, kind }));
     this.#onChange();
   }
@@ -23,7 +24,6 @@ export class Marks {
   flash(zones) {
     if (!zones.length) return;
     this.set(zones, "fresh");
-    clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.set([]), FRESH_MS);
   }
 

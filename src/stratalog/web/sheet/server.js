@@ -18,6 +18,16 @@ function remembered() {
   return sessionStorage.getItem(TOKEN);
 }
 
+/** Where that is what is missing, ask for a token and begin again with it; false where it is something else. */
+export function askForToken({ details }) {
+  if (details?.status !== 401) return false;
+  const text = prompt("This server asks for a token");
+  if (!text) return false;
+  token.set(text.trim());
+  location.reload();
+  return true;
+}
+
 export class Server {
   #live = null;
 
