@@ -19,7 +19,7 @@ __all__ = ["commit_of"]
 
 def commit_of(state: State, run: Run, values: Values, upload: Upload) -> Commit:
     """The commit that follows ``state``. Large values stand as blobs on return: blob first, index second."""
-    net = net_changes(state, run.changes)
+    net, slots = net_changes(state, run.changes)
     stored = {key: None if encoded is None else values.store(key, encoded, upload) for key, encoded in net.items()}
     items = {reference.content_hash: slot for slot in stored.values() if slot and (reference := as_reference(slot))}
     touched = _touched(run.ran)
@@ -27,7 +27,8 @@ def commit_of(state: State, run: Run, values: Values, upload: Upload) -> Commit:
     return Commit(
         mutations=tuple(_recorded(ran, values, upload, items) for ran in run.ran),
         patch=tuple(
-            Change(key, slot, state.changed_in(key), tuple(touched[key])) for key, slot in sorted(stored.items())
+            Change(key, slot, state.changed_in(key, slots[key]), tuple(touched[key]))
+            for key, slot in sorted(stored.items())
         ),
         bindings=tuple(run.bindings),
         fields_bytes=fields_bytes,

@@ -21,6 +21,7 @@ from stratalog.protocol.draft import Draft
 from stratalog.protocol.keys import collection_of
 from stratalog.protocol.messages import Mutation, Outcome, Status, payload_hash
 from stratalog.protocol.mutators import Mutators, Rejected
+from stratalog.tree.nodes import Slot
 
 __all__ = ["Ran", "Run", "net_changes", "run_batch"]
 
@@ -196,15 +197,18 @@ class _Running:
             raise
 
 
-def net_changes(state: State, changes: dict[str, bytes | None]) -> dict[str, bytes | None]:
-    """Those of ``changes`` that leave a key other than ``state`` has it."""
+def net_changes(
+    state: State, changes: dict[str, bytes | None]
+) -> tuple[dict[str, bytes | None], dict[str, Slot | None]]:
+    """Those of ``changes`` that leave a key other than ``state`` has it, and what it has there."""
     net: dict[str, bytes | None] = {}
+    slots: dict[str, Slot | None] = {}
     for key, encoded in changes.items():
         slot = state.slot(key)
         unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
         if not unchanged:
-            net[key] = encoded
-    return net
+            net[key], slots[key] = encoded, slot
+    return net, slots
 
 
 def _reason(exc: Exception) -> str:

@@ -205,9 +205,13 @@ class State:
         except NotFound as exc:
             raise self._gone() from exc
 
-    def changed_in(self, key: str) -> int:
-        """The version that changed ``key`` last; negative where it deleted it; 0 where none is known."""
-        slot = self.slot(key)
+    def changed_in(self, key: str, slot: Slot | None = _UNKNOWN) -> int:
+        """The version that changed ``key`` last; negative where it deleted it; 0 where none is known.
+
+        ``slot`` spares a caller who knows what stands there that look.
+        """
+        if slot is _UNKNOWN:
+            slot = self.slot(key)
         if slot is not None:
             return slot.version
         grave = self._reading(self.graves, key)
