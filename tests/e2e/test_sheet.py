@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from stratalog.apps.sheet.http import application
 from stratalog.apps.sheet.place import install_engine
 from stratalog.assembly import open_store
 from stratalog.server.app import create_app
-from tests.e2e.serving import find_chromium, node_with, serving, tell, told_stories
+from tests.e2e.serving import STORY_SECONDS_MAX, find_chromium, node_with, serving, tell, told_stories
 
 HERE = Path(__file__).parent / "sheet"
 STORIES = [
@@ -38,6 +41,10 @@ STORIES = [
     "aLinkForReadingChangesNothing",
 ]
 
+WITH_COMMAND = "theCommandLineIsSeenAtOnce"
+PROGRAM = "from stratalog.cli import main; main()"
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
@@ -53,9 +60,40 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_every_story_is_told(node: str) -> None:
-    assert told_stories(HERE, node) == STORIES
+    assert sorted(told_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND])
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_in_the_browser(story: str, node: str, url: str, tmp_path: Path) -> None:
     tell(HERE, node, url, story, find_chromium(), str(tmp_path))
+
+
+def test_what_the_command_line_writes_is_seen_at_once(node: str, tmp_path: Path) -> None:
+    """Another process writes into the same store; the server looks at its head."""
+    folder = str(tmp_path / "store")
+    install_engine()
+    with open_store(folder) as store, serving(create_app(store, application())) as url:
+        told = [node, "stories.mjs", url, WITH_COMMAND, find_chromium(), str(tmp_path)]
+        with subprocess.Popen(told, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as person:
+            assert person.stdout is not None
+            assert person.stdout.readline() == "open\n"
+            write = [
+                "sheet",
+                "set",
+                f"local/{WITH_COMMAND}",
+                "B2",
+                "by command",
+                "--author",
+                "Clerk",
+                "--store",
+                folder,
+            ]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+            subprocess.run(
+                [sys.executable, "-c", PROGRAM, "sheet", "set", *cell, "--store", folder],
+                env=environment,
+                check=True,
+                capture_output=True,
+            )
+            _, errors = person.communicate(timeout=STORY_SECONDS_MAX)
+            assert person.returncode == 0, errors

@@ -1,4 +1,4 @@
-// Measure: what bench/sheet_browser.py prints. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE` answers one line of JSON.
+// Measure: what bench/sheet_browser.py prints, as JSON. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE`.
 
 import { chromium } from "playwright-core";
 import { open, person, shows } from "./people.mjs";

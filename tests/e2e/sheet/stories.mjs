@@ -156,6 +156,18 @@ const stories = {
     await shows(page, "C3", "from outside");
   },
 
+  async theCommandLineIsSeenAtOnce(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    console.log("open");
+    await shows(page, "B2", "by command");
+    await page.click("#history");
+    await choose(page, "B2");
+    await page.waitForSelector(".entries li");
+    assert.match(await page.textContent(".entries"), /Clerk/);
+  },
+
   async reopeningFetchesOnlyWhatIsNew(browser) {
     await make(url, story, { A1: "x".repeat(50_000), ...column("B", 1, 20) });
     const page = await person(browser, "Ada Lace");

@@ -132,10 +132,11 @@ export class Book extends EventTarget {
       }
     }
     const answer = await this.#server.get(path);
-    const fresh = { version: answer.base, data: answer.data, facts: this.facts };
-    await this.#keep?.putSnapshot(fresh);
-    await this.#keep?.putEntries(answer.entries);
-    return { snapshot: fresh, entries: answer.entries };
+    const fresh = { version: answer.base, facts: this.facts };
+    // As text: the browser would take longer to keep it, and to give it back, as an object.
+    this.#keep?.putSnapshot({ ...fresh, text: JSON.stringify(answer.data) });
+    this.#keep?.putEntries(answer.entries);
+    return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
   }
 
   /** Whether what is kept is worth going on with; what waits needs it in any case, to be rebased. */
@@ -155,7 +156,7 @@ export class Book extends EventTarget {
     const client = { id: crypto.randomUUID(), name: this.#me.name };
     const messages = first.flatMap(({ message }) => message ?? []);
     const options = { client, transport, isReadOnly: this.isReadOnly, page: this.#page };
-    this.model = makeModel(snapshot.data, messages, options);
+    this.model = makeModel(snapshot.data ?? JSON.parse(snapshot.text), messages, options);
     for (const message of pending?.messages ?? []) {
       if (isBase || !known.has(message.nextRevisionId)) redo(this.model, message);
     }

@@ -32,7 +32,7 @@ export class Keep {
       store("items").getAll(ENTRIES),
       store("pending").get([this.slot, 0]),
     ]);
-    this.#told = JSON.stringify(pending?.messages ?? []);
+    this.#told = signature(pending?.version, pending?.messages ?? []);
     return { snapshot: snapshot ?? null, entries: following(snapshot, entries), pending: pending ?? null };
   }
 
@@ -52,8 +52,8 @@ export class Keep {
 
   /** Keep what waits, unless that is what is kept. */
   async putPending(version, messages) {
-    const told = JSON.stringify(messages);
-    if (told === this.#told && messages.length === 0) return;
+    const told = signature(version, messages);
+    if (told === this.#told) return;
     this.#told = told;
     await this.#database.write(({ pending }) => {
       if (messages.length) pending.put({ slot: this.slot, sequence: 0, version, messages });
@@ -66,6 +66,10 @@ export class Keep {
     this.#database.close();
   }
 }
+
+// What waits is rebased by entries alone, and each is a version.
+const signature = (version, messages) =>
+  messages.length ? [version, ...messages.map(({ nextRevisionId }) => nextRevisionId)].join() : "";
 
 function following(snapshot, entries) {
   if (!snapshot) return [];
