@@ -77,17 +77,7 @@ def test_what_the_command_line_writes_is_seen_at_once(node: str, tmp_path: Path)
         with subprocess.Popen(told, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as person:
             assert person.stdout is not None
             assert person.stdout.readline() == "open\n"
-            write = [
-                "sheet",
-                "set",
-                f"local/{WITH_COMMAND}",
-                "B2",
-                "by command",
-                "--author",
-                "Clerk",
-                "--store",
-                folder,
-            ]
+            cell = [f"local/{WITH_COMMAND}", "B2", "by command", "--author", "Clerk"]
             environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
             subprocess.run(
                 [sys.executable, "-c", PROGRAM, "sheet", "set", *cell, "--store", folder],
