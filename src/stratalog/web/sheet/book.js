@@ -25,6 +25,7 @@ export class Book extends EventTarget {
   #live;
   #transport = null;
   #saving = null;
+  #isReloading = false;
   #page;
 
   /** `me.name` signs and is shown to others; `page` is what the engine's plugins of this page can ask. */
@@ -185,6 +186,8 @@ export class Book extends EventTarget {
 
   /** Make the model anew from the server, with what waits done again: after a restore, or when too far behind. */
   async reload(without = "") {
+    if (this.#isReloading) return;
+    this.#isReloading = true;
     this.#transport.stop();
     try {
       const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
@@ -196,6 +199,8 @@ export class Book extends EventTarget {
       if (this.isOnline) this.goOnline();
     } catch (error) {
       this.#end(error);
+    } finally {
+      this.#isReloading = false;
     }
   }
 

@@ -181,6 +181,8 @@ export class Transport {
 /** Whether it is this message that the server will not have. */
 const isRefusal = ({ code }) => code === "limit-exceeded" || code === "invalid";
 
-/** Whether trying again may help, of itself. */
-const isPassing = (error) =>
-  ["outcome-unknown", "unavailable", "contention", "too-many-requests", "too-many-pushes"].includes(error.code);
+/** Whether trying again may help, of itself: nobody answered, or the server says that it cannot now. */
+function isPassing({ code, details }) {
+  const status = details?.status ?? 0;
+  return code === "outcome-unknown" || status === 429 || status === 408 || (status >= 500 && status !== 501);
+}
