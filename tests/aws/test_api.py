@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
@@ -11,16 +13,24 @@ from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 
-from stratalog.aws.api import ANSWER_BYTES_MAX, Api
+from stratalog.aws.answers import ANSWER_BYTES_MAX, UNPACKED_BYTES_MAX, Answer, packing_of
+from stratalog.aws.api import Api
 from stratalog.aws.container import Container
-from stratalog.errors import Invalid
+from stratalog.errors import Invalid, LimitExceeded
 from stratalog.protocol.live import Poke
 from tests.aws.application import Held, app, container, event
 from tests.aws.template import TOKENS
 from tests.server.api import mutation
 
 PLAN = "/v1/organisations/acme/documents/plan"
+
+
+UNPACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.decompress,
+    "zstd": lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body),
+}
 
 
 @pytest.fixture
@@ -150,6 +160,67 @@ def test_the_largest_answer_is_one_that_lambda_takes(api: Api) -> None:
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large"))
     assert answer["statusCode"] == 200
     assert ANSWER_BYTES_MAX < len(json.dumps(answer)) < 6 * 1024 * 1024
+
+
+def test_an_answer_too_large_for_lambda_goes_compressed_to_who_takes_that(api: Api) -> None:
+    document = api._container.store.document("acme", "plan")
+    document.mutate("put", {"key": "notes/large", "value": "x" * (ANSWER_BYTES_MAX + 1)})
+    for packing, unpacked in UNPACKED.items():
+        answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding=f"br, {packing}"))
+        assert answer["statusCode"] == 200
+        assert (answer["headers"]["content-encoding"], answer["headers"]["vary"]) == (packing, "accept-encoding")
+        assert json.loads(unpacked(b64decode(answer["body"])))["value"] == "x" * (ANSWER_BYTES_MAX + 1)
+
+
+def test_an_answer_that_fits_is_not_compressed(api: Api) -> None:
+    assert "content-encoding" not in api.answer(request("GET", PLAN, accept_encoding="gzip"))["headers"]
+
+
+def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> None:
+    document = api._container.store.document("acme", "plan")
+    document.mutate("put", {"key": "notes/large", "value": random.Random(0).randbytes(ANSWER_BYTES_MAX).hex()})
+    answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding="gzip"))
+    assert (answer["statusCode"], said(answer)["code"]) == (422, "limit-exceeded")
+    assert "content-encoding" not in answer["headers"]
+
+
+def test_an_answer_is_not_unpacked_to_more_than_a_bound() -> None:
+    answer = Answer("zstd")
+    answer.status = 200
+    answer.add(bytes(UNPACKED_BYTES_MAX))
+    with pytest.raises(LimitExceeded):
+        answer.add(b"1")
+
+
+def test_a_large_record_goes_compressed_under_a_weak_tag_and_its_ranges_as_they_are(api: Api) -> None:
+    path, body = "/v1/organisations/acme/records/report", b"0123456789abcdef" * 600_000
+    api._container.store.records("acme").put("report", body)
+    whole = api.answer(request("GET", path, accept_encoding="gzip"))
+    assert gzip.decompress(b64decode(whole["body"])) == body
+    assert "accept-ranges" not in whole["headers"]
+    tag = whole["headers"]["etag"]
+    assert tag.startswith('W/"')
+    assert api.answer(request("GET", path, if_none_match=tag))["statusCode"] == 304
+    span = f"bytes=0-{ANSWER_BYTES_MAX}"
+    assert api.answer(request("GET", path, accept_encoding="gzip", range=span))["statusCode"] == 422
+    part = api.answer(request("GET", path, accept_encoding="gzip", range="bytes=0-9"))
+    assert (part["statusCode"], b64decode(part["body"])) == (206, body[:10])
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packing"),
+    [
+        ("gzip, deflate, br, zstd", "zstd"),
+        ("br;q=1.0, GZIP;q=0.2", "gzip"),
+        ("*", "zstd"),
+        ("zstd;q=0, *", "gzip"),
+        ("*;q=1, gzip; q=0.0, zstd;q=0.000", ""),
+        ("br", ""),
+        ("", ""),
+    ],
+)
+def test_a_body_is_compressed_as_its_reader_takes_it(accepted: str, packing: str) -> None:
+    assert packing_of({"accept-encoding": accepted}) == packing
 
 
 def test_a_stream_of_events_is_refused_and_does_not_hold_the_function(api: Api) -> None:

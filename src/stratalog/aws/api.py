@@ -1,7 +1,7 @@
 """The handler of an HTTP API: each event, in payload format 2.0, is one request to the server's own application.
 
 The application runs without its lifespan, which would start a watch over live connections: there are none here. Answers
-are one piece of at most 6 MB with Lambda, so that streams of events are refused, and so is what is larger.
+are one piece with Lambda (`answers.py`), so that streams of events are refused.
 
 The fields: “AWS Lambda proxy integrations for HTTP APIs”, Amazon API Gateway Developer Guide.
 """
@@ -9,30 +9,24 @@ The fields: “AWS Lambda proxy integrations for HTTP APIs”, Amazon API Gatewa
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
 
+from stratalog.aws.answers import Answer, packing_of
 from stratalog.aws.container import Container, container
-from stratalog.errors import LimitExceeded, StratalogError
-from stratalog.protocol.live import ADDRESS_HEADER, Poke
+from stratalog.errors import StratalogError
+from stratalog.protocol.live import Poke
 from stratalog.protocol.sync import PATH_HEADER
 from stratalog.server.app import create_app
-from stratalog.server.bodies import encode_body
-from stratalog.server.errors import Refused, problem_of, status_of
+from stratalog.server.errors import Refused
 
-__all__ = ["ANSWER_BYTES_MAX", "Api", "handler"]
-
-ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
-"""Lambda's bound of 6 MB is on the answer as JSON, where a body is base64; 64 KB are left to the rest of it."""
+__all__ = ["Api", "handler"]
 
 FUNCTION_URL = ".lambda-url."
 EVENT_STREAM = b"text/event-stream"
-# What an answer says of its body, which another body must not inherit.
-OF_THE_BODY = frozenset({b"content-type", b"content-length", b"content-range", b"accept-ranges", b"etag"})
-Headers = Sequence[tuple[bytes, bytes]]
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
@@ -66,9 +60,10 @@ class Api:
         """Let go of the loop; the container stays as it is."""
         self._runner.close()
 
-    async def _answer(self, event: Mapping[str, Any]) -> _Answer:
-        exchange = _Exchange(_body(event))
-        call = asyncio.ensure_future(self._app(_scope(event), exchange.receive, exchange.send))
+    async def _answer(self, event: Mapping[str, Any]) -> Answer:
+        headers = _headers(event)
+        exchange = _Exchange(_body(event), Answer(packing_of(headers)))
+        call = asyncio.ensure_future(self._app(_scope(event, headers), exchange.receive, exchange.send))
         ended = asyncio.ensure_future(exchange.ended.wait())
         await asyncio.wait((call, ended), return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
@@ -85,40 +80,11 @@ class Api:
             self._poked[name_of] = max(version, self._poked.get(name_of, 0))
 
 
-class _Answer:
-    """One answer, in the making."""
-
-    def __init__(self) -> None:
-        self.status = 500
-        self.headers: Headers = ()
-        self.body = bytearray()
-
-    def refuse(self, error: StratalogError) -> None:
-        """Answer this instead; what else the headers say, such as CORS, stands."""
-        self.status = status_of(error)
-        kept = [(name, value) for name, value in self.headers if name.lower() not in OF_THE_BODY]
-        self.headers = [*kept, (b"content-type", b"application/json")]
-        self.body[:] = encode_body(problem_of(error), "application/json")
-
-    def event(self, live_address: str) -> dict[str, Any]:
-        """The answer as the gateway takes it: each header once, cookies apart."""
-        headers: dict[str, str] = {ADDRESS_HEADER: live_address} if live_address else {}
-        cookies: list[str] = []
-        for raw_name, raw_value in self.headers:
-            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-            if name == "set-cookie":
-                cookies.append(value)
-            elif name != "content-length":
-                headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        told = {"statusCode": self.status, "headers": headers, "isBase64Encoded": True}
-        return {**told, "body": b64encode(self.body).decode(), **({"cookies": cookies} if cookies else {})}
-
-
 class _Exchange:
     """The two ends of ASGI for one request."""
 
-    def __init__(self, body: bytes) -> None:
-        self.answer = _Answer()
+    def __init__(self, body: bytes, answer: Answer) -> None:
+        self.answer = answer
         self.ended = asyncio.Event()
         self._body: bytes | None = body
 
@@ -132,32 +98,37 @@ class _Exchange:
     async def send(self, message: Mapping[str, Any]) -> None:
         if self.ended.is_set():
             return
+        try:
+            self._take(message)
+        except StratalogError as exc:
+            self.answer.refuse(exc)
+            self.ended.set()
+
+    def _take(self, message: Mapping[str, Any]) -> None:
         answer = self.answer
         if message["type"] == "http.response.start":
             answer.status, answer.headers = message["status"], list(message.get("headers", ()))
-            if any(
-                name.lower() == b"content-type" and value.startswith(EVENT_STREAM) for name, value in answer.headers
-            ):
-                self._refuse(Refused(501, "unsupported", "no stream passes here; hints come over a WebSocket"))
+            for name, value in answer.headers:
+                if name.lower() == b"content-type" and value.startswith(EVENT_STREAM):
+                    raise Refused(501, "unsupported", "no stream passes here; hints come over a WebSocket")
             return
-        answer.body += message.get("body", b"")
-        if len(answer.body) > ANSWER_BYTES_MAX:
-            text = "the answer is too large for this way to the server"
-            self._refuse(LimitExceeded(text, value=len(answer.body), limit=ANSWER_BYTES_MAX))
-        elif not message.get("more_body", False):
+        answer.add(message.get("body", b""))
+        if not message.get("more_body", False):
+            answer.end()
             self.ended.set()
 
-    def _refuse(self, error: StratalogError) -> None:
-        self.answer.refuse(error)
-        self.ended.set()
 
-
-def _scope(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as ASGI says it."""
-    http = event["requestContext"]["http"]
+def _headers(event: Mapping[str, Any]) -> dict[str, str]:
+    """By lower-case names."""
     headers = {name.lower(): value for name, value in event.get("headers", {}).items()}
     if cookies := event.get("cookies"):
         headers["cookie"] = "; ".join(cookies)
+    return headers
+
+
+def _scope(event: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    """The request as ASGI says it."""
+    http = event["requestContext"]["http"]
     path = _raw_path(event, headers)
     return {
         "type": "http",

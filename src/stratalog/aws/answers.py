@@ -1,0 +1,117 @@
+"""Answers, as Lambda hands them to a gateway: one piece of at most 6 MB as JSON, where a body is base64.
+
+A body that would be too large goes compressed to who takes zstd or gzip. Every other goes as it is, like all answers of
+a server: where a secret stands beside text of somebody else's choice, a compressed length tells of the secret.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import zstandard
+
+from stratalog.errors import LimitExceeded, StratalogError
+from stratalog.protocol.live import ADDRESS_HEADER
+from stratalog.server.bodies import encode_body
+from stratalog.server.errors import problem_of, status_of
+
+__all__ = ["ANSWER_BYTES_MAX", "UNPACKED_BYTES_MAX", "Answer", "packing_of"]
+
+ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
+"""Lambda's bound of 6 MB is on the answer as JSON, where a body is base64; 64 KB are left to the rest of it."""
+
+UNPACKED_BYTES_MAX = 64 * 1024 * 1024
+"""What a compressed body may unpack to: it is made within the function's time and memory."""
+
+GZIP_WINDOW = 31  # zlib's word for gzip's frame
+# What an answer says of its body, which another body must not inherit.
+OF_THE_BODY = frozenset({b"content-type", b"content-length", b"content-range", b"accept-ranges", b"etag"})
+Headers = Sequence[tuple[bytes, bytes]]
+_PACKERS: Mapping[str, Callable[[], Any]] = {
+    "zstd": lambda: zstandard.ZstdCompressor().compressobj(),
+    "gzip": lambda: zlib.compressobj(wbits=GZIP_WINDOW),
+}
+_NONE_OF_IT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
+
+
+class Answer:
+    """One answer, in the making: its head first, then its body piece by piece, then its end."""
+
+    def __init__(self, packing: str = "") -> None:
+        """A body that would be too large is compressed by ``packing``; by nothing where it is empty."""
+        self.status = 500
+        self.headers: Headers = ()
+        self._body = bytearray()
+        self._size = 0
+        self._packing = packing
+        self._packer: Any = None
+
+    def add(self, piece: bytes) -> None:
+        """A piece of the body. Raises LimitExceeded."""
+        self._size += len(piece)
+        self._body += piece if self._packer is None else self._packer.compress(piece)
+        if self._packer is None and len(self._body) > ANSWER_BYTES_MAX and self._packing and self._is_whole():
+            self._packer = _PACKERS[self._packing]()
+            self._body[:] = self._packer.compress(self._body)
+        self._check()
+
+    def end(self) -> None:
+        """No piece comes any more. Raises LimitExceeded."""
+        if self._packer is None:
+            return
+        self._body += self._packer.flush()
+        self._check()
+        packed = [(b"content-encoding", self._packing.encode()), (b"vary", b"accept-encoding")]
+        self.headers = [*_of_packed(self.headers), *packed]
+
+    def refuse(self, error: StratalogError) -> None:
+        """Answer this instead; what else the headers say, such as CORS, stands."""
+        self.status = status_of(error)
+        kept = [(name, value) for name, value in self.headers if name.lower() not in OF_THE_BODY]
+        self.headers = [*kept, (b"content-type", b"application/json")]
+        self._body[:] = encode_body(problem_of(error), "application/json")
+
+    def event(self, live_address: str) -> dict[str, Any]:
+        """The answer as the gateway takes it: each header once, cookies apart."""
+        headers: dict[str, str] = {ADDRESS_HEADER: live_address} if live_address else {}
+        cookies: list[str] = []
+        for raw_name, raw_value in self.headers:
+            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+            if name == "set-cookie":
+                cookies.append(value)
+            elif name != "content-length":
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        told = {"statusCode": self.status, "headers": headers, "isBase64Encoded": True}
+        return {**told, "body": b64encode(self._body).decode(), **({"cookies": cookies} if cookies else {})}
+
+    def _is_whole(self) -> bool:
+        """Whether it is a body as it is: no part of one, whose place counts its bytes, and none packed already."""
+        said = {name.lower() for name, _ in self.headers}
+        return self.status == 200 and not said & {b"content-range", b"content-encoding"}
+
+    def _check(self) -> None:
+        for size, limit in ((len(self._body), ANSWER_BYTES_MAX), (self._size, UNPACKED_BYTES_MAX)):
+            if size > limit:
+                raise LimitExceeded("the answer is too large for this way to the server", value=size, limit=limit)
+
+
+def packing_of(headers: Mapping[str, str]) -> str:
+    """How a body may be compressed for who asks with these headers, by lower-case names; empty for not at all."""
+    offered = (one.partition(";") for one in headers.get("accept-encoding", "").lower().split(","))
+    weights = {name.strip(): weight for name, _, weight in offered}
+    return next((name for name in _PACKERS if _is_taken(weights.get(name, weights.get("*")))), "")
+
+
+def _is_taken(weight: str | None) -> bool:
+    return weight is not None and not _NONE_OF_IT.fullmatch(weight)
+
+
+def _of_packed(headers: Headers) -> Headers:
+    """What still holds of the same body compressed: its tag no longer for each byte, and ranges would count others."""
+    kept = [(name.lower(), value) for name, value in headers if name.lower() != b"accept-ranges"]
+    weak = [(name, b"W/" + value if not value.startswith(b"W/") else value) for name, value in kept if name == b"etag"]
+    return [*(one for one in kept if one[0] != b"etag"), *weak]
