@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
 
 import pytest
 
+from stratalog.client import Client, HttpTransport
 from tests.aws.deployed import ORGANISATION, Deployed, Mishaps, ThroughGateway
 from tests.client import convergence
 from tests.client.session import Session
 
 RATE = 0.2
 WORK_RATE = 0.6
+LARGE_BYTES = 15 * 1024 * 1024
 
 
 @contextmanager
@@ -53,3 +58,25 @@ def test_clients_behind_the_queue_and_functions_that_fail_end_in_agreement(
     assert deployed.source.counts["deleted"] > 0
     assert deployed.source.counts["delivered again"] > 0
     assert list(deployed.store.queue.dead_letters()) == []
+
+
+def ordinary(chance: random.Random, rows: int) -> list[dict[str, Any]]:
+    """Rows as applications have them, about 130 bytes each."""
+    words = ["".join(chance.choices(ascii_lowercase, k=chance.randint(2, 10))) for _ in range(3000)]
+    return [
+        {"id": place, "title": " ".join(chance.choices(words, k=8)), "done": place % 3 == 0, "by": chance.choice(words)}
+        for place in range(rows)
+    ]
+
+
+def test_a_document_of_fifteen_mebibytes_is_pulled_cold_through_a_function(deployed: Deployed) -> None:
+    deployed.serve()
+    document = deployed.store.create(ORGANISATION, "plan")
+    chance, size = random.Random(0), 0
+    while size < LARGE_BYTES:
+        rows = ordinary(chance, 8000)
+        document.mutate("put", {"key": f"tables/{size}", "value": rows})
+        size += len(json.dumps(rows))
+    with Client(HttpTransport(deployed.document_url("plan"))) as client:
+        client.sync()
+        assert dict(client.scan("tables/")) == dict(document.scan("tables/"))
