@@ -22,6 +22,7 @@ STORIES = [
     "twoWindowsShowWhatTheOtherDoes",
     "aFormulaTypedOfflineMovesWithARowOfAnother",
     "aReloadKeepsWhatWaits",
+    "aSheetOpensWithTheServerAway",
     "lostAnswersAreAppliedOnce",
     "anUndoTakesBackOnesOwnAndNoOther",
     "anUndoNeverBlocksASheetThatIsOffline",

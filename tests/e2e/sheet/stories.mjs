@@ -97,6 +97,23 @@ const stories = {
     assert.equal(await ada.evaluate(() => book.version), 9);
   },
 
+  async aSheetOpensWithTheServerAway(browser) {
+    const [ada, bob] = await two(browser, { A1: "kept" });
+    await ada.waitForSelector("body[data-kept]");
+    await ada.context().setOffline(true);
+    await type(ada, "A2", "typed offline");
+    await ada.reload();
+    await isOpen(ada);
+    assert.equal(await textOf(ada, "A1"), "kept");
+    assert.equal(await textOf(ada, "A2"), "typed offline");
+    assert.match(await ada.textContent("#state"), /No connection · 1 change kept here|Saving/);
+    await type(ada, "A3", "and on");
+    await ada.context().setOffline(false);
+    await shows(bob, "A2", "typed offline");
+    await shows(bob, "A3", "and on");
+    await agree(url, story, ada, bob);
+  },
+
   async lostAnswersAreAppliedOnce(browser) {
     const [ada, bob] = await two(browser);
     let lost = 0;

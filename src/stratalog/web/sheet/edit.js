@@ -7,6 +7,7 @@ import { follow, ownName, rename, toggle } from "./look.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
 import { addressOf, freshName } from "./names.js";
+import { keepPage } from "./offline.js";
 import { Panel } from "./panel.js";
 import { Past } from "./past.js";
 import "./plugins.js";
@@ -60,6 +61,7 @@ async function begin() {
   showState();
   find("#opening").hidden = true;
   if (query.has("at")) timeline.go(Number(query.get("at")));
+  keepPage().catch(() => {});
 }
 
 async function mountNow() {
