@@ -95,6 +95,7 @@ class Sheet:
         self._stories = Stories(log, self.state, settings.undo_entries)
         self._turn = threading.Lock()
         self._window: Window | None = None
+        self._title: str | None = None
         self._labels = history.Labels(log)
 
     @property
@@ -110,8 +111,12 @@ class Sheet:
     @property
     def title(self) -> str:
         """What it is called."""
-        fact = self._first()
-        return fact.title if isinstance(fact, Created | Imported | Forked) and fact.title else self.name
+        if self._title is None:
+            fact = self._first()
+            if not isinstance(fact, Created | Imported | Forked):
+                return self.name
+            self._title = fact.title or self.name
+        return self._title
 
     @property
     def version(self) -> int:

@@ -97,8 +97,9 @@ class Sheets:
                 continue
             with suppress(NotFound):  # deleted meanwhile, or not quite made
                 sheet = self.open(organisation, listing.id)
-                newest = sheet.log.entry(sheet.version)
-                yield SheetInfo(listing.id, sheet.title, newest.version, listing.created_ms, newest.created_ms)
+                head = sheet.log.head()
+                if head.version:
+                    yield SheetInfo(listing.id, sheet.title, head.version, listing.created_ms, head.created_ms)
 
     def snapshots_due(self, organisation: str) -> int:
         """Keep the states that are due among an organisation's sheets; answer how many were."""
