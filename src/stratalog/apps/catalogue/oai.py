@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from stratalog import Invalid, StratalogError
+from stratalog import Invalid, StratalogError, Unavailable
 from stratalog.apps.catalogue.feed import fetch
 from stratalog.apps.catalogue.folder import Checkpoint, Step
 from stratalog.apps.catalogue.sources import Source
@@ -30,12 +30,16 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
     overlap and nothing falls between them. Raises Unavailable, Invalid.
     """
     harvest = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
+    began_anew = False
     with connect() as client:
         for _ in range(CATALOGUE_PAGES_MAX):
             root = parse_element(fetch(client, _url(source, harvest), {}).body)
             error = _error(root)
             if error == EXPIRED and "token" in harvest:
-                del harvest["token"]
+                if began_anew:
+                    raise Unavailable("the source's resumption tokens expire at once", source=source.name)
+                began_anew = True
+                harvest = {name: value for name, value in harvest.items() if name == "from"}
                 continue
             answered = text_at(root, "responseDate")
             begun = harvest.get("begun") or _moment(answered, source, root)

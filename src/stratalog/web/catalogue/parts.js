@@ -1,0 +1,56 @@
+// Parts: elements made in one line, and the server asked. Text is always text, so no record's words become markup.
+
+const TOKEN = "stratalog token";
+const TIMEOUT_MS = 30_000;
+
+export const find = (selector) => document.querySelector(selector);
+
+/** An element with attributes (`on…` listens, false leaves out) and what is in it. */
+export function make(tag, attributes = {}, ...content) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== false && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...content.filter((part) => part !== null && part !== undefined && part !== ""));
+  return element;
+}
+
+/** What the server answers. An error has the server's words; 401 asks for a token once. */
+export async function ask(path, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
+  const token = remembered();
+  const answer = await fetch(`${path}?${new URLSearchParams(given)}`, {
+    headers: token ? { Authorization: `Bearer ${token}` } : {},
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  if (answer.status === 401) return askAgain(path, query);
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.message ?? body.error?.message ?? `The server answered ${answer.status}.`);
+  return body;
+}
+
+export function moment(ms) {
+  return ms === null || ms === undefined ? "" : moments.format(new Date(ms));
+}
+
+export function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB"];
+  const place = bytes ? Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10)) : 0;
+  return `${(bytes / 1024 ** place).toLocaleString("en", { maximumFractionDigits: place ? 1 : 0 })} ${units[place]}`;
+}
+
+const moments = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+
+function remembered() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) sessionStorage.setItem(TOKEN, given);
+  return sessionStorage.getItem(TOKEN);
+}
+
+function askAgain(path, query) {
+  const text = prompt("This server asks for a token");
+  if (!text) throw new Error("The server asks for a token.");
+  sessionStorage.setItem(TOKEN, text.trim());
+  return ask(path, query);
+}

@@ -1,0 +1,112 @@
+"""Real HTTP servers for the adapters: a paged feed with validators, and an OAI-PMH repository."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+PAGE = 3
+
+
+class Feed:
+    """What a feed serves, and what it was asked. ``broken`` answers come before the good ones."""
+
+    def __init__(self) -> None:
+        self.books: list[dict[str, Any]] = []
+        self.etag = '"1"'
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.broken: list[int] = []
+        self.url = ""
+
+    def answer(self, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        self.asked.append((path, headers))
+        if self.broken:
+            return self.broken.pop(0), {}, b""
+        if headers.get("If-None-Match") == self.etag:
+            return 304, {"ETag": self.etag}, b""
+        start = int(parse_qs(urlsplit(path).query).get("from", ["0"])[0])
+        page: dict[str, Any] = {"items": self.books[start : start + PAGE]}
+        if start + PAGE < len(self.books):
+            page["next"] = f"/feed?from={start + PAGE}"
+        return 200, {"ETag": self.etag, "Content-Type": "application/json"}, msgspec.json.encode(page)
+
+
+class Repository:
+    """Records by identifier: datestamp and title, None for a deleted one. Lists come in pages by token."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, tuple[str, str | None]] = {}
+        self.now = "2024-02-01T00:00:00Z"
+        self.asked: list[dict[str, str]] = []
+        self.expired: set[str] = set()
+        self.broken: list[int] = []
+        self.url = ""
+
+    def answer(self, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        query = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
+        self.asked.append(query)
+        if self.broken and (status := self.broken.pop(0)) != 200:
+            return status, {}, b""
+        token = query.get("resumptionToken", "")
+        since, _, start = token.partition("|") if token else (query.get("from", ""), "", "0")
+        if token in self.expired:
+            self.expired.discard(token)
+            return self._document('<error code="badResumptionToken">too old</error>')
+        found = [item for item in sorted(self.records.items()) if item[1][0] >= since]
+        if not found:
+            return self._document('<error code="noRecordsMatch"/>')
+        shown = found[int(start) : int(start) + PAGE]
+        more = int(start) + PAGE < len(found)
+        tail = f"<resumptionToken>{since}|{int(start) + PAGE}</resumptionToken>" if more else "<resumptionToken/>"
+        return self._document(f"<ListRecords>{''.join(self._record(*item) for item in shown)}{tail}</ListRecords>")
+
+    def _record(self, identifier: str, state: tuple[str, str | None]) -> str:
+        stamp, title = state
+        gone = ' status="deleted"' if title is None else ""
+        head = f"<header{gone}><identifier>{identifier}</identifier><datestamp>{stamp}</datestamp></header>"
+        dc = 'xmlns:dc="http://purl.org/dc/elements/1.1/"'
+        body = "" if title is None else f"<metadata><x {dc}><dc:title>{title}</dc:title></x></metadata>"
+        return f"<record>{head}{body}</record>"
+
+    def _document(self, content: str) -> tuple[int, dict[str, str], bytes]:
+        namespace = 'xmlns="http://www.openarchives.org/OAI/2.0/"'
+        text = f"<OAI-PMH {namespace}><responseDate>{self.now}</responseDate>{content}</OAI-PMH>"
+        return 200, {"Content-Type": "text/xml"}, text.encode()
+
+
+@contextmanager
+def serving(source: Feed | Repository) -> Iterator[None]:
+    """The source behind a port of loopback."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, body = source.answer(self.path, dict(self.headers.items()))
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return datetime(2024, 2, 1, tzinfo=UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+
+        def log_message(self, *arguments: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    source.url = f"http://127.0.0.1:{server.server_port}/feed"
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
