@@ -12,7 +12,19 @@ import msgspec
 
 from stratalog.protocol.messages import Mutation, Outcome
 
-__all__ = ["PATH_HEADER", "Clear", "Cookie", "Delete", "Operation", "Pull", "Pulled", "Push", "Pushed", "Put", "Rejection"]
+__all__ = [
+    "PATH_HEADER",
+    "Clear",
+    "Cookie",
+    "Delete",
+    "Operation",
+    "Pull",
+    "Pulled",
+    "Push",
+    "Pushed",
+    "Put",
+    "Rejection",
+]
 
 PATH_HEADER = "stratalog-path"
 """The header in which a request says its path once more, still escaped, for a gateway that unescapes it."""
