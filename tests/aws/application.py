@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from litestar import get
 from litestar.response import Response
 
 from stratalog.aws.container import Container
+from stratalog.errors import Unavailable
 from stratalog.protocol.live import FromServer
 from stratalog.protocol.mutators import STOCK, Draft
 from stratalog.server.application import Application
@@ -43,18 +45,23 @@ app = Application(
 
 
 class Held:
-    """The connections of a gateway that is not there: what was said to each, and which are gone."""
+    """The connections of a gateway that is not there: what was said to each, and which are gone or cannot be ended."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, FromServer]] = []
         self.closed: list[str] = []
         self.gone: set[str] = set()
+        self.refused: set[str] = set()
+        self.on_post: Callable[[], None] = lambda: None
 
     def post(self, id: str, message: FromServer) -> bool:
+        self.on_post()
         self.said.append((id, message))
         return id not in self.gone
 
     def close(self, id: str) -> bool:
+        if id in self.refused:
+            raise Unavailable("the gateway refused")
         self.closed.append(id)
         return id not in self.gone
 

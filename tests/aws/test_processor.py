@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stratalog.assembly import Store
+from stratalog.aws.listeners import TELL_SECONDS_MAX
 from stratalog.aws.processor import END_SECONDS, Processor
 from stratalog.clock import SystemClock
 from stratalog.documents import Document
@@ -245,3 +246,17 @@ def test_the_gateway_makes_events_of_the_recorded_shape(name: str, works: Works)
     else:
         made = socket_event(scope, recorded["requestContext"]["eventType"], "id", clock, recorded.get("body"))
     assert fields(made) == fields(recorded)
+
+
+def test_a_group_is_told_of_once_and_not_where_little_time_is_left(works: Works) -> None:
+    document = works.document("plan")
+    works.container.listeners.join("b", "acme", "plan", None)
+    for id in (1, 2, 3):
+        works.push(document, put(id))
+    works.remaining = END_SECONDS + TELL_SECONDS_MAX
+    assert works.poll() == 3
+    assert works.held.said == []
+    works.remaining = PLENTY
+    works.push(document, put(4))
+    works.poll()
+    assert works.held.said == [("b", Poke(4))]

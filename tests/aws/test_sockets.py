@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from stratalog.aws.listeners import CONNECTION_SECONDS_MAX, Listeners
+from stratalog.aws.listeners import CONNECTION_SECONDS_MAX, TELL_SECONDS_MAX, THREADS, Listeners
 from stratalog.aws.sockets import SILENCE_SECONDS, Sockets
 from stratalog.client import HttpTransport
+from stratalog.keys import listeners_partition
+from stratalog.ports.index import Item
 from stratalog.protocol.live import Here, Poke, Ready
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Pull, Push
@@ -44,7 +46,7 @@ class Room:
         self.take("message", id, type="hello", token=token, document="acme/plan%2F2")
 
     def listening(self) -> list[str]:
-        return sorted(one.id for one in self.container.listeners._all(("acme", "plan/2")))
+        return sorted(one.id for one in self.container.listeners._all(("acme", "plan/2"), True))
 
 
 @pytest.fixture
@@ -79,6 +81,66 @@ def test_the_recorded_hello_is_answered_with_the_version_and_how_long_there_may_
     room.take("message")
     assert room.held.said == [(RECORDED, Ready(RECORDED, 1, SILENCE_SECONDS))]
     assert room.listening() == [RECORDED]
+
+
+def test_a_connection_that_ended_before_its_hello_was_heard_is_not_kept(room: Room) -> None:
+    room.held.gone.add(RECORDED)
+    room.take("disconnect")
+    room.hello()
+    assert room.listening() == []
+    assert room.container.listeners.name_of(RECORDED) is None
+
+
+def test_a_connection_listens_to_one_document(room: Room) -> None:
+    room.container.store.create("acme", "other")
+    room.hello()
+    room.take("message", type="hello", token=TOKENS["ann"], document="acme/other")
+    assert room.held.closed == [RECORDED]
+    room.container.listeners.tell("acme", "other", Poke(1))
+    assert (RECORDED, Poke(1)) not in room.held.said
+
+
+def test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag(room: Room) -> None:
+    room.hello("a")
+    index = room.container.store.place.index
+    lagging = list(index.query(listeners_partition("acme", "plan/2")))
+    original = index.query
+
+    def query(partition: str, *, consistent: bool = True, **bounds: Any) -> Iterator[Item]:
+        return original(partition, **bounds) if consistent else iter(lagging)
+
+    index.query = query  # type: ignore[method-assign, assignment]
+    room.hello("b")
+    room.held.said.clear()
+    room.take("message", "b", type="presence", state=1)
+    assert room.held.closed == []
+    assert sorted(room.held.said, key=lambda one: one[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
+
+
+def test_what_was_shown_by_one_that_went_without_a_word_is_taken_back(room: Room) -> None:
+    for id in ("a", "b"):
+        room.hello(id)
+    room.take("message", "a", type="presence", state=1)
+    room.held.gone.add("a")
+    room.held.said.clear()
+    room.container.listeners.tell("acme", "plan/2", Poke(1))
+    assert [message for id, message in room.held.said if id == "b"] == [Poke(1), Here({})]
+    assert room.listening() == ["b"]
+
+
+def test_one_that_leaves_while_it_shows_something_does_not_stay(room: Room) -> None:
+    room.hello("a")
+    listeners = room.container.listeners
+    original = listeners._all
+
+    def meanwhile(*asked: Any) -> Iterator[Any]:
+        listeners.leave("a")
+        return original(*asked)
+
+    listeners._all = meanwhile  # type: ignore[method-assign]
+    listeners.show("a", 1)
+    listeners._all = original  # type: ignore[method-assign]
+    assert room.listening() == []
 
 
 def test_who_leaves_is_forgotten(room: Room) -> None:
@@ -136,6 +198,30 @@ def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> 
     place.clock.sleep(CONNECTION_SECONDS_MAX)
     listeners.tell("acme", "plan", Poke(2))
     assert held.closed == ["token", "gateway"]
+
+
+def test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told() -> None:
+    place, held = memory_place(), Held()
+    listeners = Listeners(place, held)  # type: ignore[arg-type]
+    listeners.join("over", "acme", "plan", place.clock.wall_ms())
+    listeners.join("living", "acme", "plan", None)
+    held.refused.add("over")
+    listeners.tell("acme", "plan", Poke(1))
+    assert held.said == [("living", Poke(1))]
+    held.refused.clear()
+    listeners.tell("acme", "plan", Poke(2))
+    assert held.closed == ["over"]
+
+
+def test_a_commit_does_not_wait_for_all_to_be_told_where_telling_is_slow() -> None:
+    place, held = memory_place(), Held()
+    held.on_post = lambda: place.clock.sleep(TELL_SECONDS_MAX + 1)
+    listeners = Listeners(place, held)  # type: ignore[arg-type]
+    for number in range(100):
+        listeners.join(str(number), "acme", "plan", None)
+    listeners.tell("acme", "plan", Poke(1))
+    assert 1 <= len(held.said) <= THREADS
+    assert len(list(listeners._all(("acme", "plan"), True))) == 100
 
 
 @pytest.mark.parametrize("queued", ["", "all"])

@@ -18,7 +18,6 @@ from urllib.parse import quote, unquote
 from stratalog.aws.answers import Answer, packing_of
 from stratalog.aws.container import Container, container
 from stratalog.errors import StratalogError
-from stratalog.protocol.live import Poke
 from stratalog.protocol.sync import PATH_HEADER
 from stratalog.server.app import create_app
 from stratalog.server.errors import Refused
@@ -44,16 +43,13 @@ class Api:
 
     def __init__(self, held: Container) -> None:
         self._container = held
-        self._poked: dict[tuple[str, str], int] = {}
-        self._app: Any = create_app(held.store, held.application, poked=self._note)
+        self._app: Any = create_app(held.store, held.application, poked=held.note)
         self._runner = asyncio.Runner()
 
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """What is answered to one request. Who listens is told before: afterwards the container is frozen."""
         answer = self._runner.run(self._answer(event))
-        while self._poked:
-            (organisation, name), version = self._poked.popitem()
-            self._container.tell(organisation, name, Poke(version))
+        self._container.tell()
         return answer.event(self._container.live_address)
 
     def close(self) -> None:
@@ -73,11 +69,6 @@ class Api:
         if not call.cancelled() and (error := call.exception()) is not None:
             raise error
         return exchange.answer
-
-    def _note(self, organisation: str, name: str, version: int) -> None:
-        name_of = (organisation, name)
-        if version:
-            self._poked[name_of] = max(version, self._poked.get(name_of, 0))
 
 
 class _Exchange:

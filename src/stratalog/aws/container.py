@@ -17,7 +17,7 @@ from msgspec import structs
 from stratalog.assembly import Store, open_store
 from stratalog.aws.listeners import Connections, Listeners
 from stratalog.errors import Invalid
-from stratalog.protocol.live import FromServer
+from stratalog.protocol.live import Poke
 from stratalog.server.application import Application
 
 __all__ = ["Container", "container"]
@@ -50,15 +50,23 @@ class Container:
         self.live_address = environment.get("STRATALOG_LIVE", "") or own
         """Where clients connect for hints; empty where they cannot."""
 
+        self._news: dict[tuple[str, str], int] = {}
+
     @cached_property
     def listeners(self) -> Listeners:
         """Who listens at the WebSocket API."""
         return Listeners(self.store.place, Connections(self.sockets))
 
-    def tell(self, organisation: str, name: str, message: FromServer) -> None:
-        """Tell those who listen to a document, as far as they can be reached. Raises nothing: it is a hint."""
-        if self.sockets:
-            self.listeners.tell(organisation, name, message)
+    def note(self, organisation: str, name: str, version: int) -> None:
+        """Something was committed, if ``version`` is one: those who listen are to be told."""
+        if version and self.sockets:
+            self._news[organisation, name] = max(version, self._news.get((organisation, name), 0))
+
+    def tell(self) -> None:
+        """Tell what was noted, as far as they can be reached. Raises nothing: it is a hint."""
+        while self._news:
+            (organisation, name), version = self._news.popitem()
+            self.listeners.tell(organisation, name, Poke(version))
 
 
 @cache

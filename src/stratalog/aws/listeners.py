@@ -9,26 +9,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
 import msgspec
 
+from stratalog.clock import Observation
 from stratalog.codec import Value, decode, encode
-from stratalog.errors import Corrupt, Forbidden, LimitExceeded, StratalogError
+from stratalog.errors import ConditionFailed, Corrupt, Forbidden, LimitExceeded, StratalogError
 from stratalog.keys import NAME_SORT, connection_partition, escape, listeners_partition, unescape
 from stratalog.limits import PRESENCE_BYTES_MAX
 from stratalog.log import Place
-from stratalog.ports.index import Attribute, Delete, Item, Put
+from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put
 from stratalog.protocol.live import FromServer, Here
 
-__all__ = ["CONNECTION_SECONDS_MAX", "SHOWN_MAX", "Connections", "Listener", "Listeners"]
+__all__ = ["CONNECTION_SECONDS_MAX", "SHOWN_MAX", "TELL_SECONDS_MAX", "Connections", "Listener", "Listeners"]
 
 CONNECTION_SECONDS_MAX = 2 * 3600 + 300
 """API Gateway ends a connection after two hours; this lets clocks differ."""
 
 SHOWN_MAX = 100
 """How many connections of a document show themselves: a message to a WebSocket is at most 128 KB there."""
+
+TELL_SECONDS_MAX = 3.0
+"""So long after the first was told nobody more is: who waits for the answer to a commit must not wait for all."""
 
 THREADS = 16
 GONE = frozenset({"410", "GoneException"})
@@ -90,9 +95,14 @@ class Listeners:
         self._clock = place.clock
 
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
-        """Tell the connection of what is new from now on, until it expires. Raises what ``commit`` raises."""
+        """Tell the connection of what is new from now on, until it expires. Raises Forbidden where it listens."""
         most = self._clock.wall_ms() + CONNECTION_SECONDS_MAX * 1000
-        self._index.commit([Put(Item(connection_partition(id), NAME_SORT, {"o": organisation, "d": name}))])
+        try:
+            self._index.commit(
+                [Put(Item(connection_partition(id), NAME_SORT, {"o": organisation, "d": name}), Absent())]
+            )
+        except ConditionFailed as exc:
+            raise Forbidden("a connection says hello once") from exc
         self._put((organisation, name), Listener(id, min(most, expires_ms or most)))
 
     def leave(self, id: str) -> None:
@@ -111,18 +121,20 @@ class Listeners:
         if size > PRESENCE_BYTES_MAX:
             raise LimitExceeded("what is shown of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
         name = self.name_of(id)
-        known = {one.id: one for one in self._all(name)} if name else {}
-        if name is None or id not in known:
+        item = self._index.get(listeners_partition(*name), escape(id)) if name else None
+        if name is None or item is None:
             raise Forbidden("a connection must say hello first")
-        shown = [one.id for one in known.values() if one.state is not None and one.id != id]
+        shown = [one.id for one in self._all(name, True) if one.state is not None and one.id != id]
         if state is not None and len(shown) >= SHOWN_MAX:
             raise Forbidden("too many show themselves in the document", limit=SHOWN_MAX)
-        self._put(name, msgspec.structs.replace(known[id], state=state))
+        known = _listener(item)
+        with suppress(ConditionFailed):  # it has left meanwhile
+            self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))
         self._tell_shown(name)
 
     def here(self, organisation: str, name: str) -> Here:
         """What each connection of the document shows."""
-        return _shown(self._living((organisation, name)))
+        return _shown(self._living((organisation, name), consistent=True))
 
     def name_of(self, id: str) -> Name | None:
         """Organisation and name that a connection listens to."""
@@ -132,49 +144,67 @@ class Listeners:
     def tell(self, organisation: str, name: str, message: FromServer) -> None:
         """Tell all who listen, as far as they can be reached; forget who is gone. Raises nothing: it is a hint."""
         try:
-            self._tell((organisation, name), message, self._living((organisation, name)))
+            # Read at half the price of a consistent read: one who joined this moment pulls by itself.
+            self._tell((organisation, name), message, self._living((organisation, name), consistent=False))
         except StratalogError as exc:
             _log.warning("those who listen to %s/%s were not told: %s", organisation, name, exc)
 
     def _tell_shown(self, name: Name) -> None:
-        living = self._living(name)
+        living = self._living(name, consistent=True)
         self._tell(name, _shown(living), living)
 
     def _tell(self, name: Name, message: FromServer, living: list[Listener]) -> None:
+        """Tell them, and what is shown without those who turn out to be gone."""
+        begun = Observation(self._clock)
+        tell = partial(self._tell_one, name, message, begun)
         if len(living) < 2:
-            for one in living:
-                self._tell_one(name, message, one)
-            return
-        with ThreadPoolExecutor(min(THREADS, len(living))) as threads:
-            list(threads.map(partial(self._tell_one, name, message), living))
+            stays = [tell(one) for one in living]
+        else:
+            with ThreadPoolExecutor(min(THREADS, len(living))) as threads:
+                stays = list(threads.map(tell, living))
+        left = [one for one, stay in zip(living, stays, strict=True) if stay]
+        if _shown(left) != _shown(living):
+            self._tell(name, _shown(left), left)
 
-    def _tell_one(self, name: Name, message: FromServer, listener: Listener) -> None:
+    def _tell_one(self, name: Name, message: FromServer, begun: Observation, listener: Listener) -> bool:
+        """False where it is gone, and forgotten."""
+        if begun.age_seconds() > TELL_SECONDS_MAX:
+            return True
         try:
-            if not self.connections.post(listener.id, message):
-                self._forget(name, listener.id)
+            if self.connections.post(listener.id, message):
+                return True
+            self._forget(name, listener.id)
+            return False
         except StratalogError as exc:
             _log.info("a listener of %s/%s was not told: %s", *name, exc)
+            return True
 
-    def _living(self, name: Name) -> list[Listener]:
+    def _living(self, name: Name, *, consistent: bool) -> list[Listener]:
         """Those who are still told; the others' time is over, and their connections are ended."""
         now_ms = self._clock.wall_ms()
-        found = list(self._all(name))
+        found = list(self._all(name, consistent))
         for one in found:
             if one.expires_ms <= now_ms:
-                self.connections.close(one.id)
-                self._forget(name, one.id)
+                self._end(name, one)
         return [one for one in found if one.expires_ms > now_ms]
 
-    def _all(self, name: Name) -> Iterator[Listener]:
-        """Read at half the price of a consistent read: one who joined this moment pulls by itself."""
-        for item in self._index.query(listeners_partition(*name), consistent=False):
+    def _end(self, name: Name, listener: Listener) -> None:
+        """Hang up, as far as it goes; where it does not, whoever tells the others next tries again."""
+        try:
+            self.connections.close(listener.id)
+            self._forget(name, listener.id)
+        except StratalogError as exc:
+            _log.info("a listener of %s/%s was not hung up on: %s", *name, exc)
+
+    def _all(self, name: Name, consistent: bool) -> Iterator[Listener]:
+        for item in self._index.query(listeners_partition(*name), consistent=consistent):
             yield _listener(item)
 
-    def _put(self, name: Name, listener: Listener) -> None:
+    def _put(self, name: Name, listener: Listener, condition: Condition | None = None) -> None:
         attributes: dict[str, Attribute] = {"e": listener.expires_ms}
         if listener.state is not None:
             attributes["s"] = encode(listener.state)
-        self._index.commit([Put(Item(listeners_partition(*name), escape(listener.id), attributes))])
+        self._index.commit([Put(Item(listeners_partition(*name), escape(listener.id), attributes), condition)])
 
     def _forget(self, name: Name, id: str) -> None:
         self._index.commit([Delete(listeners_partition(*name), escape(id))])

@@ -14,11 +14,11 @@ from functools import cache
 from typing import Any
 
 from stratalog.aws.container import Container, container
+from stratalog.aws.listeners import TELL_SECONDS_MAX
 from stratalog.backends.sqs import SqsQueue
 from stratalog.clock import backoff_seconds
 from stratalog.errors import Invalid, StratalogError
 from stratalog.ports.queue import Message
-from stratalog.protocol.live import Poke
 from stratalog.server.applying import TRANSIENT
 from stratalog.server.settling import Settler, again_seconds
 
@@ -70,6 +70,8 @@ class Processor:
         again: list[Message] = []
         for group in sorted(groups.values(), key=lambda messages: max(message.receives for message in messages)):
             again += self._take(group, remaining)
+            if remaining() > END_SECONDS + TELL_SECONDS_MAX:
+                self._container.tell()
         return [ids[message.receipt] for message in again]
 
     def _take(self, messages: Sequence[Message], remaining: Remaining) -> Sequence[Message]:
@@ -100,9 +102,7 @@ class Processor:
                 if remaining() < END_SECONDS + pause:
                     raise
                 self._clock.sleep(pause)
-        if settled.version:
-            envelope = settled.envelope
-            self._container.tell(envelope.organisation, envelope.document, Poke(settled.version))
+        self._container.note(settled.envelope.organisation, settled.envelope.document, settled.version)
 
     def _fail(self, message: Message, error: Exception) -> float:
         """Say why, and for how long to let go of the message."""

@@ -103,7 +103,10 @@ class Sockets:
         log = self._container.store.log(organisation, name)
         listeners = self._container.listeners
         listeners.join(id, organisation, name, expires_ms)
-        listeners.connections.post(id, Ready(id, log.head().version, SILENCE_SECONDS))
+        if not listeners.connections.post(id, Ready(id, log.head().version, SILENCE_SECONDS)):
+            # It hung up meanwhile, and that may have been told before this began.
+            listeners.leave(id)
+            return
         here = listeners.here(organisation, name)
         if here.present:
             listeners.connections.post(id, here)
