@@ -53,6 +53,14 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
+/** What went wrong, as a sentence: a message without the details that it ends with. */
+export function sentence({ code, message }) {
+  if (code === "not-found") return "There is no such thing here.";
+  if (code === "outcome-unknown") return "The server is not reached.";
+  const [text] = message.split(/ \w+=/);
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?!…]$/.test(text) ? "" : "."}`;
+}
+
 /** A word at the lower edge that goes away again. */
 export function toast(text, isBad = false) {
   const shown = make("p", { class: "toast", role: isBad ? "alert" : "status", "data-bad": isBad }, text);

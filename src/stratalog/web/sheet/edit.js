@@ -1,7 +1,7 @@
 // Edit: the page of one sheet. It brings the book, the stage, the timeline and the panel together.
 
 import { Book } from "./book.js";
-import { find, make, save, toast } from "./dom.js";
+import { find, make, save, sentence, toast } from "./dom.js";
 import { goTo, nameOf, placeIn } from "./engine.js";
 import { follow, ownName, rename, toggle } from "./look.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
@@ -38,7 +38,7 @@ follow((scheme) => {
 async function begin() {
   book.addEventListener("state", showState);
   book.addEventListener("people", showPeople);
-  book.addEventListener("trouble", ({ detail }) => toast(detail.message, true));
+  book.addEventListener("trouble", ({ detail }) => complain(detail));
   book.addEventListener("entry", ({ detail }) => noteEntry(detail));
   book.addEventListener("model", mountNow);
   await book.open();
@@ -208,7 +208,7 @@ const WAYS = {
   saving: () => "Saving…",
   offline: (waiting) => (waiting ? `Offline · ${changes(waiting)} kept here` : "Offline"),
   trouble: (waiting) => (waiting ? `No connection · ${changes(waiting)} kept here` : "No connection"),
-  ended: () => book.fault.message,
+  ended: () => sentence(book.fault),
 };
 const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);
 
@@ -265,13 +265,13 @@ async function downloadOriginal() {
 const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
 function complain(error) {
-  toast(error.message, true);
+  toast(sentence(error), true);
 }
 
 begin().catch((error) => {
   if (askForToken(error)) return;
   document.body.dataset.way = "ended";
-  find("#opening").textContent = error.message;
+  find("#opening").textContent = error.code === "not-found" ? "There is no sheet of this name here." : sentence(error);
   find("#state").textContent = "";
 });
 Object.assign(globalThis, { book, past });

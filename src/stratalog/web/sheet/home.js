@@ -1,6 +1,6 @@
 // Home: all sheets of an organisation. A list to move through with the keyboard, and two ways to make another sheet.
 
-import { ago, find, make, moment, toast } from "./dom.js";
+import { ago, find, make, moment, sentence, toast } from "./dom.js";
 import { follow, ownName, toggle } from "./look.js";
 import { addressOf, freshName } from "./names.js";
 import { askForToken, Server } from "./server.js";
@@ -18,7 +18,7 @@ async function refresh() {
     show();
   } catch (error) {
     if (askForToken(error)) return;
-    hint(error.code === "outcome-unknown" ? "The server is not reached. Trying again…" : error.message, true);
+    hint(error.code === "outcome-unknown" ? "The server is not reached. Trying again…" : sentence(error), true);
   }
 }
 
@@ -87,7 +87,7 @@ function hint(text, isBad = false) {
 
 function complain(error) {
   hint("");
-  toast(error.code === "limit-exceeded" && error.details?.limit ? tooMany(error) : error.message, true);
+  toast(error.code === "limit-exceeded" && error.details?.limit ? tooMany(error) : sentence(error), true);
   show();
 }
 

@@ -19,6 +19,8 @@ export function openMenu(button, items) {
     make("button", { type: "button", role: "menuitem", tabindex: "-1", onclick: choose(does) }, text),
   );
   const move = (event) => {
+    // Escape is for this menu, and not for what lies below it.
+    event.stopPropagation();
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape" || event.key === "Tab") return close();
     if (!step) return;

@@ -1,7 +1,7 @@
 // Panel: what there is to know beside the sheet. The cell that is chosen, with all it ever held; what was done and by
 // whom; the versions that have a name.
 
-import { ago, find, make, moment } from "./dom.js";
+import { ago, find, make, moment, sentence } from "./dom.js";
 
 const TABS = { cell: "Cell", activity: "Activity", versions: "Versions" };
 const SETTLE_MS = 150;
@@ -80,7 +80,7 @@ export class Panel extends EventTarget {
         make(
           "p",
           { class: "hint" },
-          error.code === "outcome-unknown" ? "The history is on the server." : error.message,
+          error.code === "outcome-unknown" ? "The history is on the server." : sentence(error),
         ),
       ];
     }
