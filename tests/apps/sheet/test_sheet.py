@@ -135,6 +135,12 @@ def test_a_message_that_is_not_whole_is_refused(sheet: Sheet, broken: dict[str, 
     assert sheet.version == 1
 
 
+def test_fields_of_one_name_may_be_of_another_kind_in_another_command(sheet: Sheet) -> None:
+    made = {"type": "CREATE_SHEET", "sheetId": "second", "name": "Second", "position": 1}
+    sheet.append(revision(sheet, made, rows(0)))
+    assert [one["name"] for one in sheet.sheets()] == ["Sheet1", "Second"]
+
+
 def test_a_message_that_is_too_large_is_refused(sheet: Sheet) -> None:
     with pytest.raises(LimitExceeded):
         sheet.append(revision(sheet, put(0, 0, "x" * 5_000_000)))

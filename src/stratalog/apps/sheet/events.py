@@ -55,8 +55,17 @@ UPDATE_NAMED_RANGE DELETE_NAMED_RANGE ADD_PIVOT UPDATE_PIVOT INSERT_PIVOT RENAME
 COMMANDS = frozenset(NAMES.split())
 
 
-# What the fields of commands must be, as far as anything here looks at them, and which ones a command cannot lack.
 _Line = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+
+
+class _Zone(msgspec.Struct):
+    left: _Line
+    right: _Line
+    top: _Line
+    bottom: _Line
+
+
+# What the fields must be of those commands that anything here looks at; none of them may be missing.
 FIELDS: Mapping[str, Any] = {
     "sheetId": str,
     "sheetIdTo": str,
@@ -67,6 +76,7 @@ FIELDS: Mapping[str, Any] = {
     "position": Literal["before", "after"],
     "dimension": Literal["ROW", "COL"],
     "elements": list[_Line],
+    "target": list[_Zone],
     "targetRange": Annotated[str, msgspec.Meta(pattern="^[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?$")],
 }
 NEEDED: Mapping[str, tuple[str, ...]] = {
@@ -75,20 +85,12 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "SQUISHED_UPDATE_CELL": ("sheetId", "targetRange"),
     "CLEAR_CELLS": ("sheetId", "target"),
     "DELETE_CONTENT": ("sheetId", "target"),
-    "SET_FORMATTING": ("sheetId", "target"),
     "ADD_COLUMNS_ROWS": ("sheetId", "dimension", "base", "quantity", "position"),
     "REMOVE_COLUMNS_ROWS": ("sheetId", "dimension", "elements"),
     "CREATE_SHEET": ("sheetId",),
     "DELETE_SHEET": ("sheetId",),
     "DUPLICATE_SHEET": ("sheetId", "sheetIdTo"),
 }
-
-
-class _Zone(msgspec.Struct):
-    left: _Line
-    right: _Line
-    top: _Line
-    bottom: _Line
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -242,10 +244,7 @@ def _check_fields(command: dict[str, Any]) -> None:
     if missing:
         raise Invalid("a command lacks what it needs", type=kind, missing=", ".join(missing))
     try:
-        for name, wanted in FIELDS.items():
-            if name in command:
-                msgspec.convert(command[name], wanted)
-        if kind in ("CLEAR_CELLS", "DELETE_CONTENT", "SET_FORMATTING"):
-            msgspec.convert(command["target"], list[_Zone])
+        for name in NEEDED.get(kind, ()):
+            msgspec.convert(command[name], FIELDS[name])
     except msgspec.ValidationError as exc:
         raise Invalid("a command holds what the engine does not take", type=kind, reason=str(exc)) from exc
