@@ -97,13 +97,15 @@ class CountingBlobs:
 
 
 class World:
-    """A place in memory with all of the above, and records on it."""
+    """A place with all of the above, in memory unless it is given backends, and records on it."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(
+        self, settings: Settings | None = None, *, index: Index | None = None, blobs: Blobs | None = None
+    ) -> None:
         self.clock = HandClock()
-        self.backend = MemoryIndex()
+        self.backend = index or MemoryIndex()
         self.index = ScriptedIndex(self.backend)
-        self.blobs = CountingBlobs(MemoryBlobs(self.clock))
+        self.blobs = CountingBlobs(blobs or MemoryBlobs(self.clock))
         self.place = Place(self.index, self.blobs, self.clock, settings)
         self.records = self.handle()
 
