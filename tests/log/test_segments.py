@@ -6,10 +6,11 @@ import pytest
 
 from stratalog.errors import Corrupt
 from stratalog.keys import entries_partition, number
-from stratalog.log import Log, open_log
+from stratalog.log import Log, delete_log, open_log
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.segments import Segment, list_segments, segment_put
 from stratalog.log.snapshots import put_snapshot
+from stratalog.log.sweep import sweep_deleted
 from stratalog.ports.index import Absent, Delete, Item, Put
 from tests.log.helpers import (
     DUE_SECONDS,
@@ -26,6 +27,7 @@ from tests.log.helpers import (
     lost_answer,
     new_log,
     scripted,
+    unavailable,
 )
 
 
@@ -221,6 +223,26 @@ def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
     scripted(log.place).script = [after(meanwhile)]
     assert log.append(event("late")).version == 9
     assert data(other(log)) == [*expected_data(8), "late"]
+
+
+def test_a_writer_that_may_not_take_its_stray_back_leaves_it_to_the_sweep() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 3)
+    rival = other(log)
+
+    def meanwhile() -> None:
+        fill(rival, 5)
+        free_all(rival)
+
+    scripted(log.place).script = [after(meanwhile), unavailable]
+    assert log.append(event("late")).version == 9
+    assert data(other(log)) == [*expected_data(8), "late"]
+    freed = entries_partition(log.record.prefix, 1)
+    assert [item.sort for item in log.place.index.query(freed)] == [number(4)]
+    delete_log(log)
+    clock_of(log.place).sleep(DUE_SECONDS)
+    assert sweep_deleted(log.place, log.record.organisation) == 1
+    assert list(log.place.index.query(freed)) == []
 
 
 def test_a_frozen_writers_stray_is_found_by_nobody() -> None:

@@ -364,8 +364,11 @@ class _Attempts:
         return False
 
     def _remove_stray(self, item: Item, pending: Pending) -> None:
-        """It fell into a place that was freed in the meantime: no reader goes there, and nobody may find it later."""
-        with suppress(ConditionFailed):
+        """It fell into a place that was freed in the meantime: no reader goes there, so it is only in the way.
+
+        Whoever may not delete leaves it, as one does who dies here.
+        """
+        with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._place.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
 
     def _wait(self, cause: StratalogError) -> None:
