@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+
+import { Http } from "../../src/stratalog/web/client/http.js";
+
+const DOCUMENT = "/v1/organisations/acme/documents/plan%2F2";
+const { fetch } = globalThis;
+afterEach(() => {
+  globalThis.fetch = fetch;
+});
+
+/** Where live connections go after an answer with this header. */
+async function heeded(origin, said, status = 200) {
+  const headers = said === undefined ? {} : { "Stratalog-Live": said };
+  globalThis.fetch = async () => new Response("{}", { status, headers });
+  const http = new Http(origin + DOCUMENT);
+  await http.ask("pull", {}).catch(() => {});
+  return http.live();
+}
+
+test("without another word a client listens beside its document", async () => {
+  const beside = { url: `wss://api.example${DOCUMENT}/live` };
+  assert.deepEqual(await heeded("https://api.example"), beside);
+  assert.deepEqual(new Http(`https://api.example${DOCUMENT}`).live(), beside);
+});
+
+test("it listens where an answer says, and names its document there", async () => {
+  const live = { url: "wss://sockets.example/live", document: "acme/plan%2F2" };
+  assert.deepEqual(await heeded("https://api.example", live.url), live);
+});
+
+test("the token goes nowhere in the clear, unless the requests themselves do", async () => {
+  const clear = "ws://sockets.example/live";
+  assert.equal((await heeded("https://api.example", clear)).url, `wss://api.example${DOCUMENT}/live`);
+  assert.equal((await heeded("http://127.0.0.1:8000", clear)).url, clear);
+});
+
+test("what is no address of a WebSocket is not followed, nor what a refusal says", async () => {
+  for (const said of ["", "https://sockets.example/live", "javascript:alert(1)", "x wss://sockets.example"]) {
+    assert.equal((await heeded("https://api.example", said)).url, `wss://api.example${DOCUMENT}/live`);
+  }
+  assert.equal((await heeded("https://api.example", "wss://a.example", 500)).document, undefined);
+});
