@@ -187,8 +187,8 @@ class _Attempts:
         self._appender = appender
         self._place = appender._place
         self._batch = batch
-        self._sent = Observation(self._place.clock)
-        self._patience = Patience(self._place, self._sent, contention=appender.contention)
+        self._begun = self._sent = Observation(self._place.clock)
+        self._patience: Patience | None = None
         self._fresh = False
         self._doubtful = False
 
@@ -373,13 +373,15 @@ class _Attempts:
 
     def _wait(self, cause: StratalogError) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
+        if self._patience is None:
+            self._patience = Patience(self._place, self._begun, contention=self._appender.contention)
         if not self._patience.wait(cause):
-            self._give_up(cause)
+            self._give_up(cause, self._patience.attempts)
 
-    def _give_up(self, cause: StratalogError) -> None:
+    def _give_up(self, cause: StratalogError, attempts: int) -> None:
         name = self._appender._name.name
         if isinstance(cause, OutcomeUnknown) or any(pending.doubts for pending in self._batch):
             raise OutcomeUnknown("an append was not answered in time", log=name) from cause
         if isinstance(cause, Unavailable):
             raise cause
-        raise ContentionError("others kept appending first", log=name, attempts=self._patience.attempts) from cause
+        raise ContentionError("others kept appending first", log=name, attempts=attempts) from cause
