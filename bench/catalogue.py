@@ -1,0 +1,162 @@
+"""What a catalogue costs on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
+
+Debian-like records into a store in a folder: taken in new, polled again unchanged, made into works, all made again by
+one process and by two, counts and search over them; and one large record in and out in a process of its own. Each row
+has the wall time and this process's own processor time: on a machine with other work the second is the steadier one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+import stratalog
+from stratalog import NewBody, Records, Store
+from stratalog.apps.catalogue.folder import poll_folder
+from stratalog.apps.catalogue.reading import search
+from stratalog.apps.catalogue.sources import Source, add_source, read_source
+from stratalog.apps.catalogue.summary import read_stats
+from stratalog.apps.catalogue.taking import take
+from stratalog.apps.catalogue.workers import reconcile
+from stratalog.codec import sha256
+
+PARAGRAPH = """Package: p{n}
+Architecture: amd64
+Version: {version}
+Maintainer: Jo Doe <jo@example.org>
+Depends: libc6 (>= 2.36), libfoo{k} (>= 1.0), default-mta | mail-transport-agent
+Section: devel
+Size: {n}
+SHA256: {digest}
+Description: a program with the number {n}
+ It does one thing, and does it well: {words}
+"""
+RECORDS = 100_000
+RECORDS_QUICK = 2000
+LARGE_BYTES = 1 << 30
+PIECE = 1 << 20
+
+
+class Row(msgspec.Struct, frozen=True):
+    """``count`` things done in so many seconds."""
+
+    name: str
+    count: int
+    seconds: float
+    cpu_seconds: float
+    memory_mb: float = 0
+
+    @property
+    def line(self) -> str:
+        rate = f"{self.count / self.seconds:>10,.0f}/s {self.count / max(self.cpu_seconds, 1e-6):>10,.0f}/s of CPU"
+        memory = f"  {self.memory_mb:,.0f} MB" if self.memory_mb else ""
+        return f"{self.name:32} {self.count:>9,} in {self.seconds:8.3f} s {rate}{memory}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--large", type=int, metavar="BYTES", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.large:
+        print(msgspec.json.encode(large_record(options.large)).decode())
+        return
+    rows = []
+    for row in measured(RECORDS_QUICK if options.quick else RECORDS, PIECE if options.quick else LARGE_BYTES):
+        rows.append(row)
+        print(row.line, flush=True)
+    if options.json:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
+
+
+def measured(count: int, large: int) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        url = str(folder / "store")
+        with stratalog.open(url) as store:
+            yield from of_catalogue(store, url, folder, count)
+    yield of_large(large)
+
+
+def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[Row]:
+    records = store.records("bench")
+    (folder / "in").mkdir()
+    write(folder / "in" / "Packages", count, 1)
+    settings = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "whole": True}
+    add_source(records, Source(name="debian", adapter="folder", location=str(folder / "in"), **settings))
+    source = read_source(records, "debian")
+
+    def poll() -> None:
+        for step in poll_folder(source, {}):
+            take(records, source, step)
+
+    yield timed("put_many, new records", count, lambda: put_all(records, count))
+    yield timed("take in, new", count, poll)
+    yield timed("take in, unchanged", count, poll)
+    yield timed("scan, works made", count, lambda: reconcile(store, "bench"))
+    yield timed("scan, nothing changed", count, lambda: reconcile(store, "bench"))
+    yield timed("reprocess, 1 process", count, lambda: reconcile(store, "bench", everything=True))
+    again = {"everything": True, "url": url, "processes": 2}
+    yield timed("reprocess, 2 processes", count, lambda: reconcile(store, "bench", **again))
+    yield timed("stats", 1, lambda: read_stats(records))
+    yield timed("search by a word of the title", 1, lambda: search(records, f"number {count - 1}"))
+
+
+def put_all(records: Records, count: int) -> None:
+    bodies = (NewBody(id=f"small/{n}", body=paragraph(n, 1)) for n in range(count))
+    if not all(stored.new for stored in records.put_many(bodies)):
+        raise AssertionError("a new record was not stored as one")
+
+
+def write(path: Path, count: int, version: int) -> None:
+    with path.open("wb") as file:
+        for n in range(count):
+            file.write(paragraph(n, version) + b"\n")
+
+
+def paragraph(n: int, version: int) -> bytes:
+    digest = sha256(b"%d" % n).hex()
+    text = PARAGRAPH.format(n=n, version=version, k=n % 97, digest=digest, words=f"{digest[:20]} " * 10)
+    return text.encode()
+
+
+def of_large(size: int) -> Row:
+    """In a process of its own, whose memory is that of this alone."""
+    command = [sys.executable, "-m", "bench.catalogue", "--large", str(size)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return msgspec.json.decode(done.stdout, type=Row)
+
+
+def large_record(size: int) -> Row:
+    def pieces() -> Iterator[bytes]:
+        for n in range(size // PIECE):
+            yield sha256(b"%d" % n) * (PIECE // 32)
+
+    def there_and_back(records: Records) -> None:
+        stored = records.put("large", pieces(), size=size)
+        if sum(map(len, records.open("large"))) != stored.size:
+            raise AssertionError("a large record came back cut short")
+
+    with tempfile.TemporaryDirectory() as name, stratalog.open(Path(name) / "store") as store:
+        row = timed(f"a record of {size >> 20:,} MB in and out", 1, lambda: there_and_back(store.records("bench")))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return msgspec.structs.replace(row, memory_mb=memory)
+
+
+def timed(name: str, count: int, function: Callable[[], object]) -> Row:
+    begun, cpu = time.perf_counter(), time.process_time()
+    function()
+    return Row(name, count, time.perf_counter() - begun, time.process_time() - cpu)
+
+
+if __name__ == "__main__":
+    main()
