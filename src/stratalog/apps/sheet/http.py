@@ -20,7 +20,7 @@ from litestar.params import JSONBody
 
 from stratalog.apps.sheet.pages import page_files
 from stratalog.apps.sheet.sheet import Sheet
-from stratalog.apps.sheet.sheets import Sheets
+from stratalog.apps.sheet.sheets import Sheets, snapshots_due
 from stratalog.errors import StratalogError
 from stratalog.limits import AUTHOR_BYTES_MAX
 from stratalog.server.application import Application
@@ -344,7 +344,7 @@ def application(
 ) -> Application:
     """The spreadsheet as an application: its page at `/web/sheet/`, and its paths.
 
-    ``options`` are further fields of `Application`.
+    ``options`` are further fields of `Application`. Maintenance keeps the states that are due.
     """
     dependencies = {
         "sheets": Provide(_warm(), sync_to_thread=True),
@@ -355,6 +355,7 @@ def application(
     return Application(
         authenticate=authenticate,
         authorize=authorize,
+        maintenance=[snapshots_due],
         routes=[
             Router(PREFIX + "/sheets", route_handlers=[*ALL, one], dependencies=dependencies, tags=["sheets"]),
             page_files(),

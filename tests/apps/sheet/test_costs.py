@@ -1,0 +1,50 @@
+"""What an edit of a sheet costs in DynamoDB's units, by its published rules; on the emulator, and in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog import Store
+from stratalog.apps.sheet import Engine, Sheets
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered import MeteredIndex
+from stratalog.clock import SystemClock
+from stratalog.log import Place
+from stratalog.ports.meter import Meter
+from stratalog.testing.emulators import ministack
+from tests.apps.sheet.helpers import put, revision
+from tests.cloud.helpers import dynamo_index
+
+
+@pytest.fixture(params=["dynamodb", "memory"])
+def counted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Meter]]:
+    clock = SystemClock()
+    if request.param == "memory":
+        meter = Meter()
+        yield Store(Place(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock)), meter
+        return
+    with ministack(tmp_path_factory.mktemp("ministack")) as emulator:
+        index = dynamo_index(emulator)
+        yield Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)), index.meter
+        index.close()
+
+
+def test_a_cell_that_a_browser_sets_costs_one_write_unit_and_no_read(counted: tuple[Store, Meter], engine: Engine) -> None:
+    store, meter = counted
+    sheet = Sheets(store, engine).create("acme", "plan")
+    sheet.append(revision(sheet, put(0, 0, "1")), author="ann")
+    message = revision(sheet, put(1, 1, "100"))
+    reads, writes = meter.total("read units"), meter.total("write units")
+    sheet.append(message, author="ann")
+    assert (meter.total("read units") - reads, meter.total("write units") - writes) == (0, 1)
+
+
+def test_a_program_that_sets_a_cell_looks_first_what_is_newest(counted: tuple[Store, Meter], engine: Engine) -> None:
+    store, meter = counted
+    sheet = Sheets(store, engine).create("acme", "plan")
+    sheet.set("A1", "1")
+    reads, writes = meter.total("read units"), meter.total("write units")
+    sheet.set("C3", "=B2*2", author="bob")
+    assert (meter.total("read units") - reads, meter.total("write units") - writes) == (1, 1)
