@@ -1,6 +1,6 @@
 """The curve of docs/concepts/sheet.md as a drawing. Needs matplotlib, which nothing but drawings here does.
 
-``python -m bench.sheet_plot FIGURES.json docs/concepts/sheet-load.svg``, of what ``python -m bench.sheet --json`` wrote.
+``python -m bench.sheet_plot FIGURES.json DRAWING.svg``, of what ``python -m bench.sheet --json`` wrote.
 """
 
 from __future__ import annotations

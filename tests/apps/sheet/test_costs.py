@@ -31,7 +31,9 @@ def counted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         index.close()
 
 
-def test_a_cell_that_a_browser_sets_costs_one_write_unit_and_no_read(counted: tuple[Store, Meter], engine: Engine) -> None:
+def test_a_cell_that_a_browser_sets_costs_one_write_unit_and_no_read(
+    counted: tuple[Store, Meter], engine: Engine
+) -> None:
     store, meter = counted
     sheet = Sheets(store, engine).create("acme", "plan")
     sheet.append(revision(sheet, put(0, 0, "1")), author="ann")
