@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.contention import contend, main
-from stratalog.errors import ConditionFailed, ContentionError, Unavailable
+from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log, Settings, open_log
 from stratalog.log.contention import Contention
 from stratalog.log.patience import Patience
@@ -88,18 +88,28 @@ def test_it_doubles_with_a_put_that_lost_and_shrinks_by_a_fifth_with_one_that_wo
     assert contention.backoff_seconds == pytest.approx(3.2 * SETTINGS.append_backoff_seconds_first)
 
 
-def test_no_wait_is_longer_than_a_tenth_of_the_time_that_is_left() -> None:
+def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
+    """The waits of ten seconds, each with what was left before it."""
     place = new_place(append_seconds_max=10)
     patience, clock = Patience(place), clock_of(place)
     begun, waits = clock.boot_ms(), []
     while True:
         left = 10_000 - (clock.boot_ms() - begun)
         before = clock.boot_ms()
-        if not patience.wait(Unavailable("busy")):
-            break
+        if not patience.wait(cause):
+            return waits
         waits.append((clock.boot_ms() - before, left))
+
+
+def test_no_wait_for_others_is_longer_than_a_tenth_of_the_time_that_is_left() -> None:
+    waits = waits_of(ConditionFailed({}))
     assert all(wait <= max(2, left / 10) + 1 for wait, left in waits)
     assert len(waits) > 50
+
+
+@pytest.mark.parametrize("cause", [Unavailable("busy"), OutcomeUnknown("lost")])
+def test_a_store_in_trouble_is_not_asked_more_often_towards_the_end(cause: StratalogError) -> None:
+    assert len(waits_of(cause)) < len(waits_of(ConditionFailed({}))) / 2
 
 
 def test_waits_for_others_grow_by_what_was_seen_of_them_and_not_by_the_tries() -> None:

@@ -40,7 +40,7 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
             in_doubt, cause = True, exc
         except Unavailable as exc:
             cause = _cause(exc, in_doubt)
-        if not patience.wait():
+        if not patience.wait(cause):
             raise cause
 
 

@@ -15,8 +15,9 @@ LEFT_SHARE = 0.1
 class Patience:
     """A time budget, spent with full-jitter back-off. It begins when it is made, or with ``since``.
 
-    No wait is longer than a tenth of what is left, so that one who has waited long tries more often, not less, and is
-    not kept from its turn until its time is up by others who have just come.
+    No wait for others is longer than a tenth of what is left, so that one who has waited long tries more often, not
+    less, and is not kept from its turn until its time is up by others who have just come. A store in trouble is not
+    asked more often for that.
     """
 
     def __init__(self, place: Place, since: Observation | None = None, *, contention: Contention | None = None) -> None:
@@ -35,7 +36,8 @@ class Patience:
         if left < 0:
             return False
         first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-        most = min(most, max(first, left * LEFT_SHARE))
+        if cause is None or isinstance(cause, Conflict):
+            most = min(most, max(first, left * LEFT_SHARE))
         if self._contention is not None and isinstance(cause, Conflict):
             clock.sleep(clock.random() * min(most, max(first, self._contention.backoff_seconds)))
         else:
