@@ -226,7 +226,7 @@ class _Attempts:
         head = self._appender._head
         if head is None or self._doubtful:
             return self._reread()
-        if self._appender.is_behind():
+        if self._appender.contention.crowded and self._appender.is_behind():
             self._place.counters["read first"] += 1
             return self._reread()
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()

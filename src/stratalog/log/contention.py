@@ -33,7 +33,7 @@ class Contention:
 
     def __init__(self) -> None:
         self.crowded = False
-        """Whether others wrote of late."""
+        """Whether others wrote of late; while nobody did there is nothing to ask here."""
 
         self._others = 0.0
         self._seconds = 0.0
@@ -60,5 +60,6 @@ class Contention:
 
     def lost(self, settings: Settings) -> None:
         """A put came too late."""
+        self.crowded = True
         first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
         self.backoff_seconds = min(most, max(first, self.backoff_seconds * BACKOFF_GROWTH))
