@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from stratalog.assembly import Store
+from stratalog.cli.catalogue_serve import serve
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import local_time, note, progress, size_text
 from stratalog.cli.program import FAILED, Failed
@@ -282,7 +283,7 @@ def _side(value: Any) -> str:
 
 
 _ALL: tuple[Callable[..., Any], ...] = (
-    add, poll, ingest, reprocess, redrive, dead_letters, stats, search, versions, diff, migrate,
+    add, poll, ingest, reprocess, redrive, dead_letters, stats, search, versions, diff, migrate, serve,
 )  # fmt: skip
 for _command in _ALL:
     catalogue.add_command(_command)  # type: ignore[arg-type]
