@@ -9,10 +9,12 @@ import pytest
 from stratalog.codec import encode
 from stratalog.documents import Document, Rules, verify
 from stratalog.documents.snapshots import roots_of, take_snapshot
-from stratalog.errors import Corrupt, NotFound, StratalogError, Unavailable, VersionForgotten
+from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable, VersionForgotten
 from stratalog.keys import number, snapshots_partition
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.retention import free_segments, raise_floor
 from stratalog.log.snapshots import list_snapshots
+from stratalog.operations.collect import collect_family
 from stratalog.ports.index import Item, Put
 from stratalog.tree.nodes import Slot
 from stratalog.tree.update import update
@@ -266,3 +268,26 @@ def test_a_snapshot_answered_late_puts_its_chunks_again() -> None:
     world.recorder.before = None
     assert world.blob_keys("/chunks/")
     assert len(world.open().at().whole()) == 100
+
+
+def test_chunks_are_put_again_where_the_answer_of_their_snapshot_is_lost() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])
+
+    def late_and_lost(name: str, target: str) -> None:
+        if name == "commit" and "/snapshots" in target:
+            world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+            collect_family(world.place, document.log.record.owner)
+            world.recorder.before = None
+            world.recorder.after = lose
+
+    def lose(name: str, target: str) -> None:
+        world.recorder.after = None
+        raise OutcomeUnknown("scripted")
+
+    world.recorder.before = late_and_lost
+    with pytest.raises(OutcomeUnknown):
+        document.snapshot()
+    assert snapshots(document) == [document.version]
+    assert world.open().at(document.version).whole() == {f"c/{n}": f"{n} " * 200 for n in range(50)}

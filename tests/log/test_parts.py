@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import sha256
-from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log import Event, Log, Place, Settings, create_log, fork_log
 from stratalog.log.snapshots import put_snapshot
-from stratalog.operations.collect import collect_family
-from stratalog.ports.index import Delete
+from stratalog.operations.collect import OLD_SECONDS, collect_family
+from stratalog.ports.index import Delete, Index, Write
 from stratalog.testing.clock import ManualClock
+from tests.log.helpers import ScriptedIndex, lost_answer
 
 
-def opened(entries: int = 3) -> Log:
+def opened(entries: int = 3, index: Index | None = None) -> Log:
     clock = ManualClock()
-    place = Place(MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=100))
+    place = Place(index or MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=100))
     log = create_log(place, "acme", "plan", "sheet")
     for number in range(entries):
         log.append(Event("set", number))
@@ -153,3 +156,18 @@ def test_a_log_of_an_own_kind_waits_for_a_state_before_its_next_segment() -> Non
     log.keep(4, [b"state"])
     log.append(Event("set"))
     assert log.head().segment == 6
+
+
+def test_parts_are_put_again_where_the_answer_of_their_state_is_lost() -> None:
+    index = ScriptedIndex()
+    log = opened(index=index)
+
+    def late_and_lost(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        log.place.clock.sleep(OLD_SECONDS + 1)
+        collect_family(log.place, log.record.owner)
+        lost_answer(index, writes)
+
+    index.script = [late_and_lost]
+    with pytest.raises(OutcomeUnknown):
+        log.keep(2, [b"one", b"two"])
+    assert parts_at(log, 2) == [b"one", b"two"]

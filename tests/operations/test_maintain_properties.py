@@ -1,28 +1,40 @@
-"""Whatever the policy, and wherever a pass is killed: nothing that is deleted was still needed."""
+"""Whatever the policy, and wherever a pass is killed: nothing that is deleted was still needed.
+
+Bugs planted in what lets things go show that the random stores would tell. The one thing they cannot show is what
+comes of two at work at once, which the simulation is for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from stratalog.assembly import Store
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.documents import Document
+from stratalog.errors import StratalogError
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Event, Log, Place, Settings
+from stratalog.log import Event, Log, Place, Settings, retention
+from stratalog.log.segments import list_segments
+from stratalog.operations import collect
 from stratalog.operations.maintain import maintain
+from stratalog.operations.marking import Marking
 from stratalog.operations.policy import Policy, Retention
 from stratalog.ports.index import Item, Write
 from stratalog.testing.clock import ManualClock
+from stratalog.testing.mutants import replaced
 
 DAY_SECONDS = 86_400
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
-LONG = "long " * 300
+LONG = Random(0).randbytes(20_000).hex()
 
 counts = st.none() | st.integers(1, 4)
 days = st.none() | st.floats(0, 20)
@@ -34,6 +46,9 @@ policies = st.builds(
     keep_record_versions=counts,
     collect_hours=st.sampled_from((0.0, 24.0)),
 )
+pauses = st.sampled_from((0, OLD_SECONDS, DAY_SECONDS))
+flags = st.tuples(st.booleans(), st.booleans())
+kills = st.none() | st.integers(0, 25)
 
 
 class Killed(BaseException):
@@ -89,7 +104,7 @@ class MaintainMachine(RuleBasedStateMachine):
         document = self.store().document("acme", name)
         for _ in range(count):
             self.number += 1
-            key, value = f"notes/{self.number % 3}", f"{self.number % 5} {LONG}"
+            key, value = f"notes/{self.number % 3}", f"{self.number % 5} {LONG[:3000]}"
             assert document.mutate("put", {"key": key, "value": value}, client=name).status == "applied"
             self.states[name].append({**self.states[name][-1], key: value})
 
@@ -108,7 +123,7 @@ class MaintainMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def fork(self, data: st.DataObject) -> None:
         document = self.store().document("acme", data.draw(st.sampled_from(sorted(self.states))))
-        at = data.draw(st.integers(document.log.floor(), document.version))
+        at = data.draw(st.integers(oldest(document.log), document.version))
         name = f"fork-{len(self.states)}"
         document.fork(name, at=at)
         self.states[name] = self.states[document.name][: at + 1]
@@ -117,10 +132,25 @@ class MaintainMachine(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.clock.sleep(seconds)
 
-    @rule(policy=policies, commits=st.integers(0, 25), after=st.booleans(), joint=st.booleans(), runs=st.integers(1, 3))
-    def maintain(self, policy: Policy, commits: int, after: bool, joint: bool, runs: int) -> None:
-        for run in range(runs):
-            index = Killing(self.index, commits * (run + 1), after=after, joint_commits=joint)
+    def lose_archives(self) -> None:
+        """Those that the index still has all of, since nobody could begin to free it."""
+        for name in [*self.states, "events"]:
+            log = self.store().log("acme", name)
+            for segment in list_segments(self.index, log.record.prefix):
+                if segment.archive is not None and not segment.freed and not retention.is_due(self.clock, segment):
+                    key = f"{log.record.owner}/archive/{segment.archive.address.hex()}"
+                    if (stat := self.blobs.stat(key)) is not None:
+                        self.blobs.delete(key, stat.stamp)
+
+    @rule(policy=policies, pauses=st.lists(pauses, min_size=1, max_size=4), kills=kills, flags=flags)
+    def maintain(self, policy: Policy, pauses: list[int], kills: int | None, flags: tuple[bool, bool]) -> None:
+        after, is_losing = flags
+        for run, seconds in enumerate(pauses, 1):
+            if is_losing:
+                self.lose_archives()
+            self.clock.sleep(seconds)
+            commits = 10**9 if kills is None else kills * run
+            index = Killing(self.index, commits, after=after, joint_commits=bool(run % 2))
             try:
                 assert maintain(self.store(index), policy).troubles == ()
             except Killed:
@@ -128,6 +158,7 @@ class MaintainMachine(RuleBasedStateMachine):
         for name, states in self.states.items():
             # A raised floor is told in an entry of its own, which changes nothing.
             states += [states[-1]] * (self.store().document("acme", name).version + 1 - len(states))
+        self.check()
 
     @rule(policy=policies)
     def maintain_by_default(self, policy: Policy) -> None:
@@ -136,12 +167,17 @@ class MaintainMachine(RuleBasedStateMachine):
         archives = msgspec.structs.replace(policy.documents, keep_segments=None, keep_days=None)
         assert maintain(self.store(), Policy(documents=archives)).troubles == ()
         assert {name: self.document(name).log.floor() for name in self.states} == floors
+        self.check()
 
-    @invariant()
-    def every_version_above_the_floor_reads_back(self) -> None:
+    def check(self) -> None:
+        """Nothing but maintenance lets anything go, so it is looked at behind each pass."""
+        self.check_versions()
+        self.check_record()
+
+    def check_versions(self) -> None:
         for name, states in self.states.items():
             document = self.document(name)
-            for version in range(max(document.log.floor(), document.log.first, 1), document.version + 1):
+            for version in range(oldest(document.log), document.version + 1):
                 assert document.at(version).whole() == states[version]
             self.check_floor(name, document.log)
         log = self.store().log("acme", "events")
@@ -149,8 +185,7 @@ class MaintainMachine(RuleBasedStateMachine):
         assert [entry.events[0].data for entry in log.read(floor)] == self.events[floor:]
         self.check_floor("events", log)
 
-    @invariant()
-    def every_kept_version_of_a_record_reads_back(self) -> None:
+    def check_record(self) -> None:
         records = self.store().records("acme")
         if self.bodies:
             kept = [found.version for found in records.versions("invoice")]
@@ -166,5 +201,35 @@ class MaintainMachine(RuleBasedStateMachine):
         self.floors[name] = log.floor()
 
 
+def oldest(log: Log) -> int:
+    """The oldest version that must read back: for a fork the one that it pins, whatever its parent forgets."""
+    return max(log.floor(), log.first)
+
+
+# A failing walk is short enough to be read as it is; to shrink it takes minutes.
+WALK = settings(
+    max_examples=300, stateful_step_count=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)
 TestMaintain = MaintainMachine.TestCase
-TestMaintain.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)
+TestMaintain.settings = WALK
+
+Plant = Callable[[], AbstractContextManager[None]]
+_forget_below = retention._forget_below
+PLANTED: dict[str, Plant] = {
+    "the pins of forks ignored": replaced(retention, "_pinned", lambda index, prefix: []),
+    "history above the floor forgotten": replaced(
+        retention, "_forget_below", lambda place, prefix, floor: _forget_below(place, prefix, floor + 3)
+    ),
+    "entries freed before their archive is proved": replaced(retention, "_prove_archive", lambda log, segment: True),
+    "archives not marked": replaced(Marking, "_mark_archive", lambda self, archive: None),
+    "entries not marked": replaced(Marking, "_mark_entry", lambda self, item: None),
+    "snapshots not marked": replaced(Marking, "_mark_snapshot", lambda self, snapshot: None),
+    "versions of records not marked": replaced(collect, "referenced", lambda place, name, dry_run: set()),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
+def test_a_planted_bug_is_seen(planted: Plant) -> None:
+    hunt = settings(WALK, derandomize=True, database=None, phases=(Phase.generate,), report_multiple_bugs=False)
+    with planted(), pytest.raises((AssertionError, StratalogError)):
+        run_state_machine_as_test(MaintainMachine, settings=hunt)
