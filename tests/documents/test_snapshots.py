@@ -16,6 +16,7 @@ from stratalog.log.retention import free_segments, raise_floor
 from stratalog.log.snapshots import list_snapshots
 from stratalog.operations.collect import collect_family
 from stratalog.ports.index import Item, Put
+from stratalog.tree.chunks import _Cache
 from stratalog.tree.nodes import Slot
 from stratalog.tree.update import update
 from tests.documents.helpers import World, inc, large, put, statuses
@@ -291,3 +292,55 @@ def test_chunks_are_put_again_where_the_answer_of_their_snapshot_is_lost() -> No
         document.snapshot()
     assert snapshots(document) == [document.version]
     assert world.open().at(document.version).whole() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
+
+
+def test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])
+
+    def sleep(name: str, target: str) -> None:
+        if name == "blob put" and world.blob_keys("/chunks/"):
+            world.recorder.before = None
+            world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+            assert collect_family(world.place, document.log.record.owner).garbage
+
+    def lose_the_blobs(name: str, target: str) -> None:
+        if "/snapshots" in target:
+            world.recorder.before = refuse
+
+    def refuse(name: str, target: str) -> None:
+        if name == "blob put":
+            raise Unavailable("scripted")
+
+    world.recorder.before, world.recorder.after = sleep, lose_the_blobs
+    assert document.snapshot() == document.version
+    assert world.open().at(document.version).whole() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
+
+
+def test_chunks_are_put_again_with_patience_and_without_those_they_were_made_from() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])
+    document.snapshot()
+    document.apply([put("c/1", "changed")])
+    failures = [OutcomeUnknown("scripted"), Unavailable("scripted")]
+
+    def late(name: str, target: str) -> None:
+        if name == "commit" and "/snapshots" in target:
+            world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+            assert collect_family(world.place, document.log.record.owner).garbage
+            world.recorder.before = fail
+            document.chunks._cache = _Cache(0)
+
+    def fail(name: str, target: str) -> None:
+        if name == "blob get":
+            raise NotFound("scripted")
+        if name == "blob put" and failures:
+            raise failures.pop()
+
+    world.recorder.before = late
+    document.snapshot()
+    world.recorder.before = None
+    assert (failures, snapshots(document)) == ([], [1, 2])
+    assert world.open().at(2).get("c/1") == "changed"

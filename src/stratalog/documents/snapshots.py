@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
+from itertools import islice
 
 import msgspec
 
-from stratalog.clock import Observation
 from stratalog.codec import encode
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
-from stratalog.limits import GRACE_SECONDS
 from stratalog.log import Log
 from stratalog.log.snapshots import Snapshot, put_snapshot
-from stratalog.tree.chunks import Chunks
+from stratalog.log.upload import Upload
+from stratalog.tree.chunks import TOGETHER_MIN, Chunks
 from stratalog.tree.lookup import scan
-from stratalog.tree.nodes import EMPTY, Slot
-from stratalog.tree.update import update
+from stratalog.tree.nodes import EMPTY, Chunk, Slot
+from stratalog.tree.update import Write, update
 
 __all__ = ["load_state", "roots_of", "take_snapshot", "tree_roots"]
+
+BATCH_CHUNKS = 1024
 
 
 def load_state(log: Log, chunks: Chunks, at: int) -> State:
@@ -43,33 +46,36 @@ def take_snapshot(log: Log, state: State) -> State:
         return state
     if base is not None and (base.version, base.prefix) == (state.version, log.record.prefix):
         return state
-    looked = Observation(log.place.clock)
-    roots = tree_roots(state)
+    upload = Upload(log.place)
+    roots = tree_roots(state, partial(_put_chunks, upload, state.chunks))
+    upload.refresh()
     try:
         put_snapshot(log.place, log.record.prefix, state.version, encode(roots), base)
     except ConditionFailed:
         log.place.counters["snapshot whose base was gone"] += 1
         return state
     except OutcomeUnknown:
-        _renew(state, looked)
+        upload.renew()
         raise
-    _renew(state, looked)
+    upload.renew()
     return state.onto(state.version, roots)
 
 
-def _renew(state: State, looked: Observation) -> None:
-    """Write the chunks of a snapshot that stands, or may, once more where its answer was long in coming."""
-    if looked.age_seconds() > GRACE_SECONDS / 2:
-        tree_roots(state)
+def _put_chunks(upload: Upload, chunks: Chunks, fresh: Collection[Chunk]) -> None:
+    """Few chunks one by one, so that a failure when they are put again costs one; many by batches, to wait together."""
+    size = 1 if len(fresh) < TOGETHER_MIN else BATCH_CHUNKS
+    left = iter(fresh)
+    while batch := list(islice(left, size)):
+        upload.put(partial(chunks.write_all, batch))
 
 
-def tree_roots(state: State) -> Roots:
-    """The roots of a state's trees, their chunks written."""
-    roots = state.roots
+def tree_roots(state: State, write: Write | None = None) -> Roots:
+    """The roots of a state's trees, their chunks stored by ``write``, or by `Chunks.write_all`."""
+    roots, chunks = state.roots, state.chunks
     return Roots(
-        update(state.chunks, roots.content, _patch(state.content)),
-        update(state.chunks, roots.clients, _patch(state.clients)),
-        update(state.chunks, roots.graves, {**_expired(state), **_patch(state.graves, above=state.floor)}),
+        update(chunks, roots.content, _patch(state.content), write),
+        update(chunks, roots.clients, _patch(state.clients), write),
+        update(chunks, roots.graves, {**_expired(state), **_patch(state.graves, above=state.floor)}, write),
         state.fields_bytes,
         state.floor,
     )

@@ -195,11 +195,17 @@ class _Attempts:
     def run(self) -> None:
         while True:
             try:
+                self._refresh()
                 self._try()
             except (Unavailable, OutcomeUnknown) as exc:
                 self._wait(exc)
             if not self._batch:
                 return
+            self._sent = Observation(self._place.clock)
+
+    def _refresh(self) -> None:
+        """Put again the blobs that grew old before this try, which is then as late as they were."""
+        if sum(pending.refresh() for pending in self._batch):
             self._sent = Observation(self._place.clock)
 
     def _try(self) -> None:

@@ -57,6 +57,7 @@ def keep_parts(place: Place, record: NameRecord, base: Snapshot | None, version:
         upload = Upload(place)
         body = encode(_write(place.blobs, record.owner, upload, parts, _shared(place.blobs, record.owner, base)))
         try:
+            upload.refresh()
             made = put_snapshot(place, record.prefix, version, body, base)
         except ConditionFailed:
             if base is None:

@@ -69,6 +69,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
             if _changed(place.index, prefix, segment):
                 continue
             raise
+        upload.refresh()
         try:
             archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from stratalog.errors import Invalid
@@ -25,10 +25,13 @@ from stratalog.tree.nodes import (
     seal,
 )
 
-__all__ = ["build", "update"]
+__all__ = ["Write", "build", "update"]
 
 Edit: TypeAlias = tuple[str, Row | None]
 """A key of some level and the row it holds from now on, or None where it goes."""
+
+Write: TypeAlias = Callable[[Collection[Chunk]], None]
+"""Stores chunks, durably on return."""
 
 
 def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
@@ -52,12 +55,13 @@ def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
     return root
 
 
-def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None]) -> Root:
+def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: Write | None = None) -> Root:
     """The tree ``root`` with ``patch`` put in: a slot replaces or adds, None removes; removing what is absent is fine.
 
     Reads and writes only chunks on the way to a changed key and, where a chunk's end moved, those after it up to the
     next end that stands. All chunks are stored on return; a patch that changes nothing answers ``root`` and writes
-    nothing. Raises Invalid and LimitExceeded before anything is written.
+    nothing. ``write`` stores them, `Chunks.write_all` if None. Raises Invalid and LimitExceeded before anything is
+    written.
     """
     edits = [_edit(key, patch[key]) for key in sorted(patch)]
     top = chunks.top(root)
@@ -69,7 +73,7 @@ def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None]) -> Root
         if not edits:
             return root
         fresh |= {chunk.address: chunk for chunk in changed}
-    return _crown(chunks, top.level, made, fresh)
+    return _crown(chunks, top.level, made, fresh, write or chunks.write_all)
 
 
 def _edit(key: str, slot: Slot | None) -> Edit:
@@ -139,7 +143,7 @@ def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[list[Edit], l
     return sorted(edits.items()), changed
 
 
-def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes, Chunk]) -> Root:
+def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes, Chunk], write: Write) -> Root:
     """The root over ``made``, which is all of ``level``; stores what is ``fresh`` and still part of the tree."""
     tower = _Tower(level, lambda chunk: fresh.update({chunk.address: chunk}))
     for chunk in made:
@@ -151,7 +155,7 @@ def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes,
     root = root_of(_collapse(chunks, top, fresh))
     if root.inline is not None:
         fresh.pop(root.address, None)
-    chunks.write_all(fresh.values())
+    write(fresh.values())
     return root
 
 

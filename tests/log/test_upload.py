@@ -1,0 +1,130 @@
+"""Blobs of a commit: whoever slept between putting them and sending it puts them again, or does not send it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log import Event, Log, Place, Settings, create_log, open_log
+from stratalog.log.upload import Upload
+from stratalog.operations.collect import OLD_SECONDS, collect_family
+from stratalog.ports.blobs import BlobStat
+from stratalog.ports.index import Write
+from stratalog.testing.clock import ManualClock
+from tests.log.helpers import ScriptedIndex
+
+LONG = " ".join(map(str, range(1000)))
+
+
+class SleepyBlobs:
+    """Blobs whose next put is answered after ``sleep``, and whose later ones fail once ``failure`` is set."""
+
+    def __init__(self, backend: MemoryBlobs) -> None:
+        self.backend = backend
+        self.sleep: Callable[[], object] | None = None
+        self.failure: StratalogError | None = None
+
+    def put(self, key: str, body: bytes) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.backend.put(key, body)
+        sleep, self.sleep = self.sleep, None
+        if sleep is not None:
+            sleep()
+
+    def get(self, key: str) -> bytes:
+        return self.backend.get(key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        return self.backend.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return self.backend.list(prefix, after=after)
+
+    def delete(self, key: str, stamp: str) -> bool:
+        return self.backend.delete(key, stamp)
+
+    def close(self) -> None:
+        self.backend.close()
+
+
+class Sleeper:
+    """A log of six entries whose writer is about to sleep, for longer than the rule, after its next put."""
+
+    def __init__(self, failure: StratalogError | None = None) -> None:
+        """With a ``failure`` nothing can be put after that sleep."""
+        self.clock = ManualClock()
+        self.index, self.blobs = ScriptedIndex(), SleepyBlobs(MemoryBlobs(self.clock))
+        settings = Settings(segment_entries_target=4, body_inline_bytes_max=64)
+        self.place = Place(self.index, self.blobs, self.clock, settings)
+        self.log = create_log(self.place, "acme", "plan", "sheet")
+        for number in range(3):
+            self.log.append(Event("set", number))
+        self.log.keep(3, [b"base"])
+        for number in range(3):
+            self.log.append(Event("set", number))
+        self.blobs.sleep = lambda: self._sleep(failure)
+
+    def _sleep(self, failure: StratalogError | None) -> None:
+        """Until others collected what it put; once its commit stands it never gets to put anything again."""
+        self.clock.sleep(OLD_SECONDS + 1)
+        assert len(collect_family(self.place, self.log.record.owner).garbage) == 1
+        self.blobs.failure = failure
+        self.index.script = [self._commit_and_lose_the_blobs]
+
+    def _commit_and_lose_the_blobs(self, index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        index.backend.commit(writes)
+        self.blobs.failure = Unavailable("scripted")
+
+
+def append(log: Log) -> str:
+    log.append(Event("set", LONG))
+    (entry,) = open_log(log.place, "acme", "plan").read(6)
+    return str(entry.events[0].data)
+
+
+def keep(log: Log) -> str:
+    log.keep(5, [LONG.encode()])
+    kept = log.kept(5)
+    assert kept is not None
+    return b"".join(log.parts(kept)).decode()
+
+
+@pytest.mark.parametrize("act", [append, keep])
+def test_what_was_collected_while_its_writer_slept_is_put_again_before_anything_names_it(
+    act: Callable[[Log], str],
+) -> None:
+    sleeper = Sleeper()
+    assert act(sleeper.log) == LONG
+    assert sleeper.blobs.failure is not None
+
+
+@pytest.mark.parametrize("act", [append, keep])
+@pytest.mark.parametrize("failure", [Unavailable("scripted"), OutcomeUnknown("scripted")])
+def test_what_cannot_be_put_again_is_not_named(act: Callable[[Log], str], failure: StratalogError) -> None:
+    sleeper = Sleeper(failure)
+    commits = sleeper.index.calls["commit"]
+    with pytest.raises(Unavailable):
+        act(sleeper.log)
+    assert sleeper.index.calls["commit"] == commits
+
+
+def test_what_is_young_is_not_put_again() -> None:
+    clock = ManualClock()
+    blobs = MemoryBlobs(clock)
+    upload = Upload(Place(ScriptedIndex(), blobs, clock, Settings()))
+    assert not upload.refresh()
+    upload.write("acme/plan", b"body")
+    clock.sleep(OBSERVATION_SECONDS_MAX)
+    (before,) = blobs.list("")
+    assert not upload.refresh()
+    assert list(blobs.list("")) == [before]
+    clock.sleep(1)
+    assert upload.refresh()
+    assert not upload.refresh()
+    (after,) = blobs.list("")
+    assert after.modified_ms - before.modified_ms == (OBSERVATION_SECONDS_MAX + 1) * 1000
