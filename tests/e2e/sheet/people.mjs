@@ -31,7 +31,8 @@ export async function open(page, url, sheet, more = "") {
 }
 
 export async function isOpen(page) {
-  await page.waitForFunction(() => document.body.dataset.ready && document.activeElement !== document.body);
+  // Between two pages there is a moment without a body; and who types before the grid listens is not heard.
+  await page.waitForFunction(() => document.body?.dataset.ready && document.activeElement?.closest(".o-spreadsheet"));
 }
 
 /** Choose a cell by its name and type into it, as one does. */
