@@ -4,11 +4,13 @@ General layout
 --------------
 Read from the top down; a layer imports only from those below it.
 
-operations              work on whole stores: retention, verification, collection, export
+apps · aws              complete programs · what Lambda calls
+server · client         HTTP, sync, live updates, the queue's worker · a document at hand, offline too
+operations              work on whole stores: maintenance, collection, export, copies, costs
 assembly                a URL becomes backends: `open`
 documents · records     mutations and state · the versioned hybrid store
 log · tree · protocol   the gapless sequence · the content-addressed map · what clients must agree on
-backends                the ports on memory, SQLite and files
+backends                the ports on memory, SQLite and files, DynamoDB, object stores and SQS
 ports                   index, blobs, queue: the three contracts
 errors limits clock codec keys      the ground floor
 """
