@@ -22,6 +22,7 @@ from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
 from stratalog.testing.queue_contract import QueueContract
+from tests.cloud.helpers import check_billed_requests
 
 MB = 1024 * 1024
 
@@ -173,19 +174,7 @@ def test_blobs_count_requests_by_class_and_stored_bytes() -> None:
 def test_the_queue_counts_64_kb_a_request_and_a_batch_as_one() -> None:
     """The same as on SQS: `tests/cloud/test_sqs.py::test_requests_are_counted_as_they_are_billed`."""
     queue = MeteredQueue(MemoryQueue(ManualClock()), Meter())
-    queue.send("g", [b"small"] * 10)
-    given = queue.receive()
-    queue.send("h", [bytes(150_000)])
-    (large,) = queue.receive()
-    assert queue.acknowledge(large)
-    assert queue.release(given[0])
-    billed = {name: amount for (name, unit), amount in queue.meter.read().items() if unit == "billed requests"}
-    assert billed == {
-        "SendMessageBatch": 1 + 4,
-        "ReceiveMessage": 1 + 4,
-        "DeleteMessage": 1,
-        "ChangeMessageVisibility": 1,
-    }
+    check_billed_requests(queue)
 
 
 @pytest.mark.parametrize("folder", [True, False])

@@ -10,6 +10,8 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoClient
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.backends.dynamodb_setup import create_table, open_client
+from stratalog.backends.metered import MeteredQueue
+from stratalog.backends.sqs import SqsQueue
 from stratalog.clock import SystemClock, new_id
 from stratalog.testing.emulators import Emulator
 
@@ -43,3 +45,20 @@ def dynamo_index(emulator: Emulator) -> DynamoIndex:
     table = f"index-{next(numbers)}"
     create_table(client, table)
     return DynamoIndex(client, table)
+
+
+def check_billed_requests(queue: SqsQueue | MeteredQueue) -> None:
+    """What a queue counts: each 64 KB of bodies is a request, and a batch of small ones one."""
+    queue.send("g", [b"small"] * 10)
+    given = queue.receive()
+    queue.send("h", [bytes(150_000)])
+    (large,) = queue.receive()
+    assert queue.acknowledge(large)
+    assert queue.release(given[0])
+    billed = {name: amount for (name, unit), amount in queue.meter.read().items() if unit == "billed requests"}
+    assert billed == {
+        "SendMessageBatch": 1 + 4,
+        "ReceiveMessage": 1 + 4,
+        "DeleteMessage": 1,
+        "ChangeMessageVisibility": 1,
+    }

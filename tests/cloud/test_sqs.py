@@ -13,6 +13,7 @@ from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.ports.queue import Message, Queue
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.queue_contract import QueueContract
+from tests.cloud.helpers import check_billed_requests
 from tests.cloud.sqs_service import Service, ToldClock, queue_on
 
 
@@ -140,16 +141,4 @@ def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
 def test_requests_are_counted_as_they_are_billed(sqs: Service) -> None:
     """Each 64 KB of bodies is one request more."""
     queue = queue_on(sqs, ToldClock(sqs.time))
-    queue.send("g", [b"small"] * 10)
-    given = queue.receive()
-    queue.send("h", [bytes(150_000)])
-    (large,) = queue.receive()
-    assert queue.acknowledge(large)
-    assert queue.release(given[0])
-    billed = {name: amount for (name, unit), amount in queue.meter.read().items() if unit == "billed requests"}
-    assert billed == {
-        "SendMessageBatch": 1 + 4,
-        "ReceiveMessage": 1 + 4,
-        "DeleteMessage": 1,
-        "ChangeMessageVisibility": 1,
-    }
+    check_billed_requests(queue)
