@@ -33,7 +33,7 @@ from tests.cloud.helpers import GivenCredentials
 from tests.cloud.rough import RoughEndpoint, real_line
 from tests.cloud.seaweed import VERSIONED, blobs_in
 
-__all__ = ["MAIN", "ORGANISATION", "SETTINGS", "Headed", "Met", "Read", "Record", "Sent", "Task", "Was"]
+__all__ = ["MAIN", "ORGANISATION", "SETTINGS", "Forked", "Headed", "Met", "Read", "Record", "Sent", "Task", "Was"]
 
 ORGANISATION, MAIN = "acme", "plan"
 FOLLOWED = 10
@@ -105,6 +105,15 @@ class Read(msgspec.Struct, frozen=True, tag=True):
     whole: bool
 
 
+class Forked(msgspec.Struct, frozen=True, tag=True):
+    """A fork was made, with these ancestors and the last version of each: its name record forgets them when its floor
+    has risen past them.
+    """
+
+    log: str
+    ancestors: list[tuple[str, int]]
+
+
 class Met(msgspec.Struct, frozen=True, tag=True):
     """Something worth counting happened, or a violation was seen on the spot."""
 
@@ -112,7 +121,7 @@ class Met(msgspec.Struct, frozen=True, tag=True):
     violation: bool = False
 
 
-Record = Sent | Was | Headed | Read | Met
+Record = Sent | Was | Headed | Read | Forked | Met
 
 
 def _index_of(task: Task) -> DynamoIndex:
@@ -230,6 +239,7 @@ class Historian:
         """A fork somewhere behind the head, two entries of its own, and all of it read."""
         at = max(log.floor(), log.head().version - self._random.randint(0, 20))
         fork = fork_log(log, f"fork-{self._task.name}-{self._number}", at)
+        self._tell(Forked(fork.record.name, [(parent.name, parent.version) for parent in fork.record.lineage]))
         self._append(fork)
         self._append(fork)
         sent = time.monotonic_ns()

@@ -16,15 +16,16 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
 
+from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.s3_versions import create_bucket
 from stratalog.clock import SystemClock
-from stratalog.keys import entries_partition
+from stratalog.keys import entries_partition, segments_partition
 from stratalog.log import create_log
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.names import NameRecord, require_name
@@ -33,17 +34,14 @@ from stratalog.ports.index import Index
 from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
 from stratalog.testing.emulators import Emulator, ministack, seaweed
 from tests.cloud.helpers import dynamo_index
-from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Headed, Met, Read, Record, Sent, Task, Was
+from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Forked, Headed, Met, Read, Record, Sent, Task, Was
 from tests.cloud.seaweed import VERSIONED, blobs_in, client
 
-__all__ = ["History", "Truth", "judge", "main", "run"]
+__all__ = ["History", "Left", "judge", "main", "run"]
 
 NEVER = 2**63
 KILL_SECONDS_MIN, KILL_SECONDS_MAX = 0.5, 2.0
 OVERTIME_SECONDS_MAX = 30
-
-Truth = dict[str, dict[int, str]]
-"""Of each log the write ids of its own versions."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -53,9 +51,28 @@ class History(msgspec.Struct, frozen=True):
     records: Sequence[Record]
 
 
+class Left(msgspec.Struct, frozen=True):
+    """What a log holds in the end."""
+
+    first: int
+    """The first version of its own."""
+
+    write_ids: dict[int, str]
+    """Those of its own versions."""
+
+    ancestors: Sequence[tuple[str, int]] = ()
+    """The logs before it, oldest first, each with its last version that is the fork's as well."""
+
+
 def run(dynamo: Emulator, objects: Emulator, *, seconds: float, processes: int, seed: int) -> Counter[str]:
     """One history of so many processes; what it met. Raises Violation."""
-    index = dynamo_index(dynamo)
+    with closing(dynamo_index(dynamo)) as index:
+        return _run(index, dynamo, objects, seconds=seconds, processes=processes, seed=seed)
+
+
+def _run(
+    index: DynamoIndex, dynamo: Emulator, objects: Emulator, *, seconds: float, processes: int, seed: int
+) -> Counter[str]:
     blobs = blobs_in(VERSIONED, objects, prefix := f"history-{index.table}")
     place = Place(index, blobs, SystemClock(), SETTINGS)
     create_log(place, ORGANISATION, MAIN, "model" if seed % 2 else "log")
@@ -73,14 +90,13 @@ def run(dynamo: Emulator, objects: Emulator, *, seconds: float, processes: int, 
         kills = _Crew(task, processes).work()
         histories = [History(path.name, list(_records(path))) for path in sorted(Path(folder).iterdir())]
     lines = [line.id for line in list_directory(index, ORGANISATION, LOGS)]
-    names = {name: require_name(index, ORGANISATION, name) for name in lines}
-    met = judge(histories, {name: _entries(index, record) for name, record in names.items()}, names)
-    index.close()
-    return met + Counter(kills=kills)
+    left = {name: _left(index, require_name(index, ORGANISATION, name)) for name in lines}
+    return judge(histories, left) + Counter(kills=kills)
 
 
-def judge(histories: Sequence[History], truth: Truth, names: dict[str, NameRecord]) -> Counter[str]:
+def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
     """Hold the histories against what the logs hold; what they met. Raises Violation."""
+    left = _with_ancestors(histories, left)
     met: Counter[str] = Counter()
     appends: dict[str, list[Append]] = defaultdict(list)
     heads: dict[str, list[HeadRead]] = defaultdict(list)
@@ -97,15 +113,15 @@ def judge(histories: Sequence[History], truth: Truth, names: dict[str, NameRecor
                 heads[record.log].append(HeadRead(record.sent, record.answered, record.version))
             elif isinstance(record, Read):
                 met["entries read"] += len(record.write_ids)
-                _check_read(record, _whole(truth, names, record.log))
+                _check_read(record, left)
                 if record.whole:
                     last = record.after + len(record.write_ids)
                     heads[record.log].append(HeadRead(record.sent, record.answered, last))
-    for log, own in truth.items():
-        found = [_found(version, write_id) for version, write_id in own.items()]
-        check_appends(appends[log], heads[log], found, _first(names[log]) - 1)
+    for log, own in left.items():
+        found = [_found(version, write_id) for version, write_id in own.write_ids.items()]
+        check_appends(appends[log], heads[log], found, own.first - 1)
         met["entries"] += len(found)
-    met["logs"] = len(truth)
+    met["logs"] = len(left)
     return met
 
 
@@ -176,34 +192,48 @@ def _appends(history: History) -> Iterator[tuple[Append, str]]:
             )
 
 
-def _check_read(read: Read, whole: dict[int, str]) -> None:
+def _with_ancestors(histories: Sequence[History], left: dict[str, Left]) -> dict[str, Left]:
+    """Forks that let go of their ancestors have them again, from who made them."""
+    forked = {
+        record.log: record.ancestors
+        for history in histories
+        for record in history.records
+        if isinstance(record, Forked)
+    }
+    return {
+        log: own if own.ancestors else msgspec.structs.replace(own, ancestors=forked.get(log, ()))
+        for log, own in left.items()
+    }
+
+
+def _check_read(read: Read, left: dict[str, Left]) -> None:
+    """Each entry read is the log's own or an ancestor's; whose those are that died while they forked is not known."""
+    own = left[read.log]
+    known_from = 1 if own.ancestors else own.first
+    whole = _whole(own, left)
     for version, write_id in enumerate(read.write_ids, read.after + 1):
-        if whole.get(version) != write_id:
+        if version >= known_from and whole.get(version) != write_id:
             raise Violation("read", "a reader saw what is not so", log=read.log, version=version, read=write_id)
 
 
-def _whole(truth: Truth, names: dict[str, NameRecord], log: str) -> dict[int, str]:
+def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
     """All versions of a log, its ancestors' included."""
     inherited: dict[int, str] = {}
-    for parent in names[log].lineage:
-        inherited |= {version: id for version, id in truth[parent.name].items() if version <= parent.version}
-    return inherited | truth[log]
+    for name, last in own.ancestors:
+        inherited |= {version: id for version, id in left[name].write_ids.items() if version <= last}
+    return inherited | own.write_ids
 
 
-def _entries(index: Index, name: NameRecord) -> dict[int, str]:
-    """The log's own entries from its first segment on, along the seals. Nothing is freed while a history lasts."""
+def _left(index: Index, name: NameRecord) -> Left:
+    """What the log holds, along the seals. Nothing is freed while a history lasts."""
+    first = segment = min(int(item.sort) for item in index.query(segments_partition(name.prefix)))
     found: dict[int, str] = {}
-    segment = _first(name)
     while segment:
         items = list(index.query(entries_partition(name.prefix, segment)))
         seals = [int(item.sort) for item in items if "k" in item.attributes]
         found |= {int(item.sort): str(item.attributes["w"]) for item in items if "k" not in item.attributes}
         segment = seals[0] if seals else 0
-    return found
-
-
-def _first(name: NameRecord) -> int:
-    return name.lineage[-1].version + 1 if name.lineage else 1
+    return Left(first, found, [(parent.name, parent.version) for parent in name.lineage])
 
 
 def _found(version: int, write_id: str) -> Found:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.log.names import NameRecord, Parent
 from stratalog.testing.checkers import Told, Violation
 from stratalog.testing.emulators import Emulator
-from tests.cloud.historian import MAIN, Headed, Met, Read, Record, Sent, Was
-from tests.cloud.histories import History, judge, run
+from tests.cloud.historian import MAIN, Forked, Headed, Met, Read, Record, Sent, Was
+from tests.cloud.histories import History, Left, judge, run
 
 SECONDS = 5
 PROCESSES = 4
-TRUTH = {1: "p1.1", 2: "p2.1", 3: "p1.2"}
-FORK = {3: "p2.2"}
-NAME = NameRecord(organisation="acme", name=MAIN, kind="log", incarnation="i", created_ms=0)
-FORKED = NameRecord(
-    organisation="acme",
-    name="fork",
-    kind="log",
-    incarnation="j",
-    created_ms=0,
-    lineage=(Parent("acme", MAIN, "i", 2),),
-)
+PLAN = Left(1, {1: "p1.1", 2: "p2.1", 3: "p1.2"})
+FORK = Left(3, {3: "p2.2"}, [(MAIN, 2)])
+SEVERED = Left(3, {3: "p2.2"})
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -35,9 +26,9 @@ def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
         assert met[what] > 0, what
 
 
-def judged(*records: Record) -> None:
+def judged(*records: Record, fork: Left = FORK) -> None:
     """Judge one process's records beside a truth: two processes wrote three entries and forked at the second."""
-    judge([History("p1", records)], {MAIN: TRUTH, "fork": FORK}, {MAIN: NAME, "fork": FORKED})
+    judge([History("p1", records)], {MAIN: PLAN, "fork": fork})
 
 
 def test_a_history_that_is_true_passes() -> None:
@@ -71,7 +62,17 @@ def test_a_history_that_cannot_be_is_told_by_its_checker(checker: str, records: 
     assert caught.value.checker == checker
 
 
+def test_a_fork_that_let_go_of_its_ancestors_has_them_from_its_maker() -> None:
+    seen = Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], whole=True)
+    judged(Forked("fork", [(MAIN, 2)]), seen, fork=SEVERED)
+    judged(seen, fork=SEVERED)
+    with pytest.raises(Violation):
+        judged(Forked("fork", [(MAIN, 1)]), seen, fork=SEVERED)
+    with pytest.raises(Violation):
+        judged(Read("fork", 6, 7, 2, ["p1.2"], whole=True), fork=SEVERED)
+
+
 @pytest.mark.parametrize("truth", [{1: "p1.1", 3: "p1.2"}, {1: "p1.1", 2: "p1.1"}, {1: "p1.2", 2: "p1.1"}])
 def test_a_log_with_a_gap_a_repetition_or_a_writer_out_of_order_is_told(truth: dict[int, str]) -> None:
     with pytest.raises(Violation):
-        judge([], {MAIN: truth}, {MAIN: NAME})
+        judge([], {MAIN: Left(1, truth)})
