@@ -15,6 +15,7 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX
 from stratalog.log.directory import LOGS, RECORDS, directory_put, home_item, organisation_put
 from stratalog.ports.index import Item
 from stratalog.records.content import body_prefix
+from stratalog.records.uploads import pin_put
 from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
 from stratalog.tree.chunks import Chunks
@@ -43,7 +44,9 @@ INDEX_KEYS = {
     "deleted incarnation": rf"{ID}/!deleted {PREFIX}",
     "organisation": rf"!organisations {ID}",
     "version of a record": rf"{ID}/!record/{ID} {NUMBER}",
-    "beside a record's versions": rf"{ID}/!record/{ID} !(floor|failures|upload/[a-z2-7]{{16}})",
+    "floor of a record": rf"{ID}/!record/{ID} !floor",
+    "upload going on": rf"{ID}/!uploads {ID}/[a-z2-7]{{16}}",
+    "failures of a record": rf"{ID}/!failures {ID}",
     "line of the directory of records": rf"{ID}/!records/(0\d|1[0-5]) {ID}",
     "dead letter": rf"{ID}/!dead-letters {ID}",
 }
@@ -74,6 +77,8 @@ def keys_of_every_kind() -> dict[str, list[str]]:
         "deleted incarnation": [keys.deleted_partition(ORGANISATION), prefix],
         "organisation": of(organisation_put(ORGANISATION).item),
         "version of a record": [record, keys.number(7)],
+        "upload going on": of(pin_put(Name(ORGANISATION, LOG), "abcdefghijklm237", 1).item),
+        "failures of a record": [keys.failures_partition(ORGANISATION), keys.escape(LOG)],
         "line of the directory of records": of(directory_put(ORGANISATION, RECORDS, LOG, "record", 1).item),
         "dead letter": [keys.dead_letters_partition(ORGANISATION), keys.escape(LOG)],
         "bodies of a record": [body_prefix(Name(ORGANISATION, LOG))],

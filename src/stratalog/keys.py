@@ -28,6 +28,7 @@ __all__ = [
     "directory_partition",
     "entries_partition",
     "escape",
+    "failures_partition",
     "family_partition",
     "forks_partition",
     "listeners_partition",
@@ -42,6 +43,7 @@ __all__ = [
     "segments_partition",
     "snapshots_partition",
     "unescape",
+    "uploads_partition",
 ]
 
 
@@ -125,6 +127,16 @@ def record_partition(organisation: str, record: str) -> str:
 def record_owner(organisation: str, record: str) -> str:
     """The owner of a record's blobs."""
     return f"{escape(organisation, 'organisation')}/records/{escape(record)}"
+
+
+def uploads_partition(organisation: str) -> str:
+    """The uploads of records' bodies that go on, each under the record's id, ``/`` and a random id."""
+    return f"{escape(organisation, 'organisation')}/!uploads"
+
+
+def failures_partition(organisation: str) -> str:
+    """Records that failed, however often, each under its id."""
+    return f"{escape(organisation, 'organisation')}/!failures"
 
 
 def dead_letters_partition(organisation: str) -> str:

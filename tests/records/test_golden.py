@@ -62,8 +62,8 @@ def amid_upload(records: Records) -> Iterator[bytes]:
     """A body in parts; a second upload begins while it goes up, and dies with its process."""
     yield PARTS[: BODY_PART_BYTES + 1]
     index = records.place.index
-    [upload] = index.query("acme/!record/b%201%2F%C3%A9", after="!upload/", before="!upload0")
-    index.commit([Put(Item("acme/!record/b3", upload.sort, upload.attributes))])
+    [upload] = index.query("acme/!uploads")
+    index.commit([Put(Item("acme/!uploads", f"b3/{upload.attributes['w']}", upload.attributes))])
     yield PARTS[BODY_PART_BYTES + 1 :]
 
 
@@ -100,15 +100,27 @@ def plain(value: Any) -> Any:
 def comparable(golden: dict[str, Any]) -> tuple[list[Any], dict[str, bytes]]:
     """Without what is random, and with what was compressed opened: another zstd may make other frames."""
     items = [
-        [partition, "!upload/" if sort.startswith("!upload/") else sort, opened(attributes, sort)]
+        [
+            partition,
+            sort.rpartition("/")[0] if is_pin(partition) else sort,
+            opened(attributes, is_random(partition, sort)),
+        ]
         for partition, sort, attributes in golden["items"]
     ]
     blobs = {key: unpacked(frame) for key, frame in golden["blobs"].items()}
     return items, blobs
 
 
-def opened(attributes: dict[str, Any], sort: str) -> dict[str, Any]:
-    chosen = {"w": "random"} if sort == "!floor" or sort.startswith("!upload/") else {}
+def is_pin(partition: str) -> bool:
+    return partition.endswith("/!uploads")
+
+
+def is_random(partition: str, sort: str) -> bool:
+    return is_pin(partition) or sort == "!floor"
+
+
+def opened(attributes: dict[str, Any], is_random: bool) -> dict[str, Any]:
+    chosen = {"w": "random"} if is_random else {}
     unzipped = {"z": unpacked(attributes["z"]["hex"])} if "z" in attributes else {}
     return {**attributes, **chosen, **unzipped}
 

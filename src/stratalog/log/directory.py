@@ -27,6 +27,7 @@ __all__ = [
     "home_of",
     "list_directory",
     "list_organisations",
+    "organisation_missing",
     "organisation_put",
 ]
 
@@ -72,6 +73,13 @@ def list_directory(
 def organisation_put(organisation: str) -> Put:
     """The write that enters an organisation in the store's list; entering it again is fine."""
     return Put(Item(ORGANISATIONS_PARTITION, escape(organisation, "organisation"), {}))
+
+
+def organisation_missing(index: Index, organisation: str) -> list[Put]:
+    """The same where it is not entered yet, as far as a cheap read knows; else nothing."""
+    put = organisation_put(organisation)
+    known = index.get(put.item.partition, put.item.sort, consistent=False)
+    return [put] if known is None else []
 
 
 def list_organisations(index: Index) -> Iterator[str]:

@@ -33,7 +33,7 @@ from stratalog.log.retention import Stop, never
 from stratalog.operations.marking import Marking
 from stratalog.operations.progress import Candidate, Work, drop_work, load_work, save_work
 from stratalog.ports.blobs import BlobStat
-from stratalog.records.prune import referenced
+from stratalog.records.prune import is_known, referenced
 from stratalog.records.versions import Name
 
 __all__ = ["Collected", "Trouble", "collect", "collect_family", "owners"]
@@ -248,7 +248,7 @@ class _Collection:
 
     def _mark_record(self, work: Work, parts: list[str]) -> None:
         name = Name(unescape(parts[0]), unescape(parts[2]))
-        if next(self._place.index.query(name.partition, limit=1), None) is None:
+        if not is_known(self._place, name):
             self._keep_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
             return
         roots = referenced(self._place, name, dry_run=self._dry_run)

@@ -7,12 +7,14 @@ from typing import Any
 
 from stratalog.documents import Document, Rules
 from stratalog.errors import Conflict, Corrupt, VersionForgotten
-from stratalog.keys import record_owner
+from stratalog.keys import failures_partition, unescape
 from stratalog.log import Log, Place, open_log
-from stratalog.log.bodies import blob_addresses
+from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
 from stratalog.ports.blobs import Blobs
 from stratalog.records import Records
+from stratalog.records.content import body_prefix
+from stratalog.records.versions import Name, decode_ref
 
 __all__ = ["check_copy"]
 
@@ -24,7 +26,8 @@ def check_copy(source: Place, target: Place, organisations: Sequence[str]) -> tu
     """Compare every log and record; answer how many. `stratalog verify` looks at each version, this at samples.
 
     Of a document: the digests of its content at the head, at the oldest version and at a few between; of another log:
-    the entries there. Of a record: its latest version with the hash of its body, and that its blobs are there.
+    the entries there. Of a record: its latest version with the hash of its body, its failures, and that the blobs of
+    both are there.
     Raises Conflict where the source went on meanwhile; Corrupt where the two differ.
     """
     logs = records = 0
@@ -35,6 +38,7 @@ def check_copy(source: Place, target: Place, organisations: Sequence[str]) -> tu
         for listing in _same(source, target, organisation, RECORDS):
             _check_record(source, target, organisation, listing)
             records += 1
+        _check_failures(source, target, organisation)
     return logs, records
 
 
@@ -104,7 +108,25 @@ def _check_record(source: Place, target: Place, organisation: str, id: str) -> N
     ours, theirs = (Records(place, organisation).stat(id) for place in (source, target))
     if ours.version != theirs.version:
         raise Conflict(MOVED, organisation=organisation, record=id)
-    prefix = f"{record_owner(organisation, id)}/bodies"
-    addresses = blob_addresses(target.blobs, prefix, theirs.ref) if theirs.ref else ()
-    if ours != theirs or not all(target.blobs.stat(f"{prefix}/{address.hex()}") for address in addresses):
+    if ours != theirs or not _has_body(target, Name(organisation, id), theirs.ref):
         raise Corrupt("a copied record is not its source", organisation=organisation, record=id, version=ours.version)
+
+
+def _check_failures(source: Place, target: Place, organisation: str) -> None:
+    theirs = target.index.query(failures_partition(organisation))
+    for ours in source.index.query(failures_partition(organisation)):
+        there, id = next(theirs, None), unescape(ours.sort)
+        if there is None or (there.sort, there.attributes["w"]) != (ours.sort, ours.attributes["w"]):
+            raise Conflict(MOVED, organisation=organisation, record=id)
+        ref = decode_ref(there.attributes["x"]) if "x" in there.attributes else None
+        if there != ours or not _has_body(target, Name(organisation, id), ref):
+            raise Corrupt("copied failures are not their source's", organisation=organisation, record=id)
+    if (other := next(theirs, None)) is not None:
+        raise Conflict(MOVED, organisation=organisation, record=unescape(other.sort))
+
+
+def _has_body(place: Place, name: Name, ref: BodyRef | None) -> bool:
+    """Whether all blobs of a body are there, if it is in blobs."""
+    prefix = body_prefix(name)
+    addresses = blob_addresses(place.blobs, prefix, ref) if ref is not None else ()
+    return all(place.blobs.stat(f"{prefix}/{address.hex()}") is not None for address in addresses)

@@ -28,6 +28,7 @@ from stratalog.keys import (
     deleted_partition,
     entries_partition,
     escape,
+    failures_partition,
     family_partition,
     forks_partition,
     log_home_partition,
@@ -132,7 +133,7 @@ class _Copy:
             self._copy_logs(organisation, unescape(here.id))
         self._copy_records(organisation, unescape(here.id) if here.shelf == RECORDS else "")
         self._copy_deleted(organisation)
-        self._copy_dead_letters(organisation)
+        self._copy_failures(organisation)
 
     def _copy_logs(self, organisation: str, after: str) -> None:
         for listing in list_directory(self._source, organisation, LOGS, after=after):
@@ -219,10 +220,17 @@ class _Copy:
             if count % RECORDS_PER_MARK == 0:
                 self._mark(_Position(escape(organisation), RECORDS, escape(listing.id)))
 
-    def _copy_dead_letters(self, organisation: str) -> None:
-        """Also those of records that never came to a first version."""
-        for letter in self._source.query(dead_letters_partition(organisation)):
-            self._copy_record(organisation, unescape(letter.sort))
+    def _copy_failures(self, organisation: str) -> None:
+        """Also those of records that never came to a first version; each body before what points to it.
+
+        Uploads that go on are not copied: what they brought so far is garbage in the target.
+        """
+
+        def put_bodies(writes: Sequence[Write]) -> None:
+            for item in (write.item for write in writes if isinstance(write, Put) and "x" in write.item.attributes):
+                self._mirror.blobs(f"{record_owner(organisation, unescape(item.sort))}/")
+
+        self._mirror.items(failures_partition(organisation), ahead=put_bodies)
         self._mirror.items(dead_letters_partition(organisation))
 
     def _copy_record(self, organisation: str, id: str) -> None:

@@ -32,6 +32,7 @@ from stratalog.operations.tending import DAY_MS, tend_log
 from stratalog.ports.index import Item, Put
 from stratalog.records.floor import read_floor
 from stratalog.records.prune import free_versions, prune_versions
+from stratalog.records.uploads import sweep_pins
 from stratalog.records.versions import Name
 
 __all__ = ["Maintained", "Step", "maintain"]
@@ -172,7 +173,7 @@ class _Pass:
                 what = f"{organisation}/records/{listing.id}"
                 yield (organisation, RECORDS, listing.id), what, partial(self._tend_record, organisation, listing.id)
             if here.shelf < DELETED:
-                what = f"{organisation}, what was deleted"
+                what = f"{organisation}, what was deleted or given up"
                 yield (organisation, DELETED, ""), what, partial(self._sweep, organisation, stop)
         for number, step in enumerate(() if self._dry_run else self._steps):
             if start.shelf < STEPS or number > int(start.id):
@@ -225,6 +226,8 @@ class _Pass:
 
     def _sweep(self, organisation: str, stop: Stop) -> None:
         self._counts["deleted_logs"] += sweep_deleted(self._store.place, organisation, dry_run=self._dry_run, stop=stop)
+        if not self._dry_run:
+            sweep_pins(self._store.place, organisation)
 
     def _step(self, step: Step) -> None:
         step(self._store)

@@ -4,7 +4,7 @@ A small one is kept in the item. A larger one is uploaded once, before the item 
 put is tried. What keeps the collector off until the item stands:
 
 - a body of one blob is held in memory, and put again when its age comes near the grace (DESIGN, “Collecting blobs”);
-- a body of several blobs may take hours and is not held, so a *pin* beside the versions says that an upload is going
+- a body of several blobs may take hours and is not held, so a *pin* (`uploads.py`) says that an upload is going
   on. The commit that stores the pointer takes the pin away, on condition that it still stands.
 """
 
@@ -29,16 +29,17 @@ from stratalog.keys import number, record_owner
 from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, RECORD_BYTES_MAX, RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log.bodies import BodyRef, stream_body, write_body
 from stratalog.log.commit import commit_once
+from stratalog.log.directory import organisation_missing
 from stratalog.log.entries import inline_body
 from stratalog.log.patience import Patience
 from stratalog.log.place import Place
-from stratalog.ports.index import Attribute, Delete, Equals, Item, Put, Write
+from stratalog.ports.index import Attribute, Item, Write
 from stratalog.records.floor import read_floor
+from stratalog.records.uploads import pin_put, unpin
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref, inline_content
 
-__all__ = ["PIN_PREFIX", "Content", "body_prefix", "stream_item"]
+__all__ = ["Content", "body_prefix", "stream_item"]
 
-PIN_PREFIX = "!upload/"
 UPLOADS_MAX = 3
 INLINE_RATIO_MAX = 16
 """A body larger than this many times what may stand inline is not worth compressing to see whether it fits."""
@@ -79,7 +80,7 @@ class Content:
 
     def guards(self) -> list[Write]:
         """What the commit of the item must do besides."""
-        return [Delete(self._name.partition, self._pin, Equals("w", self._pin))] if self._pin else []
+        return [unpin(self._name, self._pin)] if self._pin else []
 
     def lost_pin(self) -> StratalogError:
         """Why a commit whose guard failed cannot succeed: somebody no longer believed in the upload."""
@@ -150,9 +151,9 @@ class Content:
         return late and "x" in self._attributes and self.bytes is not None and not self._pin
 
     def _set_pin(self) -> None:
-        pin = f"{PIN_PREFIX}{new_id(self._place.clock)}"
-        item = Item(self._name.partition, pin, {"w": pin, "c": self._place.clock.wall_ms()})
-        commit_once(self._place, [Put(item)], lambda: False)
+        pin = new_id(self._place.clock)
+        entering = organisation_missing(self._place.index, self._name.organisation)
+        commit_once(self._place, [pin_put(self._name, pin, self._place.clock.wall_ms()), *entering], lambda: False)
         self._pin = pin
 
 

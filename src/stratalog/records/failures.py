@@ -1,6 +1,6 @@
 """Dead letters: records that their source's adapter failed to take in too often, with the reason and what was at hand.
 
-Failures are counted beside the record's versions, so that its collector keeps the body of the last one.
+The record's collector keeps the body of the last failure.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from stratalog.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from stratalog.keys import dead_letters_partition, escape, unescape
+from stratalog.keys import dead_letters_partition, escape, failures_partition, unescape
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
+from stratalog.log.directory import organisation_missing
 from stratalog.log.patience import Patience
 from stratalog.log.place import Place
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
@@ -31,7 +32,6 @@ from stratalog.records.content import Content
 from stratalog.records.versions import Name, decode_ref
 
 __all__ = [
-    "FAILURES_SORT",
     "DeadLetter",
     "count_failure",
     "failure_item",
@@ -39,8 +39,6 @@ __all__ = [
     "list_dead_letters",
     "resolve_failures",
 ]
-
-FAILURES_SORT = "!failures"
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +81,11 @@ def count_failure(place: Place, name: Name, failure: Failure, failures_max: int)
     while True:
         known = failure_item(place, name)
         item = _next(place, name, known, failure, failures_max)
+        writes = _writes(name, known, item, failure)
+        if known is None:
+            writes += organisation_missing(place.index, name.organisation)
         try:
-            commit_once(place, _writes(name, known, item, failure), lambda: _counted(place, name, failure))
+            commit_once(place, writes, lambda: _counted(place, name, failure))
         except ConditionFailed as exc:
             if not patience.wait():
                 raise ContentionError("others kept counting failures first", record=name.id) from exc
@@ -119,7 +120,7 @@ def list_dead_letters(place: Place, organisation: str, *, after: str = "") -> It
 
 def failure_item(place: Place, name: Name) -> Item | None:
     """What is counted of a record's failures, with the body of the last."""
-    return place.index.get(name.partition, FAILURES_SORT)
+    return place.index.get(failures_partition(name.organisation), escape(name.id))
 
 
 def _make_sure(content: Content, name: Name) -> None:
@@ -146,7 +147,7 @@ def _next(place: Place, name: Name, known: Item | None, failure: Failure, failur
         attributes["s"] = failure.pointer
     if failure.content is not None:
         attributes |= failure.content.attributes()
-    return Item(name.partition, FAILURES_SORT, attributes)
+    return Item(failures_partition(name.organisation), escape(name.id), attributes)
 
 
 def _writes(name: Name, known: Item | None, item: Item, failure: Failure) -> list[Write]:

@@ -13,18 +13,20 @@ import msgspec
 
 from stratalog.errors import ConditionFailed, Invalid
 from stratalog.keys import number, parse_number
-from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX, RECORD_UPLOAD_SECONDS_MAX
+from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses
 from stratalog.log.place import Place
 from stratalog.log.retention import free_time_reached
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Delete, Index, Item
-from stratalog.records.content import PIN_PREFIX, body_prefix
+from stratalog.records.content import body_prefix
+from stratalog.records.failures import failure_item
 from stratalog.records.floor import FLOOR_SORT, Floor, Mark, floor_from_item, read_floor, store_floor
 from stratalog.records.history import item_of, items_in_order
+from stratalog.records.uploads import is_uploading, pins_of
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref
 
-__all__ = ["collect_blobs", "free_versions", "prune_versions", "referenced"]
+__all__ = ["collect_blobs", "free_versions", "is_known", "prune_versions", "referenced"]
 
 
 def prune_versions(
@@ -89,7 +91,13 @@ def referenced(place: Place, name: Name, *, dry_run: bool = False) -> set[str] |
 
     A pin that nobody believes in any more is taken away, but not in a dry run.
     """
-    return None if _uploading(place, name, dry_run) else set(_roots(place, name))
+    return None if is_uploading(place, name, dry_run=dry_run) else set(_roots(place, name))
+
+
+def is_known(place: Place, name: Name) -> bool:
+    """Whether there is anything of the record: a version, a failure, an upload going on."""
+    lists = (place.index.query(name.partition, limit=1), pins_of(place, name))
+    return any(next(items, None) is not None for items in lists) or failure_item(place, name) is not None
 
 
 def _oldest_kept(place: Place, name: Name, keep: int) -> int:
@@ -162,24 +170,17 @@ def _older_than_grace(place: Place, stat: BlobStat) -> bool:
     return place.clock.wall_ms() - stat.modified_ms > GRACE_SECONDS * 1000
 
 
-def _uploading(place: Place, name: Name, dry_run: bool) -> bool:
-    for item in place.index.query(name.partition, after=PIN_PREFIX, before=BEFORE_VERSIONS):
-        age_ms = place.clock.wall_ms() - int(item.attributes["c"])
-        if age_ms <= RECORD_UPLOAD_SECONDS_MAX * 1000:
-            return True
-        if not dry_run:
-            place.index.commit([Delete(item.partition, item.sort)])
-    return False
-
-
 def _roots(place: Place, name: Name) -> Iterator[str]:
-    """The hashes of all blobs that something in the record's partition refers to."""
+    """The hashes of all blobs that a version or the last failure refers to."""
     freeing = 0
     for item in place.index.query(name.partition):
         if item.sort == FLOOR_SORT:
             freeing = floor_from_item(item).freeing
         elif "x" in item.attributes and not BEFORE_VERSIONS < item.sort < number(freeing):
             yield from _addresses(place, name, item)
+    failure = failure_item(place, name)
+    if failure is not None and "x" in failure.attributes:
+        yield from _addresses(place, name, failure)
 
 
 def _addresses(place: Place, name: Name, item: Item) -> Iterator[str]:

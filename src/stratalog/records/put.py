@@ -25,7 +25,7 @@ from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
 from stratalog.log.patience import Patience
 from stratalog.log.place import Place
-from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
+from stratalog.ports.index import Absent, Attribute, Item, Put, Write
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
 
@@ -262,7 +262,7 @@ class Attempts:
             self._refresh()
 
     def _landed(self, version: int) -> Item | None:
-        """Our version, if it stands as ``version``. A place once freed proves nothing: ours there goes again.
+        """Our version, if it stands as ``version``. In a place once freed ours is no version, and is left to who frees.
 
         The head was read after the doubt arose. Where the place is empty a write may still be on its way to it; it
         stays in doubt, and the next put meets it there. Raises OutcomeUnknown where it may have come and gone.
@@ -274,19 +274,18 @@ class Attempts:
             if item is not None and not ours:
                 self._doubts.discard(version)
             return item if ours else None
-        if not ours or version >= floor.freed or self._sends[version] > 1 or not self._take_back(version):
+        if not ours or version >= floor.freed or self._sends[version] > 1 or not self._stands(version):
             raise OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
         self._doubts.discard(version)
         return None
 
-    def _take_back(self, version: int) -> bool:
-        """Delete ours from a place below where all is gone. False where it is gone already: freed, for all we know."""
-        ours = Delete(self._name.partition, number(version), Equals("w", self._write_id))
-        try:
-            self._place.index.commit([ours])
-        except ConditionFailed:
-            return False
-        return True
+    def _stands(self, version: int) -> bool:
+        """Whether ours, met in a place below where all is gone, stands there still, so came late.
+
+        Else it was a version when it was met, for all we know, and was freed before the floor was read.
+        """
+        item = self._place.index.get(self._name.partition, number(version))
+        return item is not None and item.attributes.get("w") == self._write_id
 
     def _wait(self, cause: StratalogError) -> None:
         """Back off before the next try. Raises when the time budget is used up."""

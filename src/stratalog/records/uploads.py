@@ -1,0 +1,62 @@
+"""Pins: while a body of several blobs is on its way, an item says so, and nobody collects the record's blobs.
+
+Pins stand apart from what they guard, so that one who may take them away need not be allowed to take away a version.
+Those of an organisation are one partition: what crashed uploads left is found without looking at each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stratalog.keys import escape, uploads_partition
+from stratalog.limits import RECORD_UPLOAD_SECONDS_MAX
+from stratalog.log.place import Place
+from stratalog.ports.index import Delete, Equals, Item, Put
+from stratalog.records.versions import Name
+
+__all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
+
+
+def pin_put(name: Name, pin: str, now_ms: int) -> Put:
+    """The write that sets ``pin``, a random id."""
+    return Put(Item(uploads_partition(name.organisation), _sort(name, pin), {"w": pin, "c": now_ms}))
+
+
+def unpin(name: Name, pin: str) -> Delete:
+    """The write that takes ``pin`` away, on condition that it still stands."""
+    return Delete(uploads_partition(name.organisation), _sort(name, pin), Equals("w", pin))
+
+
+def pins_of(place: Place, name: Name) -> Iterator[Item]:
+    """The pins of one record."""
+    id = escape(name.id)
+    # `0` comes after `/`, and neither is in an escaped id.
+    return place.index.query(uploads_partition(name.organisation), after=f"{id}/", before=f"{id}0")
+
+
+def is_uploading(place: Place, name: Name, *, dry_run: bool = False) -> bool:
+    """Whether a body of several blobs is on its way to the record.
+
+    A pin that nobody believes in any more is taken away first, so that its upload cannot end well; not in a dry run.
+    """
+    for item in pins_of(place, name):
+        if not _is_over(place, item):
+            return True
+        if not dry_run:
+            place.index.commit([Delete(item.partition, item.sort)])
+    return False
+
+
+def sweep_pins(place: Place, organisation: str) -> None:
+    """Take away what is left of uploads that nobody believes in any more."""
+    for item in place.index.query(uploads_partition(organisation)):
+        if _is_over(place, item):
+            place.index.commit([Delete(item.partition, item.sort)])
+
+
+def _is_over(place: Place, pin: Item) -> bool:
+    return place.clock.wall_ms() - int(pin.attributes["c"]) > RECORD_UPLOAD_SECONDS_MAX * 1000
+
+
+def _sort(name: Name, pin: str) -> str:
+    return f"{escape(name.id)}/{pin}"
