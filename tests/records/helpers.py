@@ -1,4 +1,4 @@
-"""Fakes for the records' tests: a clock set by hand, an index that loses answers, counting ports."""
+"""What the records' tests stand on: a clock set by hand, ports that count and go as scripted, and a test's world."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.clock import Clock
+from stratalog.keys import number, record_partition
 from stratalog.log.place import Place, Settings
-from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.index import Index, Item, Write
 from stratalog.records import Records
 
@@ -20,8 +24,8 @@ LONG_SECONDS = 1000
 class HandClock:
     """A clock that moves only when told to, or slept on."""
 
-    def __init__(self, seed: int = 1) -> None:
-        self.now_ms = 1_750_000_000_000
+    def __init__(self, now_ms: int = 1_750_000_000_000, seed: int = 1) -> None:
+        self.now_ms = now_ms
         self._random = random.Random(seed)
 
     def wall_ms(self) -> int:
@@ -46,10 +50,9 @@ Step = Callable[[Callable[[], None]], None]
 class ScriptedIndex:
     """An index whose next commits go as scripted; each step is given the real commit. Counts the calls."""
 
-    joint_commits = True
-
     def __init__(self, backend: Index) -> None:
         self._backend = backend
+        self.joint_commits = backend.joint_commits
         self.script: list[Step] = []
         self.calls: Counter[str] = Counter()
 
@@ -96,27 +99,98 @@ class CountingBlobs:
         return self._backend.get(key)
 
 
+class DatedBlobs:
+    """Blobs of a service whose clock cannot be set: each is as old as it would be if that went with the test's."""
+
+    def __init__(self, backend: Blobs, clock: Clock, put_ms: dict[str, int]) -> None:
+        """``put_ms`` is shared by all who put to that service."""
+        self._backend = backend
+        self._clock = clock
+        self._put_ms = put_ms
+        self.get = backend.get
+        self.delete = backend.delete
+        self.close = backend.close
+
+    def put(self, key: str, body: bytes) -> None:
+        self._backend.put(key, body)
+        self._put_ms[key] = self._clock.wall_ms()
+
+    def stat(self, key: str) -> BlobStat | None:
+        found = self._backend.stat(key)
+        return self._dated(found) if found else None
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return map(self._dated, self._backend.list(prefix, after=after))
+
+    def _dated(self, stat: BlobStat) -> BlobStat:
+        return msgspec.structs.replace(stat, modified_ms=self._put_ms[stat.key])
+
+
+Ends = Callable[[Clock], tuple[Index, Blobs]]
+"""Opens a world's backends, once more with every call, as another process would."""
+
+
+def in_memory() -> Ends:
+    """Backends in memory, which are there once."""
+    made: list[tuple[Index, Blobs]] = []
+
+    def open_ends(clock: Clock) -> tuple[Index, Blobs]:
+        if not made:
+            made.append((MemoryIndex(), MemoryBlobs(clock)))
+        return made[0]
+
+    return open_ends
+
+
 class World:
-    """A place with all of the above, in memory unless it is given backends, and records on it."""
+    """A place of the ends given, in memory without them, with all of the above in front, and records on it."""
 
     def __init__(
-        self, settings: Settings | None = None, *, index: Index | None = None, blobs: Blobs | None = None
+        self, settings: Settings | None = None, *, ends: Ends | None = None, organisation: str = "acme"
     ) -> None:
         self.clock = HandClock()
-        self.backend = index or MemoryIndex()
+        self.organisation = organisation
+        self._settings = settings
+        self._ends = ends or in_memory()
+        self.backend, blobs = self._ends(self.clock)
+        self._opened: list[Index | Blobs] = [self.backend, blobs]
         self.index = ScriptedIndex(self.backend)
-        self.blobs = CountingBlobs(blobs or MemoryBlobs(self.clock))
+        self.blobs = CountingBlobs(blobs)
         self.place = Place(self.index, self.blobs, self.clock, settings)
         self.records = self.handle()
 
     def handle(self, **options: Any) -> Records:
-        """Records as another process would have them: nothing is remembered."""
-        return Records(self.place, "acme", **options)
+        """Records of which nothing is remembered, on the same connections."""
+        return Records(self.place, self.organisation, **options)
+
+    def elsewhere(self, **options: Any) -> Records:
+        """Records as another process would have them."""
+        index, blobs = self._ends(self.clock)
+        self._opened += [index, blobs]
+        return Records(Place(index, blobs, self.clock, self._settings), self.organisation, **options)
+
+    def close(self) -> None:
+        """Let go of everything that was opened."""
+        for end in self._opened:
+            end.close()
 
     def pass_seconds(self, seconds: float = LONG_SECONDS) -> None:
         """Let time go by."""
         self.clock.now_ms += int(seconds * 1000)
 
+    def partition(self, id: str = "b1") -> str:
+        """Where a record's versions stand."""
+        return record_partition(self.organisation, id)
+
+    def item(self, version: int, id: str = "b1") -> Item | None:
+        """What stands as a version, or None."""
+        return self.backend.get(self.partition(id), number(version))
+
     def blob_keys(self) -> list[str]:
         """All blobs there are."""
-        return [stat.key for stat in self.blobs.list("")]
+        return [stat.key for stat in self.blobs.list(f"{self.organisation}/")]
+
+    def lose_blobs(self) -> None:
+        """Delete all blobs there are, behind everybody's back."""
+        for stat in list(self.blobs.list(f"{self.organisation}/")):
+            self.blobs.delete(stat.key, stat.stamp)

@@ -13,16 +13,12 @@ import pytest
 
 from stratalog.codec import sha256
 from stratalog.errors import Invalid, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.keys import uploads_partition
 from stratalog.limits import BODY_INLINE_BYTES_MAX, BODY_PART_BYTES, RECORD_UPLOAD_SECONDS_MAX
 from tests.records.helpers import World
 
 LARGE = random.Random(5).randbytes(50_000)
 HUGE = random.Random(6).randbytes(BODY_PART_BYTES + 1)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def pieces(body: bytes, size: int = 1_000_003) -> Iterator[bytes]:
@@ -40,12 +36,12 @@ def test_b48_b52_what_goes_in_comes_out(world: World, body: bytes, streamed: boo
 def test_b34_the_pointer_leads_to_the_body(world: World) -> None:
     stored = world.records.put("b1", LARGE)
     assert stored.ref is not None
-    assert world.blobs.get(f"acme/records/b1/bodies/{stored.ref.address.hex()}") == LARGE
+    assert world.blobs.get(f"{world.organisation}/records/b1/bodies/{stored.ref.address.hex()}") == LARGE
 
 
 def test_b43_a_key_is_readable_and_ends_in_the_hash_of_the_body(world: World) -> None:
     world.records.put("b1", LARGE)
-    assert world.blob_keys() == [f"acme/records/b1/bodies/{sha256(LARGE).hex()}"]
+    assert world.blob_keys() == [f"{world.organisation}/records/b1/bodies/{sha256(LARGE).hex()}"]
 
 
 def test_a_small_body_stands_in_the_item(world: World) -> None:
@@ -72,7 +68,8 @@ def test_b51_a_source_that_breaks_off_writes_no_version(world: World) -> None:
 
     with pytest.raises(ConnectionError):
         world.records.put("b1", broken())
-    assert list(world.backend.query("acme/!record/b1")) == []
+    assert list(world.backend.query(world.partition())) == []
+    assert list(world.backend.query(uploads_partition(world.organisation))) == []
 
 
 def test_b50_a_reader_may_stop_early(world: World) -> None:
@@ -91,7 +88,7 @@ def test_b35_a_body_that_cannot_be_stored_leaves_no_pointer(world: World) -> Non
     world.blobs.before_put = fail
     with pytest.raises(Unavailable):
         world.records.put("b1", LARGE)
-    assert list(world.backend.query("acme/!record/b1")) == []
+    assert list(world.backend.query(world.partition())) == []
 
 
 def test_b53_b54_a_body_is_put_again_after_a_passing_failure(world: World) -> None:

@@ -13,8 +13,7 @@ LARGE = random.Random(5).randbytes(50_000)
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world(world: World) -> World:
     world.records = world.handle(failures_max=3)
     return world
 

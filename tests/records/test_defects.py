@@ -22,11 +22,6 @@ Commit = Callable[[], None]
 LARGE = random.Random(5).randbytes(50_000)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def lost_after(commit: Commit) -> None:
     commit()
     raise OutcomeUnknown("the answer was lost")
@@ -70,8 +65,7 @@ def test_d3_no_version_is_put_below_or_beyond_the_next_one(world: World) -> None
 
 def test_d4_a_dangling_pointer_is_never_taken_for_no_record(world: World) -> None:
     world.records.put("b1", LARGE)
-    for stat in list(world.blobs.list("")):
-        world.blobs.delete(stat.key, stat.stamp)
+    world.lose_blobs()
     with pytest.raises(Corrupt):
         world.handle().update("b1", lambda body: body, create=b"new")
     assert world.handle().put("b1", b"new").version == 2
@@ -148,7 +142,7 @@ def test_d11_a_put_answers_where_its_body_lies_and_reads_nothing_for_it(world: W
     world.index.calls.clear()
     stored = world.records.put("b1", LARGE)
     assert stored.ref is not None
-    assert world.blobs.get(f"acme/records/b1/bodies/{stored.ref.address.hex()}") == LARGE
+    assert world.blobs.get(f"{world.organisation}/records/b1/bodies/{stored.ref.address.hex()}") == LARGE
     assert world.index.calls["read"] == 0
 
 

@@ -9,11 +9,6 @@ from stratalog.records import Declined, RecordVersion
 from tests.records.helpers import World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def numbers(world: World, id: str = "b1") -> list[int]:
     return [version.version for version in world.records.versions(id)]
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from stratalog.errors import Corrupt, LimitExceeded, NotFound, Unavailable
-from stratalog.keys import number, record_partition
+from stratalog.keys import number
 from stratalog.ports.index import Delete, Item, Put
 from tests.records.helpers import World
 
@@ -15,15 +15,14 @@ LARGE = random.Random(5).randbytes(50_000)
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world(world: World) -> World:
     for n in range(1, 6):
         world.records.put("b1", b"body %d" % n)
     return world
 
 
 def at(world: World, version: int) -> tuple[str, str]:
-    return record_partition("acme", "b1"), number(version)
+    return world.partition(), number(version)
 
 
 def test_b14_the_latest_comes_with_its_version(world: World) -> None:
@@ -101,8 +100,7 @@ def test_b39_blobs_out_of_reach_are_not_not_found(world: World, monkeypatch: pyt
 
 def test_b37_b38_a_dangling_pointer_is_corrupt_for_every_read(world: World) -> None:
     world.records.put("b1", LARGE)
-    for stat in list(world.blobs.list("")):
-        world.blobs.delete(stat.key, stat.stamp)
+    world.lose_blobs()
     for read in (lambda: world.records.get("b1"), lambda: world.records.get("b1", 6)):
         with pytest.raises(Corrupt):
             read()

@@ -1,0 +1,65 @@
+"""The world of every test of records: in memory, on SQLite and a folder, and on DynamoDB and S3 as emulators play them.
+
+On AWS a module has one table and one prefix of the bucket, and each test an organisation of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import Clock, SystemClock, new_id
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Index
+from tests.cloud.conftest import aws, bucket, dynamo
+from tests.cloud.helpers import dynamo_client, dynamo_index
+from tests.cloud.seaweed import VERSIONED, blobs_in
+from tests.records.helpers import DatedBlobs, Ends, World, in_memory
+
+__all__ = ["aws", "aws_ends", "bucket", "dynamo", "ends", "world"]
+
+numbers = itertools.count()
+
+
+@pytest.fixture
+def world(ends: Ends) -> Iterator[World]:
+    """One for each kind of backend."""
+    made = World(ends=ends, organisation=f"acme{next(numbers)}")
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "aws"])
+def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
+    """How to open the backends of a test."""
+    if request.param == "memory":
+        return in_memory()
+    if request.param == "sqlite":
+        return lambda clock: _local(tmp_path, clock)
+    opened: Ends = request.getfixturevalue("aws_ends")
+    return opened
+
+
+@pytest.fixture(scope="module")
+def aws_ends(request: pytest.FixtureRequest) -> Ends:
+    """How to open the module's table and its part of the bucket."""
+    tables, objects = map(request.getfixturevalue, ("dynamo", "bucket"))
+    made = dynamo_index(tables)
+    made.close()
+    prefix, put_ms = new_id(SystemClock()), dict[str, int]()
+
+    def open_ends(clock: Clock) -> tuple[Index, Blobs]:
+        blobs = blobs_in(VERSIONED, objects, prefix)
+        return DynamoIndex(dynamo_client(tables), made.table), DatedBlobs(blobs, clock, put_ms)
+
+    return open_ends
+
+
+def _local(folder: Path, clock: Clock) -> tuple[Index, Blobs]:
+    return SqliteDatabase(folder / "index.sqlite", clock).index, FileBlobs(folder / "blobs", clock)
