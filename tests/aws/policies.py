@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-__all__ = ["Asked", "Role"]
+__all__ = ["LEADING_KEYS", "Asked", "Role"]
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"

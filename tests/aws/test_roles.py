@@ -12,6 +12,8 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,13 +25,19 @@ from stratalog.aws.listeners import Connections, Listeners
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.protocol.live import SUBPROTOCOL
 from stratalog.testing.gateway_events import queue_event
-from tests.aws.policies import Asked, Role
+from tests.aws.policies import LEADING_KEYS, Asked, Role
 from tests.aws.template import STACK, TOKENS, Stack, deployed_stack
 from tests.server.api import mutation
 
+KEYS = Path(__file__).parents[2] / "formats/golden/keys-v1.json"
 FUNCTIONS = ("Api", "Processor", "Sockets", "Upkeep")
 LARGE = "x" * 3_000_000
 SECONDS_MAX = 20
+TABLE = f"arn:aws:dynamodb:us-east-1:000000000000:table/{STACK}"
+# Where each kind of item stands, by an example: formats/keys.md.
+PARTITIONS: Mapping[str, str] = {
+    kind: key[0] for kind, key in json.loads(KEYS.read_text())["keys"].items() if len(key) == 2
+}
 # What Lambda itself does in a role's name: it is asked for by no code of ours.
 OF_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"}
 # What S3 looks at to say that a key is not there, and not that it is forbidden.
@@ -199,14 +207,38 @@ def test_a_role_may_do_nothing_that_its_function_never_does(name: str, worked: G
 def test_only_upkeep_may_delete_what_is_kept(worked: Guarded) -> None:
     prefix = worked.store.document("acme", "plan").log.record.prefix
     blob = f"arn:aws:s3:::{worked.stack.physical('Bucket')}/acme/plan@x/bodies/{'0' * 64}"
-    table = f"arn:aws:dynamodb:us-east-1:000000000000:table/{STACK}"
     deletions = [Asked(f"s3:{action}", blob) for action in ("DeleteObject", "DeleteObjectVersion")]
     kept = ("acme/plan", f"{prefix}/1", f"{prefix}/segments", f"{prefix}/snapshots", "!home/plan", "!organisations")
-    deletions += [Asked("dynamodb:DeleteItem", table, partition) for partition in kept]
-    deletions += [Asked("dynamodb:DeleteTable", table), Asked("dynamodb:UpdateItem", table, "acme/plan")]
+    deletions += [Asked("dynamodb:DeleteItem", TABLE, partition) for partition in kept]
+    deletions += [Asked("dynamodb:DeleteTable", TABLE), Asked("dynamodb:UpdateItem", TABLE, "acme/plan")]
     may = {name: [one for one in deletions if role.allows(one)] for name, role in worked.roles.items()}
     assert [name for name in FUNCTIONS if may[name]] == ["Upkeep"]
     assert {one.action for one in may["Upkeep"]} == {"dynamodb:DeleteItem", "s3:DeleteObjectVersion"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_of_all_kinds_of_items_only_upkeep_may_delete_more_than_marks(name: str, worked: Guarded) -> None:
+    """Of those in the keys' golden file; who listens and notes on messages are not in it."""
+    role = worked.roles[name]
+    may = {
+        kind for kind, partition in PARTITIONS.items() if role.allows(Asked("dynamodb:DeleteItem", TABLE, partition))
+    }
+    marks = {"Api": {"line of the directory of logs", "upload going on"}, "Upkeep": set(PARTITIONS)}
+    assert may == marks.get(name, set())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_role_may_delete_items_nowhere_but_where_its_function_does(name: str, worked: Guarded) -> None:
+    role = worked.roles[name]
+    deleted = {one.leading_key or "" for one in role.asked if one.action == "dynamodb:DeleteItem"}
+    unused = {pattern for pattern in patterns(role) if not any(fnmatchcase(key, pattern) for key in deleted)}
+    assert unused == set()
+
+
+def patterns(role: Role) -> set[str]:
+    """The patterns of the partitions where a role may delete; none for one who may everywhere."""
+    conditions = (one.get("Condition") for one in role.statements if "dynamodb:DeleteItem" in one["Action"])
+    return {pattern for one in conditions if one for pattern in one["ForAllValues:StringLike"][LEADING_KEYS]}
 
 
 def allowed(role: Role) -> set[str]:

@@ -63,7 +63,7 @@ def amid_upload(records: Records) -> Iterator[bytes]:
     yield PARTS[: BODY_PART_BYTES + 1]
     index = records.place.index
     [upload] = index.query("acme/!uploads")
-    index.commit([Put(Item("acme/!uploads", f"b3/{upload.attributes['w']}", upload.attributes))])
+    index.commit([Put(Item("acme/!uploads", f"b3/{upload.sort.rpartition('/')[2]}", upload.attributes))])
     yield PARTS[BODY_PART_BYTES + 1 :]
 
 
