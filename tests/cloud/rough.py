@@ -17,7 +17,7 @@ from stratalog.testing.faults import Line, Weather
 from stratalog.testing.scheduler import Counts
 from tests.cloud.canned import damaged, refused
 
-__all__ = ["FAULTS", "RoughEndpoint", "real_line"]
+__all__ = ["FAULTS", "RealTime", "RoughEndpoint", "real_line"]
 
 UNHEARD = ["throttled", "conflict", "unsent", "request lost", "failed before"]
 HEARD = ["answer lost", "failed after", "damaged"]
@@ -87,6 +87,7 @@ class RealTime:
         self.counts = Counts()
         self.calls = 0
         self.stormy = True
+        self._late: list[threading.Timer] = []
 
     def switch(self) -> None:
         """Whoever is next is for the machine to say."""
@@ -95,7 +96,14 @@ class RealTime:
         time.sleep(duration_ms / 1000)
 
     def later(self, delay_ms: int, function: Callable[[], None]) -> None:
-        threading.Timer(delay_ms / 1000, function).start()
+        timer = threading.Timer(delay_ms / 1000, function)
+        self._late.append(timer)
+        timer.start()
+
+    def wait(self) -> None:
+        """Until everything that is late has happened."""
+        for timer in self._late:
+            timer.join()
 
     def calm(self) -> None:
         self.stormy = False

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from random import Random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
-from stratalog.clock import SystemClock
+from stratalog.backends.objectstore import open_object_blobs
+from stratalog.clock import Clock
+from stratalog.codec import compress
 from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionConflict
 from stratalog.limits import BODY_PART_BYTES
-from stratalog.log.place import Place, Settings
-from stratalog.ports.index import Absent, Put, Write
+from stratalog.log.place import Place
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Index, Item, Write, holds
 from stratalog.records import Records
+from stratalog.testing.locks import simulated_locks
+from stratalog.testing.scheduler import Scheduler, SimulatedClock
+from tests.cloud.canned import canned_index, done, refused
+from tests.cloud.failing import Reply, failing
+from tests.cloud.seaweed import session
 from tests.records.helpers import World
 
 Commit = Callable[[], None]
 LARGE = random.Random(5).randbytes(50_000)
+SLOW_DOWN = Reply(status=503, body=b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>")
+STORED = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"tag"', "x-amz-version-id": "v1"}
 
 
 def lost_after(commit: Commit) -> None:
@@ -38,19 +49,20 @@ def test_d1_a_race_lost_at_the_index_is_tried_again_though_the_body_is_in_blobs(
     assert world.records.get("b1").body == b"theirs" + LARGE
 
 
-def test_d2_the_latest_version_is_read_consistently(world: World) -> None:
+def test_d2_the_latest_version_is_read_consistently(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.records.put("b1", b"1")
     asked: list[bool] = []
-    query = world.backend.query
 
-    def watch(partition: str, **options: object) -> object:
+    def watch(read: Callable[..., object], *key: str, **options: object) -> object:
         asked.append(bool(options.get("consistent", True)))
-        return query(partition, **options)  # type: ignore[arg-type]
+        return read(*key, **options)
 
-    world.backend.query = watch  # type: ignore[method-assign,assignment]
-    world.handle().get("b1")
+    for name in ("get", "query"):
+        monkeypatch.setattr(world.backend, name, partial(watch, getattr(world.backend, name)))
+    for read in (Records.get, Records.stat, lambda records, id: records.get(id, 1)):
+        read(world.handle(), "b1")
     world.handle().update("b1", lambda body: body + b"2")
-    assert asked
+    assert len(asked) >= 5
     assert all(asked)
 
 
@@ -96,7 +108,7 @@ def test_d6_learning_the_latest_version_opens_no_body(world: World) -> None:
 
 @pytest.mark.parametrize("size", [n * BODY_PART_BYTES + over for n in (1, 2, 3) for over in (-1, 0, 1, 8)])
 def test_d7_no_part_is_missing_at_any_edge_of_a_part(world: World, size: int) -> None:
-    body = Random(size).randbytes(1000) * (size // 1000 + 1)
+    body = random.Random(size).randbytes(1000) * (size // 1000 + 1)
     pieces = (body[start : min(size, start + 999_983)] for start in range(0, size, 999_983))
     assert world.records.put("b1", pieces, size=size).size == size
     assert b"".join(world.records.open("b1")) == body[:size]
@@ -104,27 +116,40 @@ def test_d7_no_part_is_missing_at_any_edge_of_a_part(world: World, size: int) ->
 
 def test_d8_an_upload_that_failed_leaves_nothing_that_is_not_collected(world: World) -> None:
     def broken() -> Iterator[bytes]:
-        yield bytes(BODY_PART_BYTES + 1)
+        yield bytes(2 * BODY_PART_BYTES + 1)
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
         world.records.put("b1", broken())
+    assert world.blob_keys() != []
     world.pass_seconds()
     world.records.free("b1")
     assert world.blob_keys() == []
 
 
-def test_d9_a_service_that_asks_to_be_spared_is_asked_again(world: World) -> None:
-    """That 503 and SlowDown are Unavailable is the backends' own: tests/cloud/test_objectstore_failures.py."""
-    refusals = [Unavailable("slow down"), Unavailable("slow down")]
+def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
+    """S3's own words, twice for the put and twice for the get."""
+    body = Reply(body=compress(LARGE), headers=STORED)
+    with failing([SLOW_DOWN, SLOW_DOWN, Reply(headers=STORED), SLOW_DOWN, SLOW_DOWN, body]) as service:
 
-    def refuse() -> None:
-        if refusals:
-            raise refusals.pop()
+        def ends(clock: Clock) -> tuple[Index, Blobs]:
+            return MemoryIndex(), open_object_blobs("s3://bucket", clock, endpoint=service.url, session=session())
 
-    world.blobs.before_put = refuse
-    assert world.records.put("b1", LARGE).version == 1
-    assert world.blobs.calls["put"] == 3
+        world = World(ends=ends)
+        begun = world.clock.now_ms
+        assert world.records.put("b1", LARGE).version == 1
+        assert world.records.get("b1").body == LARGE
+        assert [request.method for request in service.requests] == ["PUT"] * 3 + ["GET"] * 3
+        assert world.clock.now_ms > begun, "it waited in between"
+        world.close()
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", "ProvisionedThroughputExceededException"])
+def test_d9_a_table_that_asks_to_be_spared_is_asked_again(code: str) -> None:
+    index, endpoint = canned_index(*[refused(code)] * 2, done({"Items": []}), *[refused(code)] * 2, done())
+    world = World(ends=lambda clock: (index, MemoryBlobs(clock)))
+    assert world.records.put("b1", b"1").version == 1
+    assert [operation for operation, _ in endpoint.sent] == ["Query"] * 3 + ["TransactWriteItems"] * 3
 
 
 def test_d10_a_lost_race_or_a_repeated_put_leaves_one_body_of_the_same_bytes(world: World) -> None:
@@ -146,11 +171,18 @@ def test_d11_a_put_answers_where_its_body_lies_and_reads_nothing_for_it(world: W
     assert world.index.calls["read"] == 0
 
 
-def test_d12_a_lost_answer_does_not_apply_an_update_twice(world: World) -> None:
+@pytest.mark.parametrize("followed", [False, True])
+def test_d12_a_lost_answer_does_not_apply_an_update_twice(world: World, followed: bool) -> None:
+    def lost(commit: Commit) -> None:
+        commit()
+        if followed:
+            world.handle().update("b1", lambda body: body + b"-")
+        raise OutcomeUnknown("the answer was lost")
+
     world.records.put("b1", b"1")
-    world.index.script = [lost_after]
+    world.index.script = [lost]
     assert world.records.update("b1", lambda body: body + b"+").version == 2
-    assert world.records.get("b1").body == b"1+"
+    assert world.records.get("b1").body == (b"1+-" if followed else b"1+")
 
 
 def test_d13_a_deletion_is_a_version_that_readers_see(world: World) -> None:
@@ -162,64 +194,83 @@ def test_d13_a_deletion_is_a_version_that_readers_see(world: World) -> None:
     assert gone.value.details["version"] == 2
 
 
-class Lossy(MemoryIndex):
-    """Memory whose answers are lost at random, before or after the effect."""
+def at_once(*calls: Callable[[], object]) -> list[object]:
+    """What the calls answer or raise, each in a thread of its own."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.chance = Random(seed)
-        self.lost = 0
-
-    def commit(self, writes: Sequence[Write]) -> None:
-        fate = self.chance.random()
-        if fate < 0.1:
-            self.lost += 1
-            raise OutcomeUnknown("the request was lost")
-        super().commit(writes)
-        if fate > 0.8:
-            self.lost += 1
-            raise OutcomeUnknown("the answer was lost")
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_64_updates_at_once_with_answers_lost_at_random_are_each_applied_once(seed: int) -> None:
-    index, clock = Lossy(seed), SystemClock()
-    place = Place(index, MemoryBlobs(clock), clock, Settings(append_seconds_max=120))
-    Records(place, "acme").put("b1", b"")
-    errors: list[Exception] = []
-
-    def add(n: int) -> None:
+    def answer(call: Callable[[], object]) -> object:
         try:
-            Records(place, "acme").update("b1", lambda body: body + bytes([n]))
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the test shows it
-            errors.append(exc)
+            return call()
+        except VersionConflict as exc:
+            return exc
 
-    threads = [threading.Thread(target=add, args=(n,)) for n in range(64)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = Records(place, "acme").get("b1")
-    assert errors == []
-    assert index.lost > 0
-    assert sorted(found.body) == list(range(64))
-    assert found.version.version == 65
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(answer, calls))
 
 
-def test_d14_the_memory_backend_has_conditions_that_threads_race_on() -> None:
-    clock = SystemClock()
-    place = Place(MemoryIndex(), MemoryBlobs(clock), clock)
-    seen: list[Write] = []
-    commit = place.index.commit
+def meet(world: World) -> None:
+    """The next two commits wait for each other, so that both saw the same version before either is made."""
+    met = threading.Barrier(2, timeout=60)
 
-    def watch(writes: Sequence[Write]) -> None:
-        seen.extend(writes)
-        commit(writes)
+    def together(commit: Commit) -> None:
+        met.wait()
+        commit()
 
-    place.index.commit = watch  # type: ignore[method-assign]
-    Records(place, "acme").put("b1", b"1", expected=0)
-    with pytest.raises(VersionConflict):
-        Records(place, "acme").put("b1", b"2", expected=0)
-    puts = [write for write in seen if isinstance(write, Put) and "!record/" in write.item.partition]
-    assert [put.condition for put in puts] == [Absent()]
-    assert Records(place, "acme").get("b1").version.version == 1
+    world.index.script = [together, together]
+
+
+def test_d14_of_two_who_saw_the_same_version_one_is_told_so_by_every_backend(world: World) -> None:
+    world.records.put("b1", b"0")
+    meet(world)
+    one, other = world.handle(), world.handle()
+    at_once(lambda: one.update("b1", lambda body: body + b"+1"), lambda: other.update("b1", lambda body: body + b"+2"))
+    assert world.handle().get("b1").body in (b"0+1+2", b"0+2+1")
+    assert [version.version for version in world.handle().versions("b1")] == [1, 2, 3]
+    assert world.place.counters["conflict"] == 1
+
+
+@pytest.mark.parametrize("expected", [0, 1])
+def test_d14_of_two_who_expect_the_same_version_one_is_refused_by_every_backend(world: World, expected: int) -> None:
+    for n in range(expected):
+        world.records.put("b1", b"%d" % n)
+    meet(world)
+    one, other = world.handle(), world.handle()
+    told = at_once(
+        lambda: one.put("b1", b"mine", expected=expected), lambda: other.put("b1", b"theirs", expected=expected)
+    )
+    refusals = [answer.details for answer in told if isinstance(answer, VersionConflict)]
+    assert refusals == [{"record": "b1", "expected": expected, "actual": expected + 1}]
+    assert world.handle().get("b1").body == (b"mine" if isinstance(told[1], VersionConflict) else b"theirs")
+    assert world.handle().stat("b1").version == expected + 1
+
+
+class SwitchingIndex(MemoryIndex):
+    """Memory that lets another actor on whenever it has looked at a condition, amid a commit."""
+
+    scheduler: Scheduler
+
+    def _holds(self, write: Write, item: Item | None) -> bool:  # type: ignore[override]
+        held = holds(write.condition, item)
+        self.scheduler.switch()
+        return held
+
+
+def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_memory() -> None:
+    def add(place: Place, n: int) -> None:
+        Records(place, "acme").update("b1", lambda body: body + bytes([n]))
+
+    waits = 0
+    for seed in range(20):
+        scheduler = Scheduler(seed)
+        with simulated_locks(scheduler):
+            index, clock = SwitchingIndex(), SimulatedClock(scheduler)
+            index.scheduler = scheduler
+            place = Place(index, MemoryBlobs(clock), clock)
+            Records(place, "acme").put("b1", b"")
+            for n in range(3):
+                scheduler.spawn(f"{n}", partial(add, place, n))
+            scheduler.run()
+        found = Records(place, "acme").get("b1")
+        assert sorted(found.body) == [0, 1, 2]
+        assert found.version.version == 4
+        waits += scheduler.counts.get("lock waits")
+    assert waits, "they stood in each other's way"

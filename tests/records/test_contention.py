@@ -1,0 +1,130 @@
+"""Sixty-four updates of one record at once over lines that fail in every way: none is lost, each is applied once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from stratalog.clock import SystemClock
+from stratalog.log.place import Place, Settings
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Index
+from stratalog.records import Records
+from stratalog.testing.faults import FaultyBlobs, FaultyIndex, Line, Weather
+from stratalog.testing.scheduler import Scheduler, SimulatedClock
+from tests.cloud.rough import RealTime, real_line
+from tests.records.helpers import Ends, in_memory
+
+WRITERS = 64
+ROUGH = Weather(unavailable=0.04, lost_request=0.08, lost_answer=0.15, late=0.08, storm_calls=10**6, late_ms_max=50)
+LOSSES = {"unavailable", "lost request", "lost answer", "late"}
+# The later bodies are blobs. Nobody gives up.
+SETTINGS = Settings(body_inline_bytes_max=40, append_seconds_max=3600)
+
+Told = dict[str, int]
+
+
+@pytest.fixture(autouse=True)
+def _deep() -> Iterator[None]:
+    """An actor that another one starts goes on counting frames where that one is."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(WRITERS * limit)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+def add(records: Records, told: Told, n: int, *gates: Callable[[], object]) -> None:
+    """Append the byte ``n``, and pass the gates with what the first look at the record has shown."""
+    closed = list(gates)
+
+    def append(body: bytes) -> bytes:
+        while closed:
+            closed.pop()()
+        return body + bytes([n])
+
+    told[f"writer-{n}"] = records.update("b1", append, write_id=f"writer-{n}").version
+
+
+def check(records: Records, told: Told) -> None:
+    """Each update stands once, where its writer was told, and holds those before it and its own."""
+    found = list(records.versions("b1"))
+    assert {one.write_id: one.version for one in found[1:]} == told
+    assert [one.version for one in found] == list(range(1, WRITERS + 2))
+    body = b""
+    for one in found[1:]:
+        body += bytes([int(one.write_id.removeprefix("writer-"))])
+        assert records.get("b1", one.version).body == body
+    assert sorted(body) == list(range(WRITERS))
+
+
+def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
+    """By actors that a seed switches at every call; whoever waits or is late does so in simulated time."""
+    scheduler = Scheduler(seed)
+    clock = SimulatedClock(scheduler)
+    index, blobs = ends(clock)
+    honest = Records(Place(index, blobs, clock, SETTINGS), f"turns{seed}")
+    honest.put("b1", b"")
+    told: Told = {}
+    for n in range(WRITERS):
+        line = Line(scheduler, ROUGH, lambda: None)
+        place = Place(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS)
+        scheduler.spawn(f"{n}", partial(add, Records(place, honest.organisation), told, n))
+    scheduler.run()
+    check(honest, told)
+    close(index, blobs)
+    return Counter(scheduler.counts.values)
+
+
+def updates_by_threads(seed: int, ends: Ends) -> Counter[str]:
+    """By threads, all of which have seen the first version before any goes on.
+
+    Each line has a seed of its own, so that what its first calls meet is always the same.
+    """
+    clock = SystemClock()
+    index, blobs = ends(clock)
+    honest = Records(Place(index, blobs, clock, SETTINGS), f"threads{seed}")
+    honest.put("b1", b"")
+    told: Told = {}
+    lines = [real_line(seed * WRITERS + n, ROUGH) for n in range(WRITERS)]
+    places = [Place(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS) for line in lines]
+    met = threading.Barrier(WRITERS, timeout=600)
+    with ThreadPoolExecutor(WRITERS) as pool:
+        handles = [Records(place, honest.organisation) for place in places]
+        for done in [pool.submit(add, handle, told, n, met.wait) for n, handle in enumerate(handles)]:
+            done.result()
+    for line in lines:
+        wait_for_late(line)
+    check(honest, told)
+    close(index, blobs)
+    return sum((Counter(line.counts.values) for line in lines), Counter())
+
+
+def wait_for_late(line: Line) -> None:
+    time = line.scheduler
+    assert isinstance(time, RealTime)
+    time.wait()
+
+
+def close(index: Index, blobs: Blobs) -> None:
+    index.close()
+    blobs.close()
+
+
+@pytest.mark.parametrize("run", [updates_in_turns, updates_by_threads])
+def test_of_64_updates_at_once_none_is_lost_and_each_is_applied_once(
+    ends: Ends, run: Callable[[int, Ends], Counter[str]]
+) -> None:
+    met = run(1, ends)
+    assert min(met[loss] for loss in LOSSES) > 0
+    assert met["conflicts"] > 0
+
+
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_of_64_updates_in_any_order_none_is_lost_and_each_is_applied_once(seed: int) -> None:
+    updates_in_turns(seed, in_memory())

@@ -1,0 +1,246 @@
+"""Each of the fourteen defects, planted here: the test that stands for it fails.
+
+A plant names how the test must fail, so that one which merely breaks the program proves nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.backends import objectstore
+from stratalog.backends.memory import MemoryIndex
+from stratalog.clock import Observation, new_id
+from stratalog.errors import ConditionFailed, ContentionError, Unavailable
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.log import bodies
+from stratalog.ports.index import Index, Item, Put, Write
+from stratalog.records import Records, content, decide, history, put, store
+from stratalog.records.content import Content
+from stratalog.records.put import Attempts, Draft, Head
+from stratalog.records.versions import RecordVersion, latest_item, version_from_item
+from tests.records import test_defects
+from tests.records.helpers import World
+
+Plant = Callable[[World, pytest.MonkeyPatch], None]
+NOT_RAISED = pytest.fail.Exception
+
+
+class Planted(msgspec.Struct, frozen=True):
+    """The test that must notice a defect, how that is planted, and how the test fails then."""
+
+    test: str
+    plant: Plant
+    fails_with: type[BaseException] = AssertionError
+    arguments: Mapping[str, Any] = {}
+
+
+def race_is_any_error(world: World, patch: pytest.MonkeyPatch) -> None:
+    """A lost race is no longer told from other errors where the body is in blobs."""
+    learn = Attempts._learn
+
+    def rewrapped(self: Attempts, version: int, draft: Draft, conflict: ConditionFailed) -> None:
+        if "x" in draft.attributes:
+            raise ContentionError("the pointer could not be written")
+        learn(self, version, draft, conflict)
+
+    patch.setattr(Attempts, "_learn", rewrapped)
+
+
+def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
+    """The latest version is asked of whatever replica."""
+
+    def stale(index: Index, partition: str) -> Item | None:
+        found = [item for item in index.query(partition, reverse=True, consistent=False) if item.sort.isdigit()]
+        return found[0] if found else None
+
+    replace_latest(patch, stale)
+
+
+def expected_is_not_looked_at(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Whatever version is named, the condition protects the exact place alone."""
+    patch.setattr(store, "next_put", lambda call, wanted, expected: decide.next_put(call, wanted, None))
+
+
+def dangling_is_nothing(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Where the latest version's body is missing, there is no such record."""
+
+    def latest(index: Index, partition: str) -> Item | None:
+        item = latest_item(index, partition)
+        return None if item is not None and "x" in item.attributes and not world.blob_keys() else item
+
+    replace_latest(patch, latest)
+
+
+def write_without_the_check(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Where the latest version cannot be read, the put goes on as if there were none."""
+    reread = Attempts._reread
+
+    def reread_or_not(self: Attempts) -> Head:
+        try:
+            return reread(self)
+        except Unavailable:
+            self._head = Head(None, Observation(self._place.clock))
+            self._fresh = True
+            return self._head
+
+    patch.setattr(Attempts, "_reread", reread_or_not)
+
+
+def latest_opens_its_body(world: World, patch: pytest.MonkeyPatch) -> None:
+    """The number of the latest version costs a download of its body."""
+
+    def latest(index: Index, partition: str) -> Item | None:
+        item = latest_item(index, partition)
+        if item is not None and "x" in item.attributes:
+            world.blobs.get(world.blob_keys()[0])
+        return item
+
+    replace_latest(patch, latest)
+
+
+def parts_counted_in_short_floats(world: World, patch: pytest.MonkeyPatch) -> None:
+    """How many parts there are is reckoned in 32 bits."""
+    parts = bodies._parts
+
+    def fewer(whole: Iterable[bytes]) -> Iterator[bytes]:
+        all_parts = list(parts(whole))
+        (size,) = struct.unpack("f", struct.pack("f", sum(map(len, all_parts))))
+        return iter(all_parts[: math.ceil(size / BODY_PART_BYTES)])
+
+    patch.setattr(bodies, "_parts", fewer)
+
+
+def failed_upload_stays(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Nobody is told that an upload has failed."""
+    patch.setattr(Content, "release", lambda self: None)
+
+
+def slow_down_is_final(world: World, patch: pytest.MonkeyPatch) -> None:
+    """503 is not known to pass."""
+    raise_ours = objectstore._raise_ours
+
+    def unmarked(exc: Exception, writes: bool) -> None:
+        if "SlowDown" in str(exc):
+            raise Unavailable("the object store refused", reason="503 SlowDown") from exc
+        raise_ours(exc, writes)
+
+    patch.setattr(objectstore, "_raise_ours", unmarked)
+
+
+def key_is_fresh(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Every upload goes to a key of its own."""
+    prefix = content.body_prefix
+    patch.setattr(content, "body_prefix", lambda name: f"{prefix(name)}/{new_id(world.clock)}")
+
+
+def put_reads_back(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Where the body lies is asked of the index after the put."""
+    run = Records._run
+
+    def run_and_read(self: Records, call: Any, *rest: Any, **options: Any) -> RecordVersion:
+        return self.stat(call.name.id, run(self, call, *rest, **options).version)
+
+    patch.setattr(Records, "_run", run_and_read)
+
+
+def own_write_is_not_looked_for(world: World, patch: pytest.MonkeyPatch) -> None:
+    """After a lost answer nobody looks whether the write stands where it was sent to."""
+    patch.setattr(Attempts, "_landed", lambda self, version: self._doubts.discard(version))
+
+
+def own_write_is_anothers(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Nobody knows its own write again."""
+    own_write_is_not_looked_for(world, patch)
+    patch.setattr(decide.Call, "wrote", lambda self, item: False)
+
+
+def deletion_is_a_mark(world: World, patch: pytest.MonkeyPatch) -> None:
+    """A deletion is set on the version that stands."""
+
+    def mark(self: Records, id: str) -> RecordVersion:
+        item = latest_item(world.backend, world.partition(id))
+        assert item is not None
+        marked = Item(item.partition, item.sort, {**item.attributes, "k": "t"})
+        world.backend.commit([Put(marked)])
+        return version_from_item(self._name(id), marked)
+
+    patch.setattr(Records, "delete", mark)
+
+
+def no_condition(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Memory writes whatever it is given."""
+    patch.setattr(MemoryIndex, "_holds", lambda self, write, item: True)
+
+
+def conditions_first_writes_later(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Memory looks at the conditions, and writes when others may have written."""
+
+    def commit(self: MemoryIndex, writes: Sequence[Write]) -> None:
+        failed = {place: item for place, write in enumerate(writes) if not self._holds(write, item := self._at(write))}
+        if failed:
+            raise ConditionFailed(failed)
+        for write in writes:
+            self._do(write)
+
+    patch.setattr(MemoryIndex, "commit", commit)
+
+
+def replace_latest(patch: pytest.MonkeyPatch, latest: Callable[[Index, str], Item | None]) -> None:
+    """Wherever records learn the latest version."""
+    for module in (put, history):
+        patch.setattr(module, "latest_item", latest)
+
+
+PLANTED = (
+    Planted(
+        "d1_a_race_lost_at_the_index_is_tried_again_though_the_body_is_in_blobs", race_is_any_error, ContentionError
+    ),
+    Planted("d2_the_latest_version_is_read_consistently", latest_is_stale),
+    Planted("d3_no_version_is_put_below_or_beyond_the_next_one", expected_is_not_looked_at, NOT_RAISED),
+    Planted("d4_a_dangling_pointer_is_never_taken_for_no_record", dangling_is_nothing, ContentionError),
+    Planted(
+        "d5_nothing_is_written_where_the_latest_version_could_not_be_read", write_without_the_check, ContentionError
+    ),
+    Planted("d6_learning_the_latest_version_opens_no_body", latest_opens_its_body),
+    Planted(
+        "d7_no_part_is_missing_at_any_edge_of_a_part",
+        parts_counted_in_short_floats,
+        arguments={"size": 3 * BODY_PART_BYTES + 1},
+    ),
+    Planted("d8_an_upload_that_failed_leaves_nothing_that_is_not_collected", failed_upload_stays),
+    Planted("d9_a_bucket_that_asks_to_be_spared_is_asked_again", slow_down_is_final, Unavailable),
+    Planted("d10_a_lost_race_or_a_repeated_put_leaves_one_body_of_the_same_bytes", key_is_fresh),
+    Planted("d11_a_put_answers_where_its_body_lies_and_reads_nothing_for_it", put_reads_back),
+    Planted(
+        "d12_a_lost_answer_does_not_apply_an_update_twice", own_write_is_not_looked_for, arguments={"followed": True}
+    ),
+    Planted("d12_a_lost_answer_does_not_apply_an_update_twice", own_write_is_anothers, arguments={"followed": False}),
+    Planted("d13_a_deletion_is_a_version_that_readers_see", deletion_is_a_mark),
+    Planted("d14_of_two_who_saw_the_same_version_one_is_told_so_by_every_backend", no_condition),
+    Planted(
+        "d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_memory", conditions_first_writes_later
+    ),
+)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.plant.__name__)
+def test_a_planted_defect_is_noticed_by_the_test_that_stands_for_it(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    test = getattr(test_defects, f"test_{planted.test}")
+    given = {"world": world, "monkeypatch": monkeypatch, **planted.arguments}
+    planted.plant(world, monkeypatch)
+    with pytest.raises(planted.fails_with):
+        test(**{name: given[name] for name in inspect.signature(test).parameters})
+
+
+def test_every_defect_is_planted() -> None:
+    assert {planted.test.partition("_")[0] for planted in PLANTED} == {f"d{n}" for n in range(1, 15)}
