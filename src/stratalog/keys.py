@@ -7,6 +7,7 @@ that no id is a relative path.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from stratalog.errors import Invalid, LimitExceeded
@@ -46,17 +47,17 @@ __all__ = [
     "uploads_partition",
 ]
 
+ESCAPED_REMEMBERED = 4096
+
 
 def escape(name: str, what: str = "id") -> str:
     """``name`` as one component of a key. Raises Invalid for an empty or unsayable one, LimitExceeded for a long."""
     if not isinstance(name, str) or not name:
         raise Invalid(f"{what} must be a text of at least one character", value=name)
     try:
-        escaped = quote(name, safe="").replace("~", "%7E")
+        escaped = _remembered(name) if len(name) <= ID_ESCAPED_BYTES_MAX else _escaped(name)
     except UnicodeEncodeError as exc:
         raise Invalid(f"{what} holds a lone surrogate", value=name.encode(errors="backslashreplace")) from exc
-    if escaped.startswith("."):
-        escaped = "%2E" + escaped[1:]
     if len(escaped) > ID_ESCAPED_BYTES_MAX:
         raise LimitExceeded(f"{what} is too long once escaped", value=len(escaped), limit=ID_ESCAPED_BYTES_MAX)
     return escaped
@@ -186,3 +187,12 @@ QUEUE_NOTES_PARTITION = "!queue"
 GIVEN_UP_PARTITION = "!given-up"
 COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
+
+
+def _escaped(name: str) -> str:
+    escaped = quote(name, safe="").replace("~", "%7E")
+    return f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped
+
+
+_remembered = lru_cache(ESCAPED_REMEMBERED)(_escaped)
+"""An id is escaped for each key that it is in, so some four times in a put of a record."""
