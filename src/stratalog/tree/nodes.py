@@ -7,7 +7,7 @@ The constants are part of the format: two programs that disagree on one of them 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -122,13 +122,30 @@ class Root(msgspec.Struct, frozen=True, gc=False):
 
 def key_level(key: str) -> int:
     """How many levels of chunks end at ``key``, 0 to 10: a hash of the key alone decides, so history cannot."""
-    head = int.from_bytes(sha256(key.encode())[:8], "big")
-    return (64 - head.bit_length()) // LEVEL_BITS
+    head = sha256(key.encode())[:8]
+    if head[0] >> 8 - LEVEL_BITS:
+        return 0
+    return (64 - int.from_bytes(head, "big").bit_length()) // LEVEL_BITS
 
 
 def ends_chunk(key: str, level: int, rows: int) -> bool:
     """Whether a chunk of ``level`` ends with ``key`` as its ``rows``-th row."""
     return rows >= CHUNK_ROWS_MAX or key_level(key) > level
+
+
+def ending(rows: Iterable[Row], level: int) -> list[Row]:
+    """Those of the rows of a level whose keys end a chunk wherever they stand. Most do not by the first byte."""
+    return [row for row in rows if not sha256(row[0].encode())[0] >> 8 - LEVEL_BITS and key_level(row[0]) > level]
+
+
+def check_slots(slots: Mapping[str, Slot | None]) -> None:
+    """Raise Invalid or LimitExceeded for what a tree does not hold, or not as a key."""
+    if not all(map(str.isascii, slots)) or max(map(len, slots), default=0) > KEY_BYTES_MAX:
+        for key in slots:
+            check_key(key)
+    for key, slot in slots.items():
+        if slot is not None and not (len(slot.value) <= SLOT_BYTES_MAX and 0 <= slot.version <= VERSION_MAX):
+            row_of(key, slot)
 
 
 def row_of(key: str, slot: Slot) -> Row:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from stratalog.errors import Invalid
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import (
+    CHUNK_ROWS_MAX,
     EMPTY,
     Chunk,
     Inner,
@@ -16,8 +18,9 @@ from stratalog.tree.nodes import (
     Root,
     Row,
     Slot,
-    check_key,
+    check_slots,
     chunk_of,
+    ending,
     ends_chunk,
     root_of,
     row_of,
@@ -27,8 +30,8 @@ from stratalog.tree.nodes import (
 
 __all__ = ["Write", "build", "update"]
 
-Edit: TypeAlias = tuple[str, Row | None]
-"""A key of some level and the row it holds from now on, or None where it goes."""
+Edits: TypeAlias = dict[str, Row | None]
+"""Keys of some level, in order, and the row each holds from now on, or None where it goes."""
 
 Write: TypeAlias = Callable[[Collection[Chunk]], None]
 """Stores chunks, durably on return."""
@@ -63,7 +66,7 @@ def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: 
     nothing. ``write`` stores them, `Chunks.write_all` if None. Raises Invalid and LimitExceeded before anything is
     written.
     """
-    edits = [_edit(key, patch[key]) for key in sorted(patch)]
+    edits = _edits(patch)
     top = chunks.top(root)
     fresh: dict[bytes, Chunk] = {}
     made: list[Chunk] = []
@@ -76,31 +79,31 @@ def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: 
     return _crown(chunks, top.level, made, fresh, write or chunks.write_all)
 
 
-def _edit(key: str, slot: Slot | None) -> Edit:
-    if slot is not None:
-        return key, row_of(key, slot)
-    check_key(key)
-    return key, None
+def _edits(patch: Mapping[str, Slot | None]) -> Edits:
+    keys = sorted(patch)
+    check_slots(patch)
+    return {key: None if (slot := patch[key]) is None else (key, slot.value, slot.version) for key in keys}
 
 
-def _rewrite(cursor: _Cursor, level: int, edits: Sequence[Edit]) -> tuple[list[Node], list[Chunk]]:
+def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], list[Chunk]]:
     """The nodes of ``level`` that the edits touch, and the chunks that take their place.
 
     The cut rule starts anew with each chunk. So it is enough to begin where a touched one begins, and to go on until
     a new cut falls on an old end.
     """
-    keys = [key for key, _ in edits]
+    keys = list(edits)
+    left = iter(edits.items())
     gone: list[Node] = []
     made: list[Chunk] = []
     done = 0
-    while done < len(edits):
+    while done < len(keys):
         cursor.seek(keys[done])
         rows: list[Row] = []
         going = True
         while going:
             gone.append(cursor.node)
-            stop = len(edits) if cursor.is_last() else bisect_right(keys, cursor.node.keys[-1], done)
-            rows = _cut(level, rows, _merge(cursor.node, edits[done:stop]), made)
+            stop = len(keys) if cursor.is_last() else bisect_right(keys, cursor.node.keys[-1], done)
+            rows = _cut(level, rows, *_merge(cursor.node, dict(islice(left, stop - done))), made)
             done = stop
             going = bool(rows) and cursor.advance()
         if rows:
@@ -108,30 +111,43 @@ def _rewrite(cursor: _Cursor, level: int, edits: Sequence[Edit]) -> tuple[list[N
     return gone, made
 
 
-def _merge(node: Node, edits: Sequence[Edit]) -> list[Row]:
-    """The node's rows with the edits put in."""
-    rows = rows_of(node)
-    if not edits:
-        return rows
-    table: dict[str, Row | None] = {row[0]: row for row in rows}
-    table.update(edits)
-    return [row for key in sorted(table) if (row := table[key]) is not None]
+def _merge(node: Node, edits: Edits) -> tuple[list[Row], list[int]]:
+    """The node's rows with the edits put in, and after how many of them the hash of a key ends a chunk.
+
+    Before its last key a node has none whose hash does, or it would end there. So only that one and new ones are asked.
+    """
+    old = [row for row in rows_of(node) if row[0] not in edits]
+    new = [row for row in edits.values() if row is not None]
+    rows = sorted(old + new) if old else new
+    return rows, sorted(bisect_left(rows, row) + 1 for row in ending(old[-1:] + new, node.level))
 
 
-def _cut(level: int, rows: list[Row], more: Iterable[Row], made: list[Chunk]) -> list[Row]:
-    """Add every chunk that ``rows`` and ``more`` fill to ``made``; the rows left over are the answer."""
-    for row in more:
-        rows.append(row)
-        if ends_chunk(row[0], level, len(rows)):
-            made.append(seal(level, rows))
-            rows = []
-    return rows
+def _cut(level: int, rows: list[Row], more: list[Row], ends: Iterable[int], made: list[Chunk]) -> list[Row]:
+    """Add every chunk that ``rows`` and ``more`` fill to ``made``; the rows left over are the answer.
+
+    ``ends`` says after how many of ``more`` a chunk ends at the latest.
+    """
+    start, before = 0, len(rows)
+    rows = rows + more
+    for end in ends:
+        start = _count_off(level, rows, start, before + end - 1, made)
+        made.append(seal(level, rows[start : before + end]))
+        start = before + end
+    return rows[_count_off(level, rows, start, len(rows), made) :]
 
 
-def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[list[Edit], list[Chunk]]:
+def _count_off(level: int, rows: list[Row], start: int, stop: int, made: list[Chunk]) -> int:
+    """Add the chunks of ``rows[start:stop]`` that are full to ``made``; where the next one begins."""
+    while stop - start >= CHUNK_ROWS_MAX:
+        made.append(seal(level, rows[start : start + CHUNK_ROWS_MAX]))
+        start += CHUNK_ROWS_MAX
+    return start
+
+
+def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[Edits, list[Chunk]]:
     """What the level above must change, and the chunks that were not there before."""
     before = {node.keys[-1]: node for node in gone if node.keys}
-    edits: dict[str, Row | None] = dict.fromkeys(before)
+    edits: Edits = dict.fromkeys(before)
     changed = []
     for chunk in made:
         key = chunk.node.keys[-1]
@@ -140,7 +156,7 @@ def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[list[Edit], l
         else:
             edits[key] = chunk.row
             changed.append(chunk)
-    return sorted(edits.items()), changed
+    return dict(sorted(edits.items())), changed
 
 
 def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes, Chunk], write: Write) -> Root:
