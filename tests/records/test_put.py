@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from stratalog.errors import Invalid, LimitExceeded, NotFound, VersionConflict
+from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, VersionConflict
 from stratalog.records import Declined, RecordVersion
 from tests.records.helpers import World
+
+LARGE = random.Random(5).randbytes(50_000)
 
 
 def numbers(world: World, id: str = "b1") -> list[int]:
@@ -138,6 +142,38 @@ def test_b22_b23_what_the_function_raises_comes_back_and_nothing_is_written(worl
         world.records.update("b1", function)
     assert raised.value is error
     assert numbers(world) == [1]
+
+
+@pytest.mark.parametrize("port", ["index", "blobs"])
+def test_b24_an_update_that_cannot_write_is_unavailable_and_writes_nothing(world: World, port: str) -> None:
+    def fail(*_: object) -> None:
+        raise Unavailable("away")
+
+    world.records.put("b1", b"one")
+    if port == "index":
+        world.index.script = [fail] * 200
+    else:
+        world.blobs.before_put = fail
+    with pytest.raises(Unavailable):
+        world.records.update("b1", lambda body: body + LARGE)
+    world.index.script = []
+    assert world.elsewhere().get("b1").body == b"one"
+    assert numbers(world) == [1]
+
+
+def test_b24_an_update_that_cannot_read_is_unavailable_and_does_not_call_its_function(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Unavailable("away")
+
+    called: list[bytes] = []
+    world.records.put("b1", b"one")
+    monkeypatch.setattr(world.index, "query", fail)
+    with pytest.raises(Unavailable):
+        world.records.update("b1", lambda body: called.append(body) or body, create=b"new")
+    assert called == []
+    assert world.elsewhere().stat("b1").version == 1
 
 
 def test_b25_update_with_create_stores_it_without_the_function(world: World) -> None:

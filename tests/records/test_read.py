@@ -52,9 +52,11 @@ def test_b16_b55_an_unknown_record_is_not_found(world: World) -> None:
 
 
 def test_b47_two_handles_see_each_others_writes(world: World) -> None:
-    other = world.handle()
-    other.put("b1", b"theirs")
-    assert world.records.get("b1").body == b"theirs"
+    other = world.elsewhere()
+    other.put("b1", LARGE)
+    assert world.records.get("b1").body == LARGE
+    world.records.put("b1", b"ours")
+    assert other.get("b1").body == b"ours"
 
 
 def test_b55_the_latest_is_the_records_own(world: World) -> None:
@@ -107,6 +109,15 @@ def test_b37_b38_a_dangling_pointer_is_corrupt_for_every_read(world: World) -> N
     with pytest.raises(Corrupt):
         world.records.update("b1", lambda body: body + b"!")
     assert world.records.stat("b1").version == 6
+
+
+def test_b53_a_missing_body_is_not_asked_for_again(world: World) -> None:
+    world.records.put("b1", LARGE)
+    world.lose_blobs()
+    world.blobs.calls.clear()
+    with pytest.raises(Corrupt):
+        world.records.get("b1")
+    assert world.blobs.calls["get"] == 1
 
 
 def test_b42_an_item_of_the_wrong_shape_is_corrupt(world: World) -> None:

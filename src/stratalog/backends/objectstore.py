@@ -42,6 +42,8 @@ CODE = re.compile(r"<Code>(\w+)</Code>")
 # Too late in coming, at one key with another, too many: nothing was done.
 BUSY = (408, 409, 429)
 STATUS = re.compile(r"status code: (\d{3})")
+# What the oldest buckets may be called. obstore panics where a name is no part of a URL.
+BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 
 
 class Versions(Protocol):
@@ -186,6 +188,8 @@ def open_object_blobs(
         except exceptions.BaseError as exc:
             raise Invalid("no object store is known for the URL", url=url, reason=_reason(exc)) from exc
         return ObjectBlobs(other, clock, bucket=parts.netloc, budget=budget, meter=meter)
+    if not BUCKET.fullmatch(parts.netloc):
+        raise Invalid("no bucket can have that name", url=url)
     prefix = parts.path.strip("/")
     session = session or boto3.Session()
     store = S3Store(

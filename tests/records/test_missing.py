@@ -1,0 +1,68 @@
+"""A table, a bucket or a folder that is not there is told as such, and is never just empty."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from stratalog.backends.dynamodb import DynamoIndex
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.errors import Invalid, Unavailable
+from stratalog.log.place import Place
+from stratalog.records import Records
+from stratalog.testing.emulators import Emulator
+from tests.cloud.helpers import dynamo_client
+from tests.cloud.seaweed import blobs_in
+from tests.records.helpers import World
+
+LARGE = random.Random(5).randbytes(50_000)
+
+
+def check_out_of_reach(records: Records, said: str) -> None:
+    """Neither a put nor a read says anything but that it is out of reach, and what is missing."""
+    for call in (lambda: records.put("b1", LARGE[1:]), lambda: records.get("b1")):
+        with pytest.raises(Unavailable) as told:
+            call()
+        assert said in str(told.value)
+
+
+def test_b46_a_missing_table_is_told_as_such(dynamo: Emulator) -> None:
+    index = DynamoIndex(dynamo_client(dynamo), "no-such-table")
+    world = World(ends=lambda clock: (index, MemoryBlobs(clock)))
+    check_out_of_reach(world.records, "no such table")
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("no-such-bucket", "no such bucket"), ("NO-SUCH-NAME", "InvalidBucketName")]
+)
+def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator, name: str, said: str) -> None:
+    """Also where a pointer stands already: a body out of reach is not the same as one that is lost."""
+    world = World()
+    world.records.put("b1", LARGE)
+    blobs = blobs_in(name, bucket)
+    check_out_of_reach(Records(Place(world.index, blobs, world.clock), world.organisation), said)
+    blobs.close()
+
+
+@pytest.mark.parametrize("name", ["", "no bucket", "no:bucket", "a"])
+def test_b46_a_name_that_no_bucket_can_have_is_invalid(bucket: Emulator, name: str) -> None:
+    with pytest.raises(Invalid):
+        blobs_in(name, bucket)
+
+
+def test_b46_a_folder_that_cannot_be_had_is_told_in_the_systems_words(tmp_path: Path) -> None:
+    (tmp_path / "blobs").write_text("a file is where the folder should be")
+    with pytest.raises(Unavailable) as told:
+        World(ends=lambda clock: (MemoryIndex(), FileBlobs(tmp_path / "blobs", clock)))
+    assert "File exists" in str(told.value)
+
+
+def test_b46_a_file_that_cannot_be_had_is_told_in_the_systems_words(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable) as told:
+        World(ends=lambda clock: (SqliteDatabase(tmp_path, clock).index, MemoryBlobs(clock)))
+    assert "open" in str(told.value)
