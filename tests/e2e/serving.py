@@ -16,7 +16,7 @@ import uvicorn
 from tests.node import install, node_program
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-STORY_SECONDS_MAX = 120
+STORY_SECONDS_MAX = 300
 
 
 @contextmanager

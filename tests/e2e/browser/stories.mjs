@@ -8,7 +8,7 @@ import { chromium } from "playwright-core";
 import { session } from "./session.mjs";
 
 const [url, story, executablePath, folder] = process.argv.slice(2);
-const WAIT_MS = 30_000;
+const WAIT_MS = 60_000;
 const SEED = Number(process.env.SEED ?? 1);
 const SESSIONS = Number(process.env.SESSIONS ?? 8);
 const ARGUMENTS = [

@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 const { chromium } = createRequire(new URL("../browser/", import.meta.url))("playwright-core");
 const [url, story, executablePath] = process.argv.slice(2);
 const base = `${url}/v1/organisations/acme/documents/${story}`;
-const WAIT_MS = 15_000;
+const WAIT_MS = 60_000;
 const PUSHES = "**/replicache/push";
 const PULLS = "**/replicache/pull";
 

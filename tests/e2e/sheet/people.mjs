@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-const WAIT_MS = 20_000;
+const WAIT_MS = 60_000;
 export const SHEET = "sheet1";
 
 /** A browser of somebody's own, in which what they are asked is answered by `page.answers` in turn. */
