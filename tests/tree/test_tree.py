@@ -93,6 +93,18 @@ def test_a_chunk_without_a_hashed_end_is_cut_by_counting() -> None:
     assert top.counts == (CHUNK_ROWS_MAX, CHUNK_ROWS_MAX, 1)
 
 
+@pytest.mark.parametrize("run", [CHUNK_ROWS_MAX - 1, CHUNK_ROWS_MAX, CHUNK_ROWS_MAX + 1, 2 * CHUNK_ROWS_MAX - 1])
+@pytest.mark.parametrize("known", [0, 1, 100])
+def test_a_hashed_end_beside_a_counted_one_falls_where_a_tree_built_from_nothing_has_it(run: int, known: int) -> None:
+    keys = [*keys_of_level(0, run), *keys_of_level(1, 1, "l"), "m"]
+    content = dict.fromkeys(keys, slot())
+    chunks = new_chunks()
+    standing = build_from(chunks, {key: content[key] for key in [*keys[:known], *keys[-1:]]})
+    root = update(chunks, standing, content)
+    assert root == build_from(new_chunks(), content)
+    verify(chunks, root)
+
+
 def test_keys_are_in_the_order_of_their_utf_8_bytes() -> None:
     keys = ["\U0010ffff", "\uffff", "é", "z", "", "\ue000", "a\x00", "a"]
     chunks = new_chunks()
