@@ -1,6 +1,6 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-core demo-sheet demo-sync test test-aws check soak bench docs clean ready-demo ready-dev ready-browser
+.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync test test-aws check soak bench docs clean ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -24,7 +24,7 @@ ROWS ?= 5000000
 PREFIX ?=
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: demo-sheet ## show the newest whole: now the same as demo-sheet; STORE=aws-local shows it on AWS's services, played here
 
@@ -33,6 +33,9 @@ demo-sheet: $(ready_store) ## a real workbook in the browser, two simulated coll
 
 demo-sync: $(ready_store) ## two browser windows that agree, on a server of your own
 	$(on_store) examples/demo_sync.py $(store)
+
+demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: packages of Debian in four states, RFCs, films
+	$(on_store) examples/demo_catalogue.py $(store)
 
 demo-core: $(ready_store) ## documents, records, history and forks on one machine
 	$(on_store) examples/demo_core.py $(store)

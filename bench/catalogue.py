@@ -20,7 +20,9 @@ import msgspec
 
 import stratalog
 from stratalog import NewBody, Records, Store
+from stratalog.apps.catalogue import transformers
 from stratalog.apps.catalogue.folder import poll_folder
+from stratalog.apps.catalogue.model import Work
 from stratalog.apps.catalogue.reading import search
 from stratalog.apps.catalogue.sources import Source, add_source, read_source
 from stratalog.apps.catalogue.summary import read_stats
@@ -58,7 +60,7 @@ class Row(msgspec.Struct, frozen=True):
     def line(self) -> str:
         rate = f"{self.count / self.seconds:>10,.0f}/s {self.count / max(self.cpu_seconds, 1e-6):>10,.0f}/s of CPU"
         memory = f"  {self.memory_mb:,.0f} MB" if self.memory_mb else ""
-        return f"{self.name:32} {self.count:>9,} in {self.seconds:8.3f} s {rate}{memory}"
+        return f"{self.name:38} {self.count:>9,} in {self.seconds:8.3f} s {rate}{memory}"
 
 
 def main() -> None:
@@ -107,8 +109,26 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
     yield timed("reprocess, 1 process", count, lambda: reconcile(store, "bench", everything=True))
     again = {"everything": True, "url": url, "processes": 2}
     yield timed("reprocess, 2 processes", count, lambda: reconcile(store, "bench", **again))
+    yield timed("reprocess, all rewritten", count, lambda: rewritten(store))
+    yield timed("reprocess, all rewritten, 2 processes", count, lambda: reconcile(store, "bench", **again))
     yield timed("stats", 1, lambda: read_stats(records))
     yield timed("search by a word of the title", 1, lambda: search(records, f"number {count - 1}"))
+
+
+def rewritten(store: Store) -> None:
+    """All works made by another version of the transformer, so that each has other bytes; processes have the first."""
+    before = transformers.TRANSFORMERS
+    second = transformers.Transformer("debian-package/2", lambda given: renamed(before["debian-package"].make(given)))
+    transformers.TRANSFORMERS = {**before, "debian-package": second}
+    try:
+        if reconcile(store, "bench", everything=True).same:
+            raise AssertionError("a work came out the same")
+    finally:
+        transformers.TRANSFORMERS = before
+
+
+def renamed(work: Work) -> Work:
+    return msgspec.structs.replace(work, title=f"{work.title}.")
 
 
 def put_all(records: Records, count: int) -> None:

@@ -1,7 +1,8 @@
-"""A catalogue of real records, shown: three states of Debian's packages, films, XML; versions, works, a difference.
+"""A catalogue of real records, shown: Debian's packages in four states, RFCs, films; versions, works, a page on them.
 
-`python examples/demo_catalogue.py [STORE]`. It leaves a store to look at with `stratalog catalogue serve demo`. Where
-apt has no indexes, there are only the films.
+`make demo-catalogue`, or `python examples/demo_catalogue.py [STORE] [PORT]`. The store stays; what is in it is not
+gathered again. apt fetches 25 MB without being root, and nothing is installed; where there is no apt, there are only
+the films.
 """
 
 from __future__ import annotations
@@ -15,28 +16,33 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+from demo_sync import free_port
 
 import stratalog
 from stratalog import Store
-from stratalog.apps.catalogue.polling import poll
+from stratalog.apps.catalogue.polling import Polled, poll
 from stratalog.apps.catalogue.reading import differences, search
-from stratalog.apps.catalogue.sources import Source, add_source
+from stratalog.apps.catalogue.sources import Source, add_source, read_sources
 from stratalog.apps.catalogue.summary import read_stats
 from stratalog.apps.catalogue.workers import reconcile
+from stratalog.cli import main as stratalog_program
 
 ORGANISATION = "demo"
 GATHER = Path(__file__).parents[1] / "scripts" / "catalogue_data.py"
-FILMS = Path(__file__).parents[1] / ".venv" / "share" / "vega-datasets" / "movies.json"
-STORE_DEFAULT = "./data-catalogue"
 PACKAGES = "5000"
+PORT = 8420
 T = TypeVar("T")
 
 
-def main() -> None:
-    url = sys.argv[1] if len(sys.argv) > 1 else STORE_DEFAULT
+def main(url: str, port: int) -> None:
     with tempfile.TemporaryDirectory() as name, stratalog.open(url) as store:
-        show(store, Path(name))
-    click.echo(f"\nLook at it: stratalog catalogue serve {ORGANISATION} --store {url}")
+        if any(read_sources(store.records(ORGANISATION))):
+            click.echo("the catalogue is there already, as it was left")
+        else:
+            show(store, Path(name))
+    port = free_port(port)
+    say_what_to_do(url, f"http://127.0.0.1:{port}/web/catalogue/?in={ORGANISATION}")
+    stratalog_program(["catalogue", "serve", ORGANISATION, "--store", url, "--port", str(port)])
 
 
 def show(store: Store, folder: Path) -> None:
@@ -44,7 +50,8 @@ def show(store: Store, folder: Path) -> None:
     records = store.records(ORGANISATION)
     for source in sources(folder):
         add_source(records, source)
-    timed("polled", lambda: [click.echo(f"  {one.source}: {one.taken.new:,} new") for one in polled(store)])
+    for one in timed("polled", lambda: polled(store)):
+        click.echo(f"  {one.source}: {one.taken.new:,} new")
     done = timed("made works", lambda: reconcile(store, ORGANISATION))
     click.echo(f"  {done.made:,} works of {done.looked_at:,} records")
     again = timed("made all works again", lambda: reconcile(store, ORGANISATION, everything=True))
@@ -56,18 +63,18 @@ def show(store: Store, folder: Path) -> None:
     show_change(store)
 
 
-def polled(store: Store) -> list[object]:
-    return list(poll(store, ORGANISATION, no_http))  # type: ignore[return-value]
+def polled(store: Store) -> list[Polled]:
+    return list(poll(store, ORGANISATION, no_http))
 
 
 def show_change(store: Store) -> None:
     """The first package that has a past."""
     records = store.records(ORGANISATION)
-    for line in records.list(prefix="source/debian/"):
+    for line in records.list(prefix="source/packages/"):
         if records.stat(line.id).version > 1:
-            id = line.id.removeprefix("source/debian/")
+            id = line.id.removeprefix("source/packages/")
             click.echo(f"\n{id} changed:")
-            for text in differences(records, "debian", id, 1, 2).lines[2:12]:
+            for text in differences(records, "packages", id, 1, 2).lines[2:12]:
                 click.echo(f"  {text}")
             return
 
@@ -75,9 +82,10 @@ def show_change(store: Store) -> None:
 def sources(folder: Path) -> list[Source]:
     """Those whose records are there."""
     packages = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "whole": True}
-    dublin = {"format": "xml", "transformer": "dublin-core", "records": "record", "id": "identifier"}
+    entries = {"format": "json", "transformer": "rfc-json", "id": "doc_id"}
+    documents = {"format": "xml", "transformer": "rfc-xml", "records": "rfc", "id": "@number", "time": "@prepTime"}
     films = {"format": "json", "transformer": "film", "id": "Title"}
-    settings = {"debian": packages, "debian-xml": dublin, "films": films}
+    settings = {"films": films, "packages": packages, "rfc": entries, "rfc-xml": documents}
     return [
         Source(name=name, adapter="folder", location=str(folder / name), **given)  # type: ignore[arg-type]
         for name, given in settings.items()
@@ -86,11 +94,16 @@ def sources(folder: Path) -> list[Source]:
 
 
 def gather(folder: Path) -> None:
-    done = subprocess.run([sys.executable, str(GATHER), str(folder), "--packages", PACKAGES], check=False)
-    if done.returncode and FILMS.exists():
-        click.echo("apt has no indexes here, so there are only the films")
-        (folder / "films").mkdir(exist_ok=True)
-        (folder / "films" / "movies.json").write_bytes(FILMS.read_bytes())
+    """What cannot be had is left out, and the script says why."""
+    subprocess.run([sys.executable, str(GATHER), str(folder), "--small", "--packages", PACKAGES], check=False)
+
+
+def say_what_to_do(store: str, page: str) -> None:
+    click.echo()
+    click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} and search, say for “shell” or “HTTP”.")
+    click.echo("  Choose a version of a record to see what it changed. Arrow keys and / do without a mouse.")
+    click.echo(f"  Its records are kept in {store}; remove it to begin again.")
+    click.echo()
 
 
 def timed(what: str, function: Callable[[], T]) -> T:
@@ -105,4 +118,5 @@ def no_http() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    arguments = sys.argv[1:]
+    main(arguments[0] if arguments else "data/demo-catalogue", int(arguments[1]) if len(arguments) > 1 else PORT)

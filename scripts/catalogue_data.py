@@ -1,127 +1,236 @@
 #!/usr/bin/env python3
-"""Gather real records for a catalogue in a folder: Debian's packages in three states, a JSON set, an XML set.
+"""Gather real records for a catalogue in a folder: Debian's packages in successive states, RFCs, films.
 
-Debian's indexes are those that apt on this machine holds: the stable release, the same with the packages of its updates
-in their place, and then with those of the security suite, which may be older or newer. So each state differs from the
-one before in real records. Their content is what Debian's signed releases say it is, which apt verified. The films are
-those that scripts/dataset.py pins by hash. The XML set is made of the same packages, since no package that we may fetch
-was found to carry the RFC index.
+`packages` and `sources` have a file for each state of Debian's indexes: the release that this machine runs, the same
+with what was published later in its place (updates, security, backports), and then testing and unstable. `rfc` has the
+entries of the RFC index as JSON, `rfc-xml` RFCs as XML, out of Debian's packages of them. apt fetches all of it, from
+the mirrors and with the settings of this machine, and checks it against Debian's signatures; nothing is installed, and
+only a folder `apt` is left, with which another run fetches what is new. The films are those that scripts/dataset.py
+pins by hash.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import subprocess
 import sys
+import tarfile
+from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
-STATES = ("updates", "security")
-TIMEOUT_SECONDS = 300
+UNPACK = ["dpkg-deb", "--fsys-tarfile"]
+KEYRINGS = ("debian-archive-keyring.pgp", "debian-archive-keyring.gpg")
+ADDED = ("-updates", "-security", "-backports")
+LATER = ("testing", "unstable")
+RFC_PACKAGES = ("doc-rfc-std", "doc-rfc-fyi-bcp", "doc-rfc-misc", "doc-rfc-experimental")
+TIMEOUT_SECONDS = 600
+LARGE_BYTES = 400 * 1024
 ROOT = Path(__file__).parents[1]
 FILMS = ROOT / ".venv" / "share" / "vega-datasets" / "movies.json"
-DAY_SECONDS = 86_400
+
+Index = tuple[str, Path, float]
+"""A suite, its index as apt holds it, and when its release was signed."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--packages", type=int, default=0, metavar="COUNT", help="at most so many  [default: all]")
+    parser.add_argument("--small", action="store_true", help="the release that runs here and some RFCs: 25 MB")
     given = parser.parse_args()
-    write_debian(given.folder / "debian", given.packages)
-    if FILMS.exists():
-        (given.folder / "films").mkdir(parents=True, exist_ok=True)
-        (given.folder / "films" / "movies.json").write_bytes(FILMS.read_bytes())
+    write_films(given.folder / "films")
+    gather(given.folder, given.packages, given.small)
 
 
-def write_debian(folder: Path, count: int) -> None:
-    """One file for each state, whose time is the day that its newest release was signed."""
+def gather(folder: Path, count: int, small: bool) -> None:
+    """Everything that comes by apt."""
+    apt = Apt(folder / "apt")
+    codename, archive, security = mirrors()
+    suites = [codename, *(codename + end for end in ADDED), *(() if small else LATER)]
+    apt.update([line for suite in suites for line in apt.lines(suite, archive, security, small)])
+    write_states(folder / "packages", apt.indexes("Packages", suites), package_key, count)
+    if not small:
+        write_states(folder / "sources", apt.indexes("Sources", suites), source_key, count)
+    for package in RFC_PACKAGES[: 1 if small else None]:
+        write_rfcs(folder, apt.download(package))
+
+
+class Apt:
+    """apt with lists and settings of its own beside those of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+        for name in ("lists/partial", "cache/archives/partial", "packages"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._sources = self._folder / "sources.list"
+        settings = {
+            "Dir::Etc::sourcelist": self._sources,
+            "Dir::Etc::sourceparts": "-",
+            "Dir::State::lists": self._folder / "lists",
+            "Dir::Cache": self._folder / "cache",
+            "Acquire::Languages": "none",
+            "APT::Sandbox::User": "",
+        }
+        self._options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+
+    @staticmethod
+    def lines(suite: str, archive: str, security: str, small: bool) -> Iterator[str]:
+        """What a list of sources says of a suite."""
+        uri = security if suite.endswith("-security") else archive
+        keyring = next((path for name in KEYRINGS if (path := Path("/usr/share/keyrings") / name).exists()), None)
+        signed = f"[signed-by={keyring}] " if keyring else ""
+        components = "main non-free" if not suite.endswith(ADDED) and suite not in LATER else "main"
+        if uri:
+            yield f"deb {signed}{uri} {suite} {components}"
+        if uri and not small:
+            yield f"deb-src {signed}{uri} {suite} main"
+
+    def update(self, lines: list[str]) -> None:
+        """Fetch the indexes. A suite that the mirror does not have is left out."""
+        self._sources.write_text("\n".join(lines) + "\n")
+        say("fetching Debian's indexes with apt")
+        command = ["apt-get", *self._options, "-qq", "update"]
+        subprocess.run(command, check=False, capture_output=True, timeout=TIMEOUT_SECONDS)
+
+    def indexes(self, kind: str, suites: list[str]) -> list[Index]:
+        """The main indexes of a kind that were fetched, in the order of ``suites``."""
+        form = "$(RELEASE)\t$(COMPONENT)\t$(FILENAME)"
+        asked = ["apt-get", *self._options, "indextargets", "--format", form, f"Created-By: {kind}"]
+        found: dict[str, Index] = {}
+        for line in run(asked).decode().splitlines():
+            release, component, name = line.split("\t")
+            held = next((path for path in Path(name).parent.glob(Path(name).name + "*")), None)
+            if component == "main" and held is not None:
+                found[release] = (release, held, signed_at(held))
+        return [found[suite] for suite in suites if suite in found]
+
+    def download(self, package: str) -> Path | None:
+        """A package's file; None where the mirror does not have it."""
+        say(f"fetching {package}")
+        command = ["apt-get", *self._options, "-qq", "download", package]
+        folder = self._folder / "packages"
+        subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=TIMEOUT_SECONDS)
+        return next(iter(sorted(folder.glob(f"{package}_*.deb"), reverse=True)), None)
+
+
+def mirrors() -> tuple[str, str, str]:
+    """The codename of Debian's release here, where its archive is, and where its security archive."""
+    form = "$(RELEASE)\t$(CODENAME)\t$(ORIGIN)\t$(REPO_URI)"
+    try:
+        lines = run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"]).decode().splitlines()
+    except (OSError, subprocess.SubprocessError):
+        sys.exit("there is no apt here, so there are no packages and no RFCs")
+    found = [tuple(line.split("\t")) for line in lines]
+    uris = {codename: uri for _, codename, origin, uri in found if origin == "Debian"}
+    codename = next((name for name in uris if "-" not in name), "")
+    if not codename:
+        sys.exit("apt has no package indexes of Debian here: run `apt-get update` first")
+    return codename, uris[codename], uris.get(f"{codename}-security", "")
+
+
+def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str], count: int) -> None:
+    """A file for each state, newer than the one before: what all suites up to it say, the later ones first."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder.parent / "debian-xml").mkdir(exist_ok=True)
-    indexes = debian_indexes()
-    if not indexes:
-        sys.exit("apt has no package indexes here: run `apt-get update` first")
-    packages: dict[str, bytes] = {}
+    state: dict[str, bytes] = {}
     time = 0.0
-    for number, (name, parts) in enumerate(stages(indexes), 1):
-        for path, signed in parts:
-            packages |= paragraphs(path)
-            time = max(time, signed)
-        chosen = sorted(packages)[: count or None]
-        state = folder / f"{number}-{name}"
-        state.write_bytes(b"\n".join(packages[key] for key in chosen))
-        os.utime(state, (time + number, time + number))
-    write_xml(folder.parent / "debian-xml" / "packages.xml", [packages[key] for key in chosen[:2000]])
+    for number, (suite, path, signed) in enumerate(indexes, 1):
+        published = paragraphs(path, key)
+        before, state = state, published if suite in LATER else {**state, **published}
+        names = before if before and count else sorted(state, key=lambda name: rank(name, state[name]))[: count or None]
+        state = {name: state[name] for name in sorted(names) if name in state}
+        time = max(time + 1, signed)
+        file = folder / f"{number}-{suite}"
+        file.write_bytes(b"\n".join(state.values()))
+        os.utime(file, (time, time))
+        tell(folder.name, suite, before, state)
 
 
-def stages(indexes: dict[str, list[tuple[Path, float]]]) -> list[tuple[str, list[tuple[Path, float]]]]:
-    """The release first, then what was published after it, each where there is any."""
-    first = [one for suite, found in indexes.items() if not suite.endswith(STATES) for one in found]
-    later = [(end, [one for suite, found in indexes.items() if suite.endswith(end) for one in found]) for end in STATES]
-    return [("release", first), *((name, found) for name, found in later if found)]
+def rank(name: str, paragraph: bytes) -> tuple[bool, bytes]:
+    """What is chosen first where not all are wanted: what every system has, then some of everything."""
+    optional = field(paragraph, b"Priority") not in ("required", "important", "standard")
+    return optional, hashlib.sha256(name.encode()).digest()
 
 
-def debian_indexes() -> dict[str, list[tuple[Path, float]]]:
-    """By suite, the indexes of packages that apt holds, each with when its release was signed."""
-    asked = [
-        "apt-get",
-        "indextargets",
-        "--format",
-        "$(CODENAME)\t$(SUITE)\t$(ORIGIN)\t$(FILENAME)",
-        "Created-By: Packages",
-    ]
-    found: dict[str, list[tuple[Path, float]]] = {}
-    for line in run(asked).decode().splitlines():
-        codename, suite, origin, name = line.split("\t")
-        held = next((path for path in Path(name).parent.glob(Path(name).name + "*")), None)
-        if origin.startswith("Debian") and held is not None:
-            found.setdefault(codename if "-" in codename else suite, []).append((held, signed_at(held)))
-    return found
+def paragraphs(index: Path, key: Callable[[bytes], str]) -> dict[str, bytes]:
+    """What an index says of each package, by the key that it has in a catalogue."""
+    found = (part.strip() + b"\n" for part in run([APT_HELPER, "cat-file", str(index)]).split(b"\n\n"))
+    return {name: paragraph for paragraph in found if (name := key(paragraph))}
+
+
+def package_key(paragraph: bytes) -> str:
+    name, machine = field(paragraph, b"Package"), field(paragraph, b"Architecture")
+    return f"{name}/{machine}" if name and machine else ""
+
+
+def source_key(paragraph: bytes) -> str:
+    """Its name; none for a source that is kept only because something else was built with it."""
+    return "" if field(paragraph, b"Extra-Source-Only") == "yes" else field(paragraph, b"Package")
+
+
+def field(paragraph: bytes, name: bytes) -> str:
+    match = re.search(rb"^" + name + rb": (.*)$", paragraph, re.MULTILINE)
+    return match[1].decode() if match else ""
 
 
 def signed_at(index: Path) -> float:
     """When the release that an index belongs to was signed."""
-    stem = re.sub(r"_[^_]+_binary-.*$", "_InRelease", index.name)
+    stem = re.sub(r"_main_(binary-.*|source)_.*$", "_InRelease", index.name)
     text = (index.parent / stem).read_text(errors="replace")
     match = re.search(r"^Date: (.*)$", text, re.MULTILINE)
     return parsedate_to_datetime(match[1]).timestamp() if match else index.stat().st_mtime
 
 
-def paragraphs(index: Path) -> dict[str, bytes]:
-    """Each package's paragraph by its name and architecture."""
-    found: dict[str, bytes] = {}
-    for paragraph in run([APT_HELPER, "cat-file", str(index)]).split(b"\n\n"):
-        name = re.search(rb"^Package: (.*)$", paragraph, re.MULTILINE)
-        machine = re.search(rb"^Architecture: (.*)$", paragraph, re.MULTILINE)
-        if name and machine:
-            found[f"{name[1].decode()}/{machine[1].decode()}"] = paragraph.strip() + b"\n"
-    return found
+def write_rfcs(folder: Path, package: Path | None) -> None:
+    """The RFCs of a package: entries of the index as JSON, and those RFCs that were written in XML."""
+    if package is None:
+        say("the mirror has no such package, which is left out")
+        return
+    with (
+        subprocess.Popen([*UNPACK, str(package)], stdout=subprocess.PIPE) as unpacked,
+        tarfile.open(fileobj=unpacked.stdout, mode="r|") as archive,
+    ):
+        for member in archive:
+            name = Path(member.name).name
+            place = {".json": "rfc", ".gz": "rfc-xml"}.get(Path(name).suffix)
+            wanted = re.fullmatch(r"rfc\d+\.(json|xml\.gz)", name)
+            content = archive.extractfile(member) if wanted and place and member.isreg() else None
+            if content is not None:
+                path = folder / str(place) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
+                os.utime(path, (member.mtime, member.mtime))
 
 
-def write_xml(path: Path, packages: list[bytes]) -> None:
-    """The same packages' names, summaries and people as XML, in Dublin Core's words."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write('<?xml version="1.0" encoding="utf-8"?>\n<records xmlns="http://purl.org/dc/elements/1.1/">\n')
-        for package in packages:
-            fields = dict(re.findall(r"^(\S+): (.*)$", package.decode(errors="replace"), re.MULTILINE))
-            said = {
-                "identifier": fields["Package"],
-                "title": fields.get("Description", fields["Package"]),
-                "creator": fields.get("Maintainer", "").partition("<")[0].strip(),
-                "subject": fields.get("Section", ""),
-                "type": "software",
-            }
-            rows = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in said.items() if text)
-            file.write(f"<record>{rows}</record>\n")
-        file.write("</records>\n")
+def write_films(folder: Path) -> None:
+    if FILMS.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "movies.json").write_bytes(FILMS.read_bytes())
+
+
+def tell(name: str, suite: str, before: dict[str, bytes], state: dict[str, bytes]) -> None:
+    """What a state has, and how it differs from the one before."""
+    new = sum(key not in before for key in state)
+    changed = sum(key in before and before[key] != body for key, body in state.items())
+    gone = sum(key not in state for key in before)
+    sizes = sorted(map(len, state.values()))
+    large = sum(size > LARGE_BYTES for size in sizes)
+    say(
+        f"{name} {suite}: {len(state):,} records, {new:,} new, {changed:,} changed, {gone:,} gone; "
+        f"largest {sizes[-1]:,} bytes, {large} over 400 KB"
+    )
 
 
 def run(command: list[str]) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_SECONDS).stdout
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

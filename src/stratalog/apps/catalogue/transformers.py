@@ -107,6 +107,60 @@ def rfc_entry(given: Given) -> Work:
     )
 
 
+def rfc_json(given: Given) -> Work:
+    """The same entry as the RFC editor gives it in JSON."""
+    fields = _object(given)
+    relations = [
+        Relation(name.replace("_", "-"), str(target).strip())
+        for name in ("obsoletes", "obsoleted_by", "updates", "updated_by", "see_also")
+        for target in fields.get(name) or ()
+    ]
+    return Work(
+        id=given.id,
+        source=given.source,
+        kind="standard",
+        title=str(fields.get("title") or given.id).strip(),
+        creators=tuple(Agent(str(name), "author") for name in fields.get("authors") or ()),
+        dates=(Dated(str(fields["pub_date"]), "published"),) if fields.get("pub_date") else (),
+        identifiers=(Identifier("rfc", given.id), *_known("doi", str(fields.get("doi") or ""))),
+        relations=tuple(relations),
+        subjects=_texts(str(fields.get("status") or ""), *map(str, fields.get("keywords") or ())),
+        description=str(fields.get("abstract") or "").strip(),
+        language="en",
+    )
+
+
+def rfc_xml(given: Given) -> Work:
+    """An RFC as a document of its own, in the vocabulary that RFCs are written in."""
+    root = parse_element(given.body)
+    front = next((child for child in root if local_name(child) == "front"), root)
+    number = text_at(root, "@number")
+    date = " ".join(part for part in (text_at(front, "date.@year"), text_at(front, "date.@month")) if part)
+    relations = [
+        Relation(name, f"RFC{target}")
+        for name in ("obsoletes", "updates")
+        for target in _texts(*text_at(root, f"@{name}").split(","))
+    ]
+    authors = [one for one in front if local_name(one) == "author"]
+    return Work(
+        id=given.id,
+        source=given.source,
+        kind="document",
+        title=" ".join(text_at(front, "title").split()),
+        creators=tuple(
+            Agent(text_at(one, "@fullname") or text_at(one, "organization"), text_at(one, "@role") or "author")
+            for one in authors
+        ),
+        dates=(Dated(date, "published"),) if date else (),
+        identifiers=_known("rfc", f"RFC{number}" if number else ""),
+        relations=tuple(relations),
+        subjects=_texts(*_children(front, "area"), *_children(front, "keyword")),
+        description=" ".join(text_at(front, "abstract").split()),
+        language=text_at(root, "@lang"),
+        size=given.size,
+    )
+
+
 def dublin_core(given: Given) -> Work:
     """Fifteen elements that any element may hold: an OAI-PMH record in `oai_dc`, or any other document."""
     root = parse_element(given.body)
@@ -174,6 +228,8 @@ TRANSFORMERS: Mapping[str, Transformer] = {
     "debian-package": Transformer("debian-package/1", debian_package),
     "debian-source": Transformer("debian-source/1", debian_source),
     "rfc-index": Transformer("rfc-index/1", rfc_entry),
+    "rfc-json": Transformer("rfc-json/1", rfc_json),
+    "rfc-xml": Transformer("rfc-xml/1", rfc_xml),
     "dublin-core": Transformer("dublin-core/1", dublin_core),
     "film": Transformer("film/1", film),
 }
