@@ -12,9 +12,10 @@ from stratalog.assembly import Store
 from stratalog.aws.listeners import TELL_SECONDS_MAX
 from stratalog.aws.processor import END_SECONDS, Processor
 from stratalog.clock import SystemClock
-from stratalog.documents import Document
+from stratalog.documents import Document, Rules
 from stratalog.errors import Unavailable
 from stratalog.log import Place
+from stratalog.protocol import STOCK, Draft
 from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
@@ -68,7 +69,10 @@ class Works:
 
     def _call(self, told: Any) -> Any:
         self.events.append(told)
-        failed = self.processor.process(told["Records"], lambda: self.remaining)
+        try:
+            failed = self.processor.process(told["Records"], lambda: self.remaining)
+        except Ended as exc:
+            raise Failed("the process ended") from exc
         if self.lose_answers:
             self.lose_answers -= 1
             raise Failed("the answer was lost")
@@ -97,6 +101,38 @@ def test_a_batch_is_applied_in_order_and_deleted(works: Works) -> None:
     assert works.poll() == 3
     assert applied(works.store.document("acme", "plan")) == ["c/1", "c/2", "c/3"]
     assert works.poll(VISIBILITY_SECONDS) == 0
+
+
+def test_messages_of_a_document_that_come_together_are_one_entry(works: Works) -> None:
+    document, other = works.document("plan"), works.document("other")
+    for id in range(1, 6):
+        works.push(document, put(id))
+        works.push(other, put(id))
+    assert works.poll() == 10
+    for name in ("plan", "other"):
+        assert applied(works.store.document("acme", name)) == [f"c/{id}" for id in range(1, 6)]
+        assert works.store.document("acme", name).version == 1
+
+
+def test_what_ends_the_process_is_not_joined_again_and_those_around_it_are_applied(works: Works) -> None:
+    document = works.document("plan")
+    works.store.rules = Rules({**STOCK, "end": end})
+    for mutation in (put(1), put(2, name="end"), put(3)):
+        works.push(document, mutation)
+    for _ in range(9):
+        works.restart()
+        works.poll(VISIBILITY_SECONDS)
+    assert applied(works.store.document("acme", "plan")) == ["c/1", "c/2", "c/3"]
+    assert list(works.queue.dead_letters()) == []
+
+
+def end(draft: Draft, args: Any) -> None:
+    """The process ends, and whoever called it learns nothing."""
+    raise Ended
+
+
+class Ended(BaseException):
+    """Nothing of the processor may catch it."""
 
 
 def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Works) -> None:
@@ -259,4 +295,4 @@ def test_a_group_is_told_of_once_and_not_where_little_time_is_left(works: Works)
     works.remaining = PLENTY
     works.push(document, put(4))
     works.poll()
-    assert works.held.said == [("b", Poke(4))]
+    assert works.held.said == [("b", Poke(works.store.document("acme", "plan").version))]

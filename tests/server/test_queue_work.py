@@ -120,7 +120,8 @@ def test_a_worker_applies_what_is_queued_and_says_so(folder: Path) -> None:
 def test_a_worker_leaves_no_message_behind(folder: Path) -> None:
     for id in range(1, 41):
         queue(folder, put("ada", id, f"k{id}"))
-    assert run(folder, "work", "--drain")[-1] == {"applied": 40, "messages": 40}
+    done = run(folder, "work", "--drain")[-1]
+    assert (done["applied"], done["messages"]) == (40, 40)
     with opened(folder) as store:
         assert store.queue.receive() == []
     assert len(content(folder)) == 40

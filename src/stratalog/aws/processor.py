@@ -20,7 +20,7 @@ from stratalog.clock import backoff_seconds
 from stratalog.errors import Invalid, StratalogError
 from stratalog.ports.queue import Message
 from stratalog.server.applying import TRANSIENT
-from stratalog.server.settling import Settler, again_seconds
+from stratalog.server.settling import Settled, Settler, again_seconds
 
 __all__ = ["Processor", "handler"]
 
@@ -76,25 +76,28 @@ class Processor:
 
     def _take(self, messages: Sequence[Message], remaining: Remaining) -> Sequence[Message]:
         """Settle the messages of one group, in order; those that must come again."""
-        for place, message in enumerate(messages):
+        left = messages
+        while left:
             if remaining() < END_SECONDS:
-                return self._give_back(messages[place:], 0)
+                return self._give_back(left, 0)
             try:
-                self._settle(message, remaining)
+                left = left[self._settle(left, remaining) :]
             except Exception as exc:  # noqa: BLE001 - one group that cannot be settled must not stop the others
-                seconds = self._fail(message, exc)
-                return self._give_back(messages[place:], seconds)
+                seconds = self._fail(left[0], exc)
+                return self._give_back(left, seconds)
         return ()
 
-    def _settle(self, message: Message, remaining: Remaining) -> None:
-        """Settle one, trying again what a port raises as long as there is time: each return to the queue counts."""
+    def _settle(self, messages: Sequence[Message], remaining: Remaining) -> int:
+        """Settle the first, trying again what a port raises as long as there is time: each return to the queue counts.
+
+        Answers how many were settled with it.
+        """
         tries = 0
         while True:
             try:
-                settled = self._settler.settle(message)
-                # SQS deletes a batch at its end only. One that came before may have been with what ends the process.
-                finish = self._settler.finish if message.receives > 1 else self._settler.drop_claim
-                finish(settled)
+                settled = self._settler.settle_some(messages[:1] if tries else messages)
+                for one in settled:
+                    self._finish(one)
                 break
             except TRANSIENT:
                 tries += 1
@@ -102,7 +105,14 @@ class Processor:
                 if remaining() < END_SECONDS + pause:
                     raise
                 self._clock.sleep(pause)
-        self._container.note(settled.envelope.organisation, settled.envelope.document, settled.version)
+        envelope, version = settled[0].envelope, max(one.version for one in settled)
+        self._container.note(envelope.organisation, envelope.document, version)
+        return len(settled)
+
+    def _finish(self, settled: Settled) -> None:
+        """SQS deletes a batch at its end only. One that came before may have been with what ends the process."""
+        finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim
+        finish(settled)
 
     def _fail(self, message: Message, error: Exception) -> float:
         """Say why, and for how long to let go of the message."""

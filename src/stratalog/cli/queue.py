@@ -20,13 +20,14 @@ from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command, of_every_command
 from stratalog.errors import StratalogError
-from stratalog.limits import VISIBILITY_SECONDS_MAX
+from stratalog.limits import RECEIVE_MESSAGES_MAX, VISIBILITY_SECONDS_MAX
 
 __all__ = ["COMMANDS"]
 
 VISIBILITY_SECONDS = 30
 BEATS = 4
-THREADS_ASIDE = 4
+THREADS_ASIDE = RECEIVE_MESSAGES_MAX
+"""What was joined is acknowledged at once, each message by a thread, so that those commits share a transaction too."""
 
 
 @command("work", example="stratalog work myapp:app --store ./data")

@@ -8,7 +8,8 @@
     any other error, a damaged document        raised: `Settler.note_failure` keeps why
     =========================================  ==========================
 
-A message that was given out often is run one mutation at a time (`applying.py`).
+A message that was given out often is run one mutation at a time (`applying.py`). New ones that wait together for one
+document become one entry where each comes out as it would alone (`joining.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 
 import msgspec
 
@@ -26,6 +28,7 @@ from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
 from stratalog.server.applying import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
+from stratalog.server.joining import Opened, join
 from stratalog.server.notes import drop_note, read_note, write_note
 from stratalog.server.queued import Envelope, claim_stands, open_push, read_message, remove_claim
 
@@ -69,6 +72,22 @@ class Settler:
             self.counts.update(outcome.status for outcome in outcomes)
         return Settled(message, envelope, outcomes)
 
+    def settle_some(self, messages: Sequence[Message]) -> list[Settled]:
+        """Settle the first messages of a group: one, or several that become one entry.
+
+        Raises what `settle` does of the first. After an error of a port, call `settle` with it: what stands in the way
+        may concern another.
+        """
+        joined = join(self._store.place.blobs, messages) if len(messages) > 1 else []
+        if len(joined) > 1:
+            try:
+                return self._settle_joined(joined)
+            except TRANSIENT:
+                raise
+            except Exception:  # noqa: BLE001 - each by itself tells whose fault it is
+                self.counts["parted"] += 1
+        return [self.settle(messages[0])]
+
     def drop_claim(self, settled: Settled) -> None:
         """Remove the blobs of a push that no message could hold. Can be called again."""
         remove_claim(self._store.place.blobs, settled.envelope)
@@ -90,6 +109,18 @@ class Settler:
             failed_ms = self._store.place.clock.wall_ms()
             write_note(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=failed_ms))
         return reason
+
+    def _settle_joined(self, joined: Sequence[Opened]) -> list[Settled]:
+        """Apply messages as one batch. Raises NotFound where their document is gone."""
+        first = joined[0]
+        document = self._document(first.envelope)
+        if document is None:
+            raise NotFound("no such document", document=first.envelope.document)
+        outcomes = apply(document, first.push, [one for each in joined for one in each.push.mutations])
+        self.counts.update(outcome.status for outcome in outcomes)
+        self.counts["joined"] += len(joined)
+        left = iter(outcomes)
+        return [Settled(one.message, one.envelope, [*islice(left, len(one.push.mutations))]) for one in joined]
 
     def _document(self, envelope: Envelope) -> Document | None:
         """The document that a message is for, if it lives."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
 
@@ -28,7 +28,7 @@ from stratalog.errors import Closed, StratalogError
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
 from stratalog.ports.queue import Message
 from stratalog.server.applying import TRANSIENT
-from stratalog.server.settling import Settler, again_seconds
+from stratalog.server.settling import Settled, Settler, again_seconds
 
 __all__ = ["Worker", "Working", "beating"]
 
@@ -55,11 +55,12 @@ class Working(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Applies queued pushes, one at a time. Several processes may work on one store; each runs one worker.
+    """Applies queued pushes; those that wait together for one document as one entry where they can be.
 
-    ``stop`` and ``beat`` may be called from other threads. ``tell`` is called with a message that failed and why. What
-    is applied is acknowledged ``aside``, on threads of its own, so that both commits share a transaction where the
-    store can; without any, each waits for the other.
+    Several processes may work on one store; each runs one worker. ``stop`` and ``beat`` may be called from other
+    threads. ``tell`` is called with a message that failed and why. What is applied is acknowledged ``aside``, on
+    threads of its own, so that both commits share a transaction where the store can; without any, each waits for the
+    other.
     """
 
     def __init__(
@@ -98,6 +99,9 @@ class Worker:
                 idle = 0
             elif drain and not self._hands and not finishing:
                 break
+            elif finishing:
+                # A group gives nothing more until all that was given of it is acknowledged.
+                wait(finishing, timeout=self._working.idle_seconds_max)
             else:
                 idle += 1
                 first, most = self._working.idle_seconds_first, self._working.idle_seconds_max
@@ -106,7 +110,7 @@ class Worker:
         wait(self._finishing)
 
     def stop(self) -> None:
-        """Have `run` end after the message under way; the others in hand are given back."""
+        """Have `run` end after what is under way; the others in hand are given back."""
         self._stopping = True
 
     def step(self) -> bool:
@@ -161,14 +165,14 @@ class Worker:
         return bool(given)
 
     def _work(self, hand: _Hand) -> None:
-        """Settle the first message of a hand, unless others may have been given it meanwhile."""
+        """Settle the first messages of a hand, unless others may have been given them meanwhile."""
         message = hand.messages[0]
         if hand.seen.age_seconds() >= self._working.visibility_seconds:
             self.counts["held too long"] += 1
             self._drop(message.group)
             return
         try:
-            self._settle(message)
+            count = self._settle(hand.messages[:1] if hand.attempts else hand.messages)
         except TRANSIENT:
             self.counts["port errors"] += 1
             hand.attempts += 1
@@ -182,24 +186,30 @@ class Worker:
         except Exception as exc:  # noqa: BLE001 - one message that cannot be settled must not stop the others
             self._fail(message, exc)
         else:
-            self._next(hand)
+            self._next(hand, count)
 
-    def _next(self, hand: _Hand) -> None:
+    def _next(self, hand: _Hand, count: int) -> None:
         with self._lock:
-            message = hand.messages.pop(0)
+            group = hand.messages[0].group
+            del hand.messages[:count]
             hand.attempts = 0
             if not hand.messages:
-                self._hands.pop(message.group, None)
+                self._hands.pop(group, None)
         self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
 
-    def _settle(self, message: Message) -> None:
-        """Apply a message and have it acknowledged. Whatever it raises, it can be called again."""
-        settled = self._settler.settle(message)
+    def _settle(self, messages: Sequence[Message]) -> int:
+        """Apply the first messages and have them acknowledged; how many. Whatever it raises, it can be called again."""
+        settled = self._settler.settle_some(messages)
+        for one in settled:
+            self._finish(one)
+        self.counts["messages"] += len(settled)
+        return len(settled)
+
+    def _finish(self, settled: Settled) -> None:
         if self._aside is None:
             self._settler.finish(settled)
         else:
             self._finishing = [*self._unfinished(), self._aside.submit(self._settler.finish, settled)]
-        self.counts["messages"] += 1
 
     def _unfinished(self) -> list[Future[None]]:
         return [one for one in self._finishing if not one.done()]

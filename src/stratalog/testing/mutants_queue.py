@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stratalog.documents import Document
 from stratalog.errors import Invalid, NotFound
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
-from stratalog.server import applying, settling
+from stratalog.server import applying, joining, settling
+from stratalog.server.joining import Opened
 from stratalog.server.queued import Carried, Envelope
-from stratalog.server.settling import Settler
+from stratalog.server.settling import Settled, Settler
 from stratalog.server.worker import Worker
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.world_queue import QueueWorld
 
 __all__ = ["MUTANTS"]
 
-_settle: Callable[[Worker, Message], None] = Worker._settle
+_settle: Callable[[Worker, Sequence[Message]], int] = Worker._settle
 _trial: Any = applying._Trial
+_join = joining.join
+_settle_joined: Callable[[Settler, Sequence[Opened]], list[Settled]] = Settler._settle_joined
 
 
-def _acknowledge_first(self: Worker, message: Message) -> None:
-    self._store.queue.acknowledge(message)
-    _settle(self, message)
+def _acknowledge_first(self: Worker, messages: Sequence[Message]) -> int:
+    self._store.queue.acknowledge(messages[0])
+    return _settle(self, messages)
 
 
 def _no_claim_stands(blobs: Any, envelope: Envelope) -> bool:
@@ -48,12 +51,39 @@ def _any_incarnation(self: Settler, envelope: Envelope) -> Document | None:
         return None
 
 
-def _ports_count(self: Worker, message: Message) -> None:
+def _ports_count(self: Worker, messages: Sequence[Message]) -> int:
     """What a port raised is taken for the message's own fault."""
     try:
-        _settle(self, message)
+        return _settle(self, messages)
     except applying.TRANSIENT as exc:
         raise RuntimeError(str(exc)) from exc
+
+
+def _backwards(blobs: Any, messages: Sequence[Message]) -> list[Opened]:
+    """What is joined is in the wrong order."""
+    return list(reversed(_join(blobs, messages)))
+
+
+def _any_numbers(reached: Any, mutations: Any) -> bool:
+    """A push from the beginning is joined with one that left out the beginning."""
+    return True
+
+
+def _anybody(one: Opened) -> str:
+    """Pushes of several devices are joined, in the name of the first."""
+    return one.envelope.incarnation
+
+
+def _next_ones_outcomes(self: Settler, joined: Sequence[Opened]) -> list[Settled]:
+    settled = _settle_joined(self, joined)
+    turned = [*settled[1:], settled[0]]
+    return [Settled(one.message, one.envelope, other.outcomes) for one, other in zip(settled, turned, strict=True)]
+
+
+def _all_for_one(self: Settler, joined: Sequence[Opened]) -> list[Settled]:
+    """Only the first is applied; all count as settled."""
+    first = self.settle(joined[0].message)
+    return [Settled(one.message, one.envelope, first.outcomes if one is joined[0] else ()) for one in joined]
 
 
 MUTANTS = (
@@ -81,5 +111,25 @@ MUTANTS = (
         QueueWorld,
         replaced(Settler, "_document", _any_incarnation),
         ("failure", "heirs", "last"),
+    ),
+    Mutant("queue: joined backwards", QueueWorld, replaced(settling, "join", _backwards), ("settled", "failure")),
+    Mutant("queue: joined whatever the numbers", QueueWorld, replaced(joining, "_run_on", _any_numbers), ("settled",)),
+    Mutant(
+        "queue: joined in another's name",
+        QueueWorld,
+        replaced(joining, "_speaks_for", _anybody),
+        ("settled", "owners", "progress"),
+    ),
+    Mutant(
+        "queue: outcome of another message",
+        QueueWorld,
+        replaced(Settler, "_settle_joined", _next_ones_outcomes),
+        ("outcomes",),
+    ),
+    Mutant(
+        "queue: one applied, all acknowledged",
+        QueueWorld,
+        replaced(Settler, "_settle_joined", _all_for_one),
+        ("settled",),
     ),
 )

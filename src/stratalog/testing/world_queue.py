@@ -6,7 +6,7 @@ worker that runs them. Meanwhile a document is deleted, and another has its name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
@@ -28,6 +28,7 @@ from stratalog.server.backlog import Backlog
 from stratalog.server.errors import Refused
 from stratalog.server.pull import pull
 from stratalog.server.queued import QueuedPush, open_push, read_message
+from stratalog.server.settling import Settled, Settler
 from stratalog.server.worker import Worker, Working
 from stratalog.testing.actors import Turns, log_place
 from stratalog.testing.checkers import Violation
@@ -66,6 +67,7 @@ class QueueWorld:
         "seen",
         "gap",
         "messages",
+        "joined",
         "of another incarnation",
         "port errors",
         "held too long",
@@ -123,7 +125,9 @@ class QueueWorld:
             process.crash()
 
         rules = Rules({**STOCK, POISON: poison})
-        worker = Worker(Store(log_place(process, self.settings), process.queue, rules), WORKING, self._note_failure)
+        store = Store(log_place(process, self.settings), process.queue, rules)
+        worker = Worker(store, WORKING, self._note_failure)
+        worker._settler = _Judged(store, self.judge)
         process.spawn(f"{process.name}/beat", partial(beat, process, worker), background=True)
         idle = 0.1
         try:
@@ -156,6 +160,13 @@ class QueueWorld:
             found = state.client(one.client)
             if one.id == (found.id if found else 0) + 1:
                 self._violated("settled", "a message was acknowledged unapplied", client=one.client, id=one.id)
+
+    def judge(self, settled: Settled) -> None:
+        """What a worker says of a message is what became of the mutations in it."""
+        push = self.watch.pushes[settled.envelope.token]
+        told = [(one.client, one.id) for one in settled.outcomes]
+        if told and told != [(one.client, one.id) for one in push.mutations]:
+            self._violated("outcomes", "a message is told what became of another", push=push, told=told)
 
     def moved_aside(self, letters: Sequence[DeadLetter]) -> None:
         """A poisonous mutation is rejected before its message would be moved aside."""
@@ -266,6 +277,20 @@ class QueueWorld:
             self.scheduler.counts.bump("given up")
             if recorded.name != POISON and not crashes:
                 raise Violation("innocent", "a harmless mutation was given up", mutation=recorded)
+
+
+class _Judged(Settler):
+    """A worker's settler, whose answers are looked at."""
+
+    def __init__(self, store: Store, judge: Callable[[Settled], None]) -> None:
+        super().__init__(store, WORKING.receives_max)
+        self._judge = judge
+
+    def settle_some(self, messages: Sequence[Message]) -> list[Settled]:
+        settled = super().settle_some(messages)
+        for one in settled:
+            self._judge(one)
+        return settled
 
 
 class Watch:

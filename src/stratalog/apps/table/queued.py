@@ -1,7 +1,8 @@
 """Committing through the queue: a transaction is durable when it is sent, and a worker commits it to the newest state.
 
-Messages of one table are applied in order by whichever worker has them, each as one entry; a transaction that fails is
-a committed rejection and stops nobody. `stratalog work stratalog.apps.table.application:app` is such a worker.
+Messages of one table are applied in order by whichever worker has them; those that wait together become one entry,
+whoever sent them. A transaction that fails is a committed rejection and stops nobody. Such a worker is
+`stratalog work stratalog.apps.table.application:app`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from stratalog.server.backlog import Backlog
 from stratalog.server.queued import Carried, QueuedPush
 
 __all__ = ["TableQueue", "Ticket"]
+
+GROUP = "queue"
+"""All senders are of one group, so that what they send can be joined. Collecting it would end them all."""
 
 TRIES_MAX = 5
 POLL_SECONDS_FIRST = 0.01
@@ -57,7 +61,7 @@ class TableQueue:
                 Carried(self._client, self._number + place, request.name, request.args)
                 for place, request in enumerate(requests, 1)
             ]
-            self._push(QueuedPush(self._client, self._table.document.log.record.incarnation, "", "", carried))
+            self._push(QueuedPush(GROUP, self._table.document.log.record.incarnation, "", "", carried))
             self._number += len(carried)
         return [Ticket(one.client, one.id) for one in carried]
 

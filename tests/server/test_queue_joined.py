@@ -1,0 +1,248 @@
+"""Messages that wait together for one document: one entry, and each comes out as it would have alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from stratalog.documents import Document
+from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
+from stratalog.limits import MUTATIONS_PER_BATCH_MAX
+from stratalog.ports.queue import Message
+from stratalog.protocol import Draft, Mutation
+from stratalog.server.joining import JOINED_BYTES_MAX, join
+from stratalog.server.settling import Settled, Settler
+from tests.server.queue_path import Killed, QueuePath, kill, named, put
+
+BATCH = 10
+
+
+def settled(path: QueuePath) -> list[Settled]:
+    """What the first messages come to that the queue gives."""
+    return Settler(path.store).settle_some(path.waiting())
+
+
+def versions(document: Document) -> list[list[tuple[str, int, str | None]]]:
+    return [[(one.client, one.id, one.reason) for one in version.mutations] for version in document.versions()]
+
+
+def told(one: Settled) -> list[tuple[str, int, str]]:
+    return [(outcome.client, outcome.id, outcome.status) for outcome in one.outcomes]
+
+
+def test_what_waits_together_is_one_entry_and_each_message_has_its_own_outcomes() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1), named("ada", 2, "nonsense"))
+    path.push(put("ada", 3))
+    path.push(put("bob", 1), put("ada", 4))
+    done = settled(path)
+    assert [told(one) for one in done] == [
+        [("ada", 1, "applied"), ("ada", 2, "rejected")],
+        [("ada", 3, "applied")],
+        [("bob", 1, "applied"), ("ada", 4, "applied")],
+    ]
+    assert [one.version for one in done] == [1, 1, 1]
+    assert path.document.version == 1
+
+
+def test_a_worker_writes_fewer_entries_than_it_is_given_messages() -> None:
+    path = QueuePath()
+    for id in range(1, 101):
+        path.push(put("ada", id, "k", id))
+    path.work()
+    assert path.document.get("k") == 100
+    assert path.document.last_mutation("ada") == 100
+    # It begins with one message, and takes twice as many after each that went well.
+    assert path.document.version == 4 + 9
+
+
+def test_a_client_that_sends_again_what_waits_is_joined_with_itself() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.push(put("ada", 1), put("ada", 2))
+    path.push(put("ada", 2), put("ada", 3))
+    done = settled(path)
+    assert [status for one in done for _, _, status in told(one)] == ["applied", "seen", "applied", "seen", "applied"]
+    assert path.document.version == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((put("ada", 2),), (put("ada", 1), put("ada", 2))),
+        ((put("ada", 1), put("ada", 3)), (put("ada", 2),)),
+        ((put("ada", 1),), (put("ada", 3),)),
+    ],
+)
+def test_numbers_that_do_not_run_on_are_not_joined(first: tuple[Mutation, ...], second: tuple[Mutation, ...]) -> None:
+    path = QueuePath()
+    path.push(*first)
+    path.push(*second)
+    assert len(join(path.store.place.blobs, path.waiting())) <= 1
+
+
+def test_each_principal_is_applied_for_itself() -> None:
+    path = QueuePath()
+    path.worker._size = BATCH
+    path.push(put("ada", 1), owner="u-ada")
+    path.push(put("bob", 1), owner="u-bob", group="h")
+    path.push(put("bob", 2), owner="u-bob", group="h")
+    path.work()
+    assert versions(path.document) == [[("ada", 1, None)], [("bob", 1, None), ("bob", 2, None)]]
+    assert path.document.state().binding("bob") == ("h", "u-bob")
+
+
+def test_a_message_that_was_given_out_before_goes_alone() -> None:
+    path = QueuePath()
+    for id in (1, 2, 3):
+        path.push(put("ada", id))
+    for message in reversed(path.waiting()):
+        path.store.queue.release(message)
+    path.work()
+    assert path.document.version == 3
+
+
+def test_what_is_large_or_many_goes_alone() -> None:
+    path = QueuePath()
+    for id in (1, 2, 3):
+        path.push(put("ada", id, f"k{id}", path.clock.random_bytes(JOINED_BYTES_MAX // 2)))
+    assert len(settled(path)) == 1
+    many = QueuePath()
+    many.push(*[put("ada", id) for id in range(1, MUTATIONS_PER_BATCH_MAX)])
+    many.push(put("ada", MUTATIONS_PER_BATCH_MAX))
+    many.push(put("ada", MUTATIONS_PER_BATCH_MAX + 1))
+    assert len(settled(many)) == 2
+
+
+def test_what_cannot_be_read_stops_those_behind_it_only() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.push(put("ada", 2))
+    path.store.queue.send("acme/plan", [b"\x01 not a push"])
+    path.push(put("ada", 3))
+    assert len(settled(path)) == 2
+    path.work_through(1)
+    assert path.document.last_mutation("ada") == 2
+
+
+def broken(draft: Draft, args: Any) -> None:
+    raise Corrupt("the value is damaged")
+
+
+def test_of_several_that_are_joined_the_one_that_fails_is_found_and_the_others_stand() -> None:
+    path = QueuePath(broken=broken)
+    path.push(put("ada", 1))
+    path.push(put("ada", 2))
+    path.work()
+    for mutation in (put("ada", 3), put("ada", 4), named("ada", 5, "broken"), put("ada", 6)):
+        path.push(mutation)
+    path.work()
+    assert path.document.last_mutation("ada") == 4
+    assert path.failures == ["Corrupt: the value is damaged"]
+    path.work_through(1500)
+    assert path.document.last_mutation("ada") == 6
+
+
+def test_one_that_ends_the_process_leaves_those_before_it_to_the_next() -> None:
+    path = QueuePath(kill=kill)
+    path.worker._size = BATCH
+    for mutation in (put("ada", 1), put("ada", 2), named("ada", 3, "kill"), put("ada", 4)):
+        path.push(mutation)
+    with pytest.raises(Killed):
+        path.work()
+    assert path.document.version == 0
+    path.new_worker()
+    path.work_through(400)
+    assert [id for version in versions(path.document) for _, id, _ in version] == [1, 2, 3, 4]
+
+
+def test_a_store_out_of_reach_for_one_does_not_hold_up_those_before_it() -> None:
+    left = [1000]
+
+    def far(draft: Draft, args: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise Unavailable("simulated")
+
+    path = QueuePath(far=far)
+    path.worker._size = BATCH
+    for mutation in (put("ada", 1), named("ada", 2, "far"), put("ada", 3)):
+        path.push(mutation)
+    path.work_through(3)
+    assert path.document.last_mutation("ada") == 1
+    left[0] = 0
+    path.work_through(60)
+    assert path.document.last_mutation("ada") == 3
+
+
+@pytest.mark.parametrize("takes_place", [True, False])
+def test_a_lost_answer_to_a_joined_commit_changes_nothing_twice(takes_place: bool) -> None:
+    path = QueuePath()
+    path.worker._size = BATCH
+    for id in range(1, 5):
+        path.push(Mutation(client="ada", id=id, name="inc", args={"key": "n", "by": 1}))
+    losing(path, takes_place)
+    path.work_through(300)
+    assert path.document.get("n") == 4
+    assert path.waiting() == []
+
+
+def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
+    """The next answers of the index to commits are lost."""
+    commit, left = path.store.place.index.commit, [times]
+
+    def failing(writes: Any) -> None:
+        if not left[0]:
+            return commit(writes)
+        left[0] -= 1
+        if takes_place:
+            commit(writes)
+        raise OutcomeUnknown("simulated")
+
+    path.store.place.index.commit = failing  # type: ignore[method-assign]
+
+
+Pushes = list[tuple[str, list[tuple[str, int, str]]]]
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    pushes=st.lists(
+        st.tuples(
+            st.sampled_from(["g", "g", "g", "h"]),
+            st.lists(
+                st.tuples(st.sampled_from(["ada", "bob"]), st.integers(1, 5), st.sampled_from(["put", "no"])),
+                min_size=1,
+                max_size=3,
+            ),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_messages_come_out_joined_as_they_do_one_by_one(pushes: Pushes) -> None:
+    """Whatever numbers they bring: outcomes, content and last numbers are the same."""
+    joined = run(pushes, lambda settler, messages: settler.settle_some(messages))
+    alone = run(pushes, lambda settler, messages: [settler.settle(messages[0])])
+    assert joined == alone
+
+
+def run(pushes: Pushes, settle: Callable[[Settler, list[Message]], list[Settled]]) -> Any:
+    path = QueuePath()
+    for group, mutations in pushes:
+        path.push(*[named_or_put(*one) for one in mutations], group=group)
+    messages, settler, outcomes = path.waiting(), Settler(path.store), []
+    while messages:
+        done = settle(settler, messages)
+        outcomes += [told(one) for one in done]
+        messages = messages[len(done) :]
+    last = {client: path.document.last_mutation(client) for client in ("ada", "bob")}
+    return outcomes, last, path.document.at().content_digest()
+
+
+def named_or_put(client: str, id: int, name: str) -> Mutation:
+    return named(client, id, "nonsense") if name == "no" else put(client, id, f"{client}/{id}", id)
