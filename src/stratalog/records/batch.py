@@ -7,7 +7,8 @@ was lost — each put settles alone, under the write id that it already has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import islice
 
 import msgspec
@@ -25,7 +26,7 @@ from stratalog.records.decide import Call, Wanted, next_newer, next_put
 from stratalog.records.put import Attempts, Decide, Heads, Planned
 from stratalog.records.versions import Name, RecordVersion, check_metadata, check_source_time, version_from_item
 
-__all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many"]
+__all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many", "put_through"]
 
 PUT_THREADS = 16
 TURN_BODIES = 400
@@ -136,19 +137,22 @@ def put_many(
     place: Place, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
 ) -> Iterator[Stored]:
     """The answers to all bodies in order. Raises only what taking the next body raises."""
+    with nullcontext() if place.index.joint_commits else ThreadPoolExecutor(threads) as pool:
+        yield from put_through(pool, place, organisation, heads, bodies)
+
+
+def put_through(
+    pool: Executor | None, place: Place, organisation: str, heads: Heads, bodies: Iterable[NewBody]
+) -> Iterator[Stored]:
+    """The same with the threads of ``pool``, or jointly where there is none."""
     rest = iter(bodies)
-    pool = None if place.index.joint_commits else ThreadPoolExecutor(threads)
-    try:
-        while turn := _turn(rest):
-            puts = [_Put(place, organisation, heads, body) for body in turn]
-            if pool is None:
-                _put_jointly(place, puts)
-                yield from (put.finish() for put in puts)
-            else:
-                yield from _put_at_once(pool, puts)
-    finally:
-        if pool is not None:
-            pool.shutdown()
+    while turn := _turn(rest):
+        puts = [_Put(place, organisation, heads, body) for body in turn]
+        if pool is None:
+            _put_jointly(place, puts)
+            yield from (put.finish() for put in puts)
+        else:
+            yield from _put_at_once(pool, puts)
 
 
 def _put_jointly(place: Place, puts: list[_Put]) -> None:
@@ -187,7 +191,7 @@ def _commit(place: Place, group: list[_Put], writes: list[Write]) -> None:
             put.landed(sent)
 
 
-def _put_at_once(pool: ThreadPoolExecutor, puts: list[_Put]) -> Iterator[Stored]:
+def _put_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
     """Each record's puts one after another, those of different records at the same time; answers in order."""
     rows: dict[str, list[_Put]] = {}
     for put in puts:
