@@ -17,6 +17,7 @@ __all__ = ["FREE", "SETTINGS", "grow", "told"]
 
 SETTINGS = stratalog.Settings(segment_entries_target=4, snapshot_entries_interval=3, body_inline_bytes_max=400)
 ORGANISATIONS = ("acme", "zeta & co")
+RECORDS = tuple(f"record-{number}" for number in range(9))
 NAMES = ("plan", "budget", "ä/b")
 LONG_SECONDS = 1000
 LARGE = 3000
@@ -68,12 +69,16 @@ def _told_of(document: Document) -> dict[str, Any]:
 
 
 def _told_of_records(records: stratalog.Records) -> dict[str, Any]:
-    answers: dict[str, Any] = {"dead letters": list(records.dead_letters())}
+    of = records.organisation
+    answers: dict[str, Any] = {f"{of} dead letters": list(records.dead_letters())}
     for line in records.list():
-        answers[f"record {line.id}"] = line
+        answers[f"{of} record {line.id}"] = line
         for version in records.versions(line.id):
             body = None if version.deleted else records.get(line.id, version.version).body
-            answers[f"record {line.id}@{version.version}"] = (version, body)
+            answers[f"{of} record {line.id}@{version.version}"] = (version, body)
+    for id in RECORDS:
+        if (failure := records.failure(id)) is not None:
+            answers[f"{of} failure {id}"] = (failure, b"".join(records.open_dead_letter(id)))
     return answers
 
 
@@ -158,7 +163,13 @@ def _free_record(store: stratalog.Store, chance: Random) -> object:
 
 def _fail_record(store: stratalog.Store, chance: Random) -> object:
     body = chance.randbytes(LARGE)
-    return [store.records("acme").fail(f"record-{chance.randrange(9)}", "no such column", body=body) for _ in range(5)]
+    records, id = store.records(chance.choice(ORGANISATIONS)), chance.choice(RECORDS)
+    return [records.fail(id, "no such column", body=body) for _ in range(chance.choice((1, 5)))]
+
+
+def _resolve_record(store: stratalog.Store, chance: Random) -> object:
+    store.records("acme").resolve_dead_letter(chance.choice(RECORDS))
+    return None
 
 
 FREE: Step = _free
@@ -178,6 +189,7 @@ STEPS: list[Step] = [
     _change_record,
     _free_record,
     _fail_record,
+    _resolve_record,
     lambda store, chance: _a_document(store, chance).delete(),
     lambda store, chance: _a_document(store, chance).snapshot(),
 ]

@@ -170,6 +170,35 @@ def test_clients_go_on_in_the_copy_where_they_were(target: stratalog.Store) -> N
     stratalog.verify(copied)
 
 
+def test_failures_are_copied_with_their_bodies_whether_or_not_they_are_dead_or_a_version_stands(
+    source: stratalog.Store, target: stratalog.Store
+) -> None:
+    body = Random(1).randbytes(5000)
+    for organisation, id in (("acme", "contract"), ("acme", "never stored"), ("zeta", "alone")):
+        source.records(organisation).fail(id, "no such column", body=body)
+        copy_store(source, target)
+        ours, theirs = (store.records(organisation) for store in (source, target))
+        assert theirs.failure(id) == ours.failure(id) is not None
+        assert b"".join(theirs.open_dead_letter(id)) == body
+    source.records("acme").resolve_dead_letter("contract")
+    copy_store(source, target)
+    assert target.records("acme").failure("contract") is None
+
+
+def test_a_failure_counted_after_the_copy_or_without_its_body_is_found_out(
+    source: stratalog.Store, target: stratalog.Store
+) -> None:
+    source.records("acme").fail("new", "no such column", body=Random(1).randbytes(5000))
+    copy_store(source, target)
+    [stat] = target.place.blobs.list("acme/records/new/")
+    target.place.blobs.delete(stat.key, stat.stamp)
+    with pytest.raises(Corrupt):
+        check_copy(source.place, target.place, ["acme"])
+    source.records("acme").fail("new", "no such column")
+    with pytest.raises(Conflict, match="was written to while it was copied"):
+        check_copy(source.place, target.place, ["acme"])
+
+
 @pytest.mark.parametrize("what", ["organisation", "log", "record", "same name", "same record"])
 def test_a_target_that_holds_something_else_is_refused_and_left_alone(
     what: str, source: stratalog.Store, target: stratalog.Store

@@ -10,12 +10,16 @@ from stratalog.codec import sha256
 from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, VersionForgotten
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Event
+from stratalog.log.directory import organisation_put
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.operations import tending
 from stratalog.operations.maintain import Maintained, maintain
 from stratalog.operations.policy import Policy, Retention, read_policy
 from stratalog.ports.index import Item, Put
+from stratalog.records.content import body_prefix
+from stratalog.records.uploads import pin_put, pins_of
+from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
 
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
@@ -208,6 +212,26 @@ def test_records_superseded_long_ago_are_pruned(store: stratalog.Store) -> None:
         pass_days(store, 10)
     maintain(store, Policy(keep_record_days=15))
     assert [found.version for found in records.versions("invoice")] == [2, 3]
+
+
+@pytest.mark.parametrize(("has_part", "days"), [(True, 1.1), (False, 2.1)])
+def test_what_a_crashed_upload_left_goes_though_no_version_stands(
+    has_part: bool, days: float, store: stratalog.Store
+) -> None:
+    """The organisation has nothing but what the upload brought."""
+    name, place = Name("zeta", "scan"), store.place
+    part = f"{body_prefix(name)}/{sha256(b'a part').hex()}"
+    place.index.commit([pin_put(name, "aaaaaaaaaaaaaaaa", place.clock.wall_ms()), organisation_put("zeta")])
+    if has_part:
+        place.blobs.put(part, b"a part")
+    pass_days(store, days - 0.2)
+    maintain(store, Policy(collect_hours=0))
+    pass_days(store, 0.2)
+    maintain(store, Policy(collect_hours=0), dry_run=True)
+    assert list(pins_of(place, name))
+    maintain(store, Policy(collect_hours=0))
+    assert not list(pins_of(place, name))
+    assert place.blobs.stat(part) is None
 
 
 def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:

@@ -16,6 +16,9 @@ from stratalog.records.versions import Name
 
 __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 
+SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
+"""Later than pins are disbelieved: the collector is to meet those of a record that has blobs and nothing else."""
+
 
 def pin_put(name: Name, pin: str, now_ms: int) -> Put:
     """The write that sets ``pin``, a random id."""
@@ -40,7 +43,7 @@ def is_uploading(place: Place, name: Name, *, dry_run: bool = False) -> bool:
     A pin that nobody believes in any more is taken away first, so that its upload cannot end well; not in a dry run.
     """
     for item in pins_of(place, name):
-        if not _is_over(place, item):
+        if _age_seconds(place, item) <= RECORD_UPLOAD_SECONDS_MAX:
             return True
         if not dry_run:
             place.index.commit([Delete(item.partition, item.sort)])
@@ -48,14 +51,14 @@ def is_uploading(place: Place, name: Name, *, dry_run: bool = False) -> bool:
 
 
 def sweep_pins(place: Place, organisation: str) -> None:
-    """Take away what is left of uploads that nobody believes in any more."""
+    """Take away pins that no collector met, since they have no blob."""
     for item in place.index.query(uploads_partition(organisation)):
-        if _is_over(place, item):
+        if _age_seconds(place, item) > SWEEP_SECONDS:
             place.index.commit([Delete(item.partition, item.sort)])
 
 
-def _is_over(place: Place, pin: Item) -> bool:
-    return place.clock.wall_ms() - int(pin.attributes["c"]) > RECORD_UPLOAD_SECONDS_MAX * 1000
+def _age_seconds(place: Place, pin: Item) -> float:
+    return (place.clock.wall_ms() - int(pin.attributes["c"])) / 1000
 
 
 def _sort(name: Name, pin: str) -> str:
