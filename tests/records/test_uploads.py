@@ -1,0 +1,114 @@
+"""Pins of uploads and failures stand apart from the versions, and who keeps a store up finds all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog.clock import new_id
+from stratalog.codec import sha256
+from stratalog.keys import uploads_partition
+from stratalog.limits import BODY_PART_BYTES, RECORD_UPLOAD_SECONDS_MAX
+from stratalog.log.directory import list_organisations
+from stratalog.records.uploads import pin_put, pins_of, sweep_pins
+from stratalog.records.versions import Name
+from tests.records.helpers import World
+
+
+def begin_upload(world: World, id: str) -> None:
+    """An upload whose process dies before its pointer stands."""
+    pin = pin_put(Name(world.organisation, id), new_id(world.clock), world.clock.wall_ms())
+    world.backend.commit([pin])
+
+
+def pins(world: World) -> list[str]:
+    """The ids of the records that have pins."""
+    return [item.sort.partition("/")[0] for item in world.backend.query(uploads_partition(world.organisation))]
+
+
+def orphan(world: World, id: str) -> str:
+    """A blob that no version refers to."""
+    key = f"{world.organisation}/records/{id}/bodies/{sha256(b'an orphan').hex()}"
+    world.blobs.put(key, b"an orphan")
+    return key
+
+
+def test_the_pins_of_a_record_are_told_from_those_of_ids_that_begin_alike(world: World) -> None:
+    for id in ("b", "b1", "b1-", "b1.x", "b10", "b1/2", "b1é"):
+        begin_upload(world, id)
+    found = [item.sort.partition("/")[0] for item in pins_of(world.place, Name(world.organisation, "b1"))]
+    assert found == ["b1"]
+
+
+def test_an_upload_holds_off_the_collector_of_its_own_record_alone(world: World) -> None:
+    begin_upload(world, "b1")
+    kept, gone = orphan(world, "b1"), orphan(world, "b10")
+    world.pass_seconds()
+    for id in ("b1", "b10"):
+        world.records.free(id)
+    assert world.blobs.stat(kept) is not None
+    assert world.blobs.stat(gone) is None
+
+
+def test_pins_that_no_collector_met_are_swept_a_day_after_nobody_believes_in_them(world: World) -> None:
+    begin_upload(world, "b1")
+    world.pass_seconds(2 * RECORD_UPLOAD_SECONDS_MAX)
+    begin_upload(world, "b2")
+    sweep_pins(world.place, world.organisation)
+    assert pins(world) == ["b1", "b2"]
+    world.pass_seconds(1)
+    sweep_pins(world.place, world.organisation)
+    assert pins(world) == ["b2"]
+
+
+def test_an_upload_that_ends_well_or_is_broken_off_leaves_no_pin(world: World) -> None:
+    def broken() -> Iterator[bytes]:
+        yield bytes(BODY_PART_BYTES + 1)
+        assert pins(world) == ["b2"]
+        raise ConnectionError("the source is gone")
+
+    world.records.put("b1", iter([bytes(BODY_PART_BYTES + 1)]))
+    with pytest.raises(ConnectionError):
+        world.records.put("b2", broken())
+    assert pins(world) == []
+
+
+def test_a_first_upload_enters_its_organisation(world: World) -> None:
+    def broken() -> Iterator[bytes]:
+        yield bytes(BODY_PART_BYTES + 1)
+        raise ConnectionError("the source is gone")
+
+    with pytest.raises(ConnectionError):
+        world.records.put("b1", broken())
+    assert world.organisation in list_organisations(world.backend)
+
+
+def test_a_first_failure_enters_its_organisation(world: World) -> None:
+    world.records.fail("b1", "bad")
+    assert world.organisation in list_organisations(world.backend)
+
+
+def test_a_failure_writes_one_item_where_its_organisation_is_known(world: World) -> None:
+    written: list[int] = []
+    commit = world.index.commit
+
+    def count(writes: list[object]) -> None:
+        written.append(len(writes))
+        commit(writes)  # type: ignore[arg-type]
+
+    world.index.commit = count  # type: ignore[method-assign, assignment]
+    for id in ("b1", "b1", "b2"):
+        world.records.fail(id, "bad")
+    assert written == [2, 1, 1]
+
+
+def test_nothing_stands_beside_the_versions_but_the_floor(world: World) -> None:
+    world.records.fail("b1", "bad", body=b"input")
+    begin_upload(world, "b1")
+    assert list(world.backend.query(world.partition())) == []
+    world.records.put("b1", b"1")
+    world.records.put("b1", b"2")
+    world.records.prune("b1", keep=1)
+    assert [item.sort for item in world.backend.query(world.partition())][:1] == ["!floor"]
+    assert len(list(world.backend.query(world.partition()))) == 3
