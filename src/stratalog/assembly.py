@@ -20,7 +20,7 @@ from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Invalid, StratalogError
 from stratalog.limits import DOCUMENTS_HELD_MAX
-from stratalog.log import Log, Place, Settings, Upcasters, create_log, fork_log, open_log
+from stratalog.log import Log, Place, Settings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
@@ -102,6 +102,13 @@ class Store:
         Raises NotFound, VersionForgotten, Conflict, Invalid.
         """
         return fork_log(log, name, at, upcasters=upcasters)
+
+    def delete_log(self, log: Log) -> None:
+        """Delete an application's own log. Its forks keep what they need of it; its name may be used again.
+
+        Every handle of it raises NotFound from then on. Deleting it again raises NotFound.
+        """
+        delete_log(log)
 
     def records(self, organisation: str) -> Records:
         """The organisation's records."""

@@ -79,6 +79,32 @@ def list_(session: Session, organisation: str | None) -> None:
     session.answer_list(rows, "there are no sheets", head=[["sheet", "title", "version", "changed"]])
 
 
+@command("rename", example="stratalog sheet rename acme/budget 'Budget 2027' --author ada")
+@click.argument("name", metavar=NAME)
+@click.argument("title")
+@by_author
+def rename(session: Session, name: str, title: str, author: str) -> None:
+    """Call a sheet something else. What commands and addresses call it stays."""
+    opened = _opened(session, name)
+    change = opened.rename(title, author=author)
+    plain = {"name": name, "title": opened.title, "version": change.version}
+    session.answer(plain, f"{name} is called “{opened.title}”")
+
+
+@command("delete", example="stratalog sheet delete acme/budget --yes")
+@click.argument("name", metavar=NAME)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(session: Session, name: str, yes: bool) -> None:
+    """Delete a sheet with all its versions. Copies that were made of it stay."""
+    opened = _opened(session, name)
+    title, version = opened.title, opened.version
+    if not yes:
+        versions = "1 version" if version == 1 else f"{version} versions"
+        click.confirm(f"delete “{title}” ({name}) with its {versions}?", abort=True, err=True)
+    opened.delete()
+    session.answer({"name": name, "title": title, "deleted": True}, f"deleted “{title}” ({name})")
+
+
 @command("get", example="stratalog sheet get acme/budget B7 --at 12")
 @click.argument("name", metavar=NAME)
 @click.argument("cell")
@@ -235,6 +261,8 @@ for one in (
     create,
     import_,
     list_,
+    rename,
+    delete,
     get,
     set_,
     insert_row,

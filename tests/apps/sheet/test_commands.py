@@ -71,6 +71,24 @@ def test_a_version_is_named_listed_restored_and_forked(plan: Run) -> None:
     assert [(one["name"], one["title"]) for one in listed] == [("plan", "Plan"), ("what-if", "What if")]
 
 
+def test_a_sheet_is_renamed(plan: Run) -> None:
+    assert plan("rename", "acme/plan", "Budget", "--author", "cid").output == "acme/plan is called “Budget”\n"
+    (listed,) = [json.loads(line) for line in plan("list", "--json").output.splitlines()]
+    assert (listed["name"], listed["title"]) == ("plan", "Budget")
+    assert "cid" in plan("history", "acme/plan").output.splitlines()[0]
+    plan("rename", "acme/plan", " ", code=2)
+
+
+def test_a_sheet_is_deleted_by_who_says_yes(plan: Run) -> None:
+    refused = CliRunner().invoke(main, ["sheet", "delete", "acme/plan"], input="n\n")
+    assert refused.exit_code == 1
+    assert "delete “Plan” (acme/plan) with its 3 versions?" in refused.output
+    assert plan("get", "acme/plan", "B2").output == "5\n"
+    assert plan("delete", "acme/plan", "--yes").output == "deleted “Plan” (acme/plan)\n"
+    plan("get", "acme/plan", "B2", code=3)
+    plan("delete", "acme/plan", "--yes", code=3)
+
+
 def test_a_workbook_goes_in_and_out(run: Run, tmp_path: Path) -> None:
     path = next(path for path in workbooks() if path.name == "loadPivotTables.xlsx")
     run("import", str(path))

@@ -16,13 +16,14 @@ from stratalog.apps.sheet.events import (
     Forked,
     Imported,
     Named,
+    Renamed,
     Restored,
     Revision,
     change_of,
     event_of,
     fact_of,
 )
-from stratalog.apps.sheet.state import join_state, split_state
+from stratalog.apps.sheet.state import join_state, split_state, title_in
 from stratalog.codec import decode, encode
 from stratalog.errors import Corrupt, Unsupported
 
@@ -64,6 +65,10 @@ FACTS: list[Fact] = [
     Restored(1, "third", "fourth"),
     Named(2, "as sent"),
     Forked("What if", "plan", 3),
+    Renamed("Budget", "Plan"),
+    Revision(MESSAGE, titled=3),
+    Restored(1, "third", "fourth", 3),
+    Named(2, "as sent", 3),
 ]
 
 
@@ -72,6 +77,7 @@ def written() -> dict[str, Any]:
         "events": [encode(event_of(fact)).hex() for fact in FACTS],
         "state": STATE,
         "parts": [part.hex() for part in split_state(json.dumps(STATE).encode())],
+        "titled parts": [part.hex() for part in split_state(json.dumps(STATE).encode(), "Budget")],
     }
 
 
@@ -98,12 +104,15 @@ def test_every_type_is_in_the_golden_file() -> None:
 
 
 def test_the_golden_parts_still_come_together() -> None:
-    parts = [bytes.fromhex(text) for text in golden()["parts"]]
-    assert json.loads(join_state(parts)) == golden()["state"] == STATE
+    for name, title in (("parts", ""), ("titled parts", "Budget")):
+        parts = [bytes.fromhex(text) for text in golden()[name]]
+        assert json.loads(join_state(parts)) == golden()["state"] == STATE
+        assert title_in(parts[0]) == title
 
 
 def test_the_same_state_is_still_cut_alike() -> None:
     assert written()["parts"] == golden()["parts"]
+    assert written()["titled parts"] == golden()["titled parts"]
 
 
 @pytest.mark.parametrize("event", [Event("future", {}), Event("named", {"version": 1, "label": "x"}, 2)])
@@ -121,3 +130,4 @@ def test_readers_are_not_sent_what_is_large() -> None:
     change = change_of(entry_of(event_of(FACTS[1])))
     assert change.data == {"title": "Plan", "revision": "first", "file_name": "plan.xlsx"}
     assert change_of(entry_of(event_of(FACTS[2]))).message == MESSAGE
+    assert change_of(entry_of(event_of(FACTS[-1]))).data == {"version": 2, "label": "as sent"}

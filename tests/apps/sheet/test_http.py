@@ -145,6 +145,43 @@ def test_a_principal_signs_and_a_reader_changes_nothing() -> None:
         refused = client.put(f"{BUDGET}/cells/A1", json={"content": "2"}, headers=look)
         assert problem(refused) == (403, "forbidden")
         assert problem(client.post(f"{BUDGET}/restore", json={"version": 1}, headers=look)) == (403, "forbidden")
+        assert problem(client.post(f"{BUDGET}/rename", json={"title": "x"}, headers=look)) == (403, "forbidden")
+        assert problem(client.delete(f"{BUDGET}/", headers=look)) == (403, "forbidden")
+        told = {token: client.get(f"{SHEETS}/", headers=who).json() for token, who in (("full", full), ("look", look))}
+        assert {token: [one["read_only"] for one in lines] for token, lines in told.items()} == {
+            "full": [False],
+            "look": [True],
+        }
+
+
+def test_a_sheet_is_renamed_and_its_address_stays(client: Client, name: str) -> None:
+    answer = client.post(f"{name}/rename", params={"author": "Ada"}, json={"title": "Plan"})
+    assert (answer.status_code, answer.json()["type"], answer.json()["author"]) == (200, "renamed", "Ada")
+    assert client.get(f"{name}/").json()["title"] == "Plan"
+    assert client.get(f"{name}/export.xlsx").headers["content-disposition"].endswith("''Plan.xlsx")
+    assert problem(client.post(f"{name}/rename", json={"title": " "})) == (400, "invalid")
+    assert problem(client.post(f"{name}/rename", json={"title": "x" * 201})) == (422, "limit-exceeded")
+
+
+def test_a_deleted_sheet_is_not_there(client: Client, name: str) -> None:
+    assert client.delete(f"{name}/").status_code == 204
+    assert problem(client.get(f"{name}/")) == (404, "not-found")
+    assert problem(client.delete(f"{name}/")) == (404, "not-found")
+    assert name.rpartition("/")[2] not in [one["name"] for one in client.get(f"{SHEETS}/").json()]
+
+
+def test_who_means_one_sheet_is_never_given_another_of_its_name(client: Client, name: str) -> None:
+    old = {"incarnation": client.get(f"{name}/").json()["incarnation"]}
+    assert client.get(f"{name}/entries", params={"after": 0, **old}).status_code == 200
+    client.delete(f"{name}/", params=old)
+    client.put(f"{name}/", json={"title": "Another"})
+    for answer in (
+        client.get(f"{name}/entries", params={"after": 0, **old}),
+        client.post(f"{name}/rename", params=old, json={"title": "x"}),
+        client.delete(f"{name}/", params=old),
+    ):
+        assert problem(answer) == (404, "not-found")
+    assert client.get(f"{name}/").json()["title"] == "Another"
 
 
 def test_the_page_and_the_engine_are_served_under_a_policy_that_keeps_everything_at_home(client: Client) -> None:

@@ -8,7 +8,7 @@ story       a kept state and the messages after it     state       the engine's 
 models      models that are open in the engine         history · blame · moves     what the entries say of the past
 engine      o-spreadsheet in a V8                      place       where its files come from
 xlsx        workbooks as archives                      cells       names of cells
-settings    how far undo reaches, how often a state is kept
+titles      what a sheet is called                     settings    how far undo reaches, how often a state is kept
 
 `docs/concepts/sheet.md` tells how it works, `formats/sheet.md` what is stored.
 """

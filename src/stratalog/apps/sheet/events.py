@@ -22,14 +22,17 @@ __all__ = [
     "Forked",
     "Imported",
     "Named",
+    "Renamed",
     "Restored",
     "Revision",
     "change_of",
     "check_message",
     "check_text",
+    "check_title",
     "event_of",
     "fact_of",
     "target_of",
+    "titled_at",
 ]
 
 REVISION = "REMOTE_REVISION"
@@ -114,10 +117,14 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Revision(msgspec.Struct, frozen=True):
-    """One whole message of the engine. ``target`` is the version that an undo or redo refers to, else 0."""
+    """One whole message of the engine. ``target`` is the version that an undo or redo refers to, else 0.
+
+    ``titled`` is the version that renamed the sheet last, here and in other facts; 0 where none did.
+    """
 
     message: dict[str, Any]
     target: int = 0
+    titled: int = 0
     kind: ClassVar[str] = "revision"
 
 
@@ -127,6 +134,7 @@ class Restored(msgspec.Struct, frozen=True):
     version: int
     before: str
     revision: str
+    titled: int = 0
     kind: ClassVar[str] = "restored"
 
 
@@ -135,7 +143,16 @@ class Named(msgspec.Struct, frozen=True):
 
     version: int
     label: str
+    titled: int = 0
     kind: ClassVar[str] = "named"
+
+
+class Renamed(msgspec.Struct, frozen=True):
+    """Somebody called the sheet something; ``before`` is what it was called until then."""
+
+    title: str
+    before: str
+    kind: ClassVar[str] = "renamed"
 
 
 class Forked(msgspec.Struct, frozen=True):
@@ -147,8 +164,10 @@ class Forked(msgspec.Struct, frozen=True):
     kind: ClassVar[str] = "forked"
 
 
-Fact = Created | Imported | Revision | Restored | Named | Forked
-FACTS: Mapping[str, type[Fact]] = {kind.kind: kind for kind in (Created, Imported, Revision, Restored, Named, Forked)}
+Fact = Created | Imported | Revision | Restored | Named | Renamed | Forked
+FACTS: Mapping[str, type[Fact]] = {
+    kind.kind: kind for kind in (Created, Imported, Revision, Restored, Named, Renamed, Forked)
+}
 SCHEMAS: Mapping[str, int] = dict.fromkeys(FACTS, 1)
 UPCASTERS: Upcasters = {}
 """What turns the data of an older schema into that of the next. Every type is at its first one."""
@@ -166,8 +185,11 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def event_of(fact: Fact) -> Event:
-    """The fact as an event of the log."""
-    return Event(fact.kind, msgspec.to_builtins(fact, builtin_types=(bytes,)), SCHEMAS[fact.kind])
+    """The fact as an event of the log. A sheet that was never renamed pays nothing for `Revision.titled`."""
+    data = msgspec.to_builtins(fact, builtin_types=(bytes,))
+    if not data.get("titled"):
+        data.pop("titled", None)
+    return Event(fact.kind, data, SCHEMAS[fact.kind])
 
 
 def fact_of(entry: Entry) -> Fact:
@@ -187,8 +209,16 @@ def change_of(entry: Entry) -> Change:
     fact = fact_of(entry)
     if isinstance(fact, Revision):
         return Change(entry.version, entry.created_ms, entry.author, fact.kind, fact.message)
-    said = {name: value for name, value in msgspec.structs.asdict(fact).items() if not isinstance(value, bytes)}
+    plain = msgspec.structs.asdict(fact).items()
+    said = {name: value for name, value in plain if not isinstance(value, bytes) and name != "titled"}
     return Change(entry.version, entry.created_ms, entry.author, fact.kind, None, said)
+
+
+def titled_at(fact: Fact, version: int) -> int:
+    """The version that renamed the sheet last, as of an entry that says ``fact``; 0 where it is called as at first."""
+    if isinstance(fact, Renamed):
+        return version
+    return fact.titled if isinstance(fact, Revision | Restored | Named) else 0
 
 
 def target_of(message: Mapping[str, Any]) -> str:
@@ -220,6 +250,14 @@ def check_text(text: str, what: str) -> str:
         raise Invalid(f"a {what} must be text", value=type(text).__name__)
     if (size := len(text.encode(errors="replace"))) > SHEET_TEXT_BYTES_MAX:
         raise LimitExceeded(f"a {what} is too long", value=size, limit=SHEET_TEXT_BYTES_MAX)
+    return text
+
+
+def check_title(title: str) -> str:
+    """A title that a sheet may be given, without the space around it. Raises Invalid, LimitExceeded."""
+    text = " ".join(check_text(title, "title").split())
+    if not text:
+        raise Invalid("a title must not be empty")
     return text
 
 

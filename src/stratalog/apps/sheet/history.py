@@ -11,7 +11,17 @@ import msgspec
 
 from stratalog import Entry, Log
 from stratalog.apps.sheet.cells import cell_name, column_name, parse_cell, parse_range
-from stratalog.apps.sheet.events import Created, Forked, Imported, Named, Restored, Revision, fact_of, target_of
+from stratalog.apps.sheet.events import (
+    Created,
+    Forked,
+    Imported,
+    Named,
+    Renamed,
+    Restored,
+    Revision,
+    fact_of,
+    target_of,
+)
 
 __all__ = ["Activity", "CellChange", "Labels", "NamedVersion", "activity", "cell_changes", "compare"]
 
@@ -125,6 +135,8 @@ def _told(entry: Entry) -> Activity:
         text = f"imported {fact.file_name or 'a workbook'}"
     elif isinstance(fact, Restored):
         text = f"restored version {fact.version}"
+    elif isinstance(fact, Renamed):
+        text = f"renamed the sheet from “{fact.before}” to “{fact.title}”"
     elif isinstance(fact, Forked):
         text = f"copied version {fact.version} of {fact.source}"
     else:

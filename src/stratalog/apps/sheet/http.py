@@ -10,18 +10,19 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from litestar import Request, Response, Router, post, put
+from litestar import Request, Response, Router, delete, post, put
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody
 
 from stratalog.apps.sheet.pages import page_files
 from stratalog.apps.sheet.sheet import Sheet
 from stratalog.apps.sheet.sheets import Sheets, snapshots_due
-from stratalog.errors import StratalogError
+from stratalog.apps.sheet.wire import Content, Facts, Line, Moment, NewFork, NewRows, NewSheet, Revision, Title
+from stratalog.errors import NotFound, StratalogError
 from stratalog.limits import AUTHOR_BYTES_MAX
 from stratalog.server.application import Application
 from stratalog.server.errors import PROBLEMS
@@ -32,7 +33,6 @@ from stratalog.server.service import Served, Service, reading
 __all__ = ["app", "application"]
 
 Asked = Request[Principal, Any, Any]
-Number = Annotated[int, msgspec.Meta(ge=0)]
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 JSON = "application/json"
 SNAPSHOT_LOOK_VERSIONS = 50
@@ -40,59 +40,6 @@ SNAPSHOT_LOOK_VERSIONS = 50
 
 _looking: set[asyncio.Task[None]] = set()
 _log = logging.getLogger("stratalog.sheet")
-
-
-class NewSheet(msgspec.Struct, frozen=True):
-    """What a new sheet is called."""
-
-    title: str = ""
-
-
-class Facts(msgspec.Struct, frozen=True):
-    """A sheet, its first and newest version; and of the one who asks, what their changes are signed with."""
-
-    organisation: str
-    name: str
-    title: str
-    incarnation: str
-    first: int
-    version: int
-    author: str
-    read_only: bool
-
-
-class Revision(msgspec.Struct, frozen=True):
-    """One whole message of the engine."""
-
-    message: dict[str, Any]
-
-
-class Content(msgspec.Struct, frozen=True):
-    """What to write into a cell, as it would be typed."""
-
-    content: str
-
-
-class NewRows(msgspec.Struct, frozen=True):
-    """So many empty rows before a row, counted from 1."""
-
-    row: Annotated[int, msgspec.Meta(ge=1)]
-    count: Annotated[int, msgspec.Meta(ge=1)] = 1
-
-
-class Moment(msgspec.Struct, frozen=True):
-    """A version; its label where it is to be named."""
-
-    version: Number
-    label: str = ""
-
-
-class NewFork(msgspec.Struct, frozen=True):
-    """The copy's name and title, and the version to copy."""
-
-    name: str
-    version: Number
-    title: str = ""
 
 
 def _warm() -> Callable[[Service], Sheets]:
@@ -109,8 +56,12 @@ def _warm() -> Callable[[Service], Sheets]:
     return sheets
 
 
-def _opened(sheets: Warm, organisation: Name, log: Name) -> Sheet:
-    return sheets.open(organisation, log)
+def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
+    """The sheet that lives under the name; where an incarnation is said, that one or none."""
+    sheet = sheets.open(organisation, log)
+    if incarnation not in ("", sheet.log.record.incarnation):
+        raise NotFound("the sheet was deleted, and another has its name", organisation=organisation, name=log)
+    return sheet
 
 
 def _signer(request: Asked, author: Text = "") -> str:
@@ -123,12 +74,14 @@ Warm = NamedDependency[Sheets]
 Opened = NamedDependency[Sheet]
 Signer = NamedDependency[str]
 writing = partial(post, opt={"action": "write"}, status_code=200, responses=PROBLEMS)
+deleting = partial(delete, opt={"action": "delete"}, status_code=204, responses=PROBLEMS)
 
 
 @reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
-def listing(sheets: Warm, organisation: Name) -> list[Any]:
+def listing(request: Asked, sheets: Warm, organisation: Name) -> list[Line]:
     """In the order of their names."""
-    return list(sheets.list(organisation))
+    read_only = request.user.read_only
+    return [Line(**msgspec.structs.asdict(info), read_only=read_only) for info in sheets.list(organisation)]
 
 
 @put("/", opt={"action": "create"}, status_code=201, sync_to_thread=True, responses=PROBLEMS, summary="Make a sheet")
@@ -164,6 +117,26 @@ async def import_file(
 def show(request: Asked, sheet: Opened) -> Facts:
     """Its title and newest version; whether the one who asks may change it."""
     return _facts(request, sheet)
+
+
+@writing("/rename", summary="Call a sheet something else")
+async def rename(service: Served, sheet: Opened, signer: Signer, data: JSONBody[Title]) -> Any:
+    """The title is an entry of its own; the name in the sheet's address stays."""
+    return await _commit(service, sheet, lambda: sheet.rename(data.title, author=signer))
+
+
+@deleting("/", summary="Delete a sheet")
+async def remove(service: Served, sheet: Opened) -> None:
+    """With all its versions. Copies stay, and the name may be used again."""
+
+    def run() -> int:
+        version = sheet.version
+        sheet.delete()
+        return version
+
+    version = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", run)
+    # Who listens looks for what came after, and finds that the sheet is gone.
+    service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
 
 @reading("/load", opt={"action": "read"}, media_type=JSON, summary="A state, and the entries after it")
@@ -334,8 +307,8 @@ def _file(body: bytes, name: str) -> Response[bytes]:
 
 ALL = [listing]
 ONE = [
-    create, show, import_file, load, entries, append, state, read_cell, write_cell, insert_rows, changes, blame,
-    activity, versions, name_version, restore, fork, export, original,
+    create, show, rename, remove, import_file, load, entries, append, state, read_cell, write_cell, insert_rows,
+    changes, blame, activity, versions, name_version, restore, fork, export, original,
 ]  # fmt: skip
 
 

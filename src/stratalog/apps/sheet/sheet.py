@@ -16,16 +16,17 @@ from stratalog.apps.sheet.cells import parse_cell
 from stratalog.apps.sheet.events import (
     MESSAGES,
     Change,
-    Created,
     Fact,
     Forked,
     Imported,
     Named,
+    Renamed,
     Restored,
     Revision,
     change_of,
     check_message,
     check_text,
+    check_title,
     event_of,
     fact_of,
 )
@@ -34,6 +35,7 @@ from stratalog.apps.sheet.moves import Spot
 from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.state import BLANK, split_state
 from stratalog.apps.sheet.story import Stories, with_revision
+from stratalog.apps.sheet.titles import Titles
 from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
@@ -95,7 +97,7 @@ class Sheet:
         self._stories = Stories(log, self.state, settings.undo_entries)
         self._turn = threading.Lock()
         self._window: Window | None = None
-        self._title: str | None = None
+        self._titles = Titles(log)
         self._labels = history.Labels(log)
 
     @property
@@ -110,18 +112,17 @@ class Sheet:
 
     @property
     def title(self) -> str:
-        """What it is called."""
-        if self._title is None:
-            fact = self._first()
-            if not isinstance(fact, Created | Imported | Forked):
-                return self.name
-            self._title = fact.title or self.name
-        return self._title
+        """What it is called, read now."""
+        return self.title_at(self.version)
 
     @property
     def version(self) -> int:
         """The newest version, read now."""
         return self.log.head().version
+
+    def title_at(self, version: int) -> str:
+        """What it was called as of a version: its name where it has no title."""
+        return (self._titles.at(version) if version else "") or self.name
 
     # Following
 
@@ -210,6 +211,28 @@ class Sheet:
         where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
         return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
 
+    def rename(self, title: str, *, author: str = "") -> Change:
+        """Call the sheet something else; open browsers show it at once. What it is called already adds no version.
+
+        Its name, which addresses hold, stays. Raises Invalid for an empty title, LimitExceeded.
+        """
+        wanted = check_title(title)
+
+        def plan(window: Window) -> Fact | int:
+            before = self.title_at(window.version)
+            return window.version if before == wanted else Renamed(wanted, before)
+
+        with self._turn:
+            self._catch_up()  # “already” is said of the newest title only
+        return self._commit(plan, author)
+
+    def delete(self) -> None:
+        """Delete the sheet with all its versions. Its forks keep what they need of it; its name may be used again.
+
+        Every later call raises NotFound.
+        """
+        self._store.delete_log(self.log)
+
     def name_version(self, version: int, label: str, *, author: str = "") -> Change:
         """Call a version something; an empty label takes the name away."""
         fact = Named(self._version(version), check_text(label, "label"))
@@ -221,7 +244,7 @@ class Sheet:
         revision = new_id(self.log.place.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
-            self.log.keep(change.version, split_state(with_revision(self.state(wanted), revision)))
+            self._keep(change.version, with_revision(self.state(wanted), revision))
         return change
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
@@ -274,8 +297,11 @@ class Sheet:
         if head - last < interval:
             return None
         version = head if head - last < 2 * interval else last + interval
-        self.log.keep(version, split_state(self.state(version)))
+        self._keep(version, self.state(version))
         return version
+
+    def _keep(self, version: int, state: bytes) -> None:
+        self.log.keep(version, split_state(state, self._titles.at(version)))
 
     # The state of this process
 
@@ -295,6 +321,8 @@ class Sheet:
                     continue
                 if isinstance(fact, int):
                     return change_of(self.log.entry(fact))
+                if isinstance(fact, Revision | Restored | Named):
+                    fact = msgspec.structs.replace(fact, titled=window.titled)
                 try:
                     entry = self.log.append(event_of(fact), expected=window.version, author=author, write_id=write_id)
                 except VersionConflict:
@@ -369,9 +397,3 @@ class Sheet:
         if not 0 < at <= head:
             raise NotFound("no such version", sheet=self.name, version=at, head=head)
         return at
-
-    def _first(self) -> Fact | None:
-        """What the sheet's own first entry says; None where a fork has none yet."""
-        with suppress(NotFound):
-            return fact_of(self.log.entry(self.log.first + 1))
-        return None

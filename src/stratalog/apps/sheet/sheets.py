@@ -35,6 +35,7 @@ class SheetInfo(msgspec.Struct, frozen=True):
     version: int
     created_ms: int
     changed_ms: int
+    incarnation: str
 
 
 class Sheets:
@@ -75,7 +76,7 @@ class Sheets:
         fact = Imported(title or file_name.removesuffix(".xlsx"), revision, data, file_name, xlsx)
         made = self._make(organisation, name, fact, author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
-            made.log.keep(1, split_state(data))
+            made.log.keep(1, split_state(data, fact.title))
         return made
 
     def open(self, organisation: str, name: str) -> Sheet:
@@ -99,7 +100,9 @@ class Sheets:
                 sheet = self.open(organisation, listing.id)
                 head = sheet.log.head()
                 if head.version:
-                    yield SheetInfo(listing.id, sheet.title, head.version, listing.created_ms, head.created_ms)
+                    title = sheet.title_at(head.version)
+                    incarnation = sheet.log.record.incarnation
+                    yield SheetInfo(listing.id, title, head.version, listing.created_ms, head.created_ms, incarnation)
 
     def snapshots_due(self, organisation: str) -> int:
         """Keep the states that are due among an organisation's sheets; answer how many were."""

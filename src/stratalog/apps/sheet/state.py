@@ -17,7 +17,7 @@ from stratalog.apps.sheet.cells import column_name, parse_cell
 from stratalog.codec import decode
 from stratalog.errors import Corrupt, Unsupported
 
-__all__ = ["BLANK", "count_cells", "join_state", "split_state"]
+__all__ = ["BLANK", "count_cells", "join_state", "split_state", "title_in"]
 
 BLANK = {
     "version": "19.3.2",
@@ -35,12 +35,13 @@ Record = list[Any]
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def split_state(data: bytes) -> list[bytes]:
-    """The parts of the state that the engine exported as JSON."""
-    parts: list[bytes] = []
+def split_state(data: bytes, title: str = "") -> list[bytes]:
+    """The parts of the state that the engine exported as JSON; the title, where there is one, is a part of its own."""
+    records = _records(msgspec.json.decode(data))
+    parts = [_joined([_encode(next(records)), _encode(["title", title])])] if title else []
     held: list[bytes] = []
     size = 0
-    for record in _records(msgspec.json.decode(data)):
+    for record in records:
         body = _encode(record)
         held.append(body)
         size += len(body)
@@ -59,6 +60,11 @@ def join_state(parts: Iterable[bytes]) -> bytes:
         for record in decode(part):
             reader.read(record)
     return msgspec.json.encode(reader.data)
+
+
+def title_in(part: bytes) -> str:
+    """What the sheet is called as the first part says; empty where it does not."""
+    return next((str(record[1]) for record in decode(part) if record[0] == "title"), "")
 
 
 def count_cells(data: bytes) -> int:
@@ -144,7 +150,7 @@ class _Reader:
             self._row = -1
         elif kind == "state":
             self._begin(record)
-        else:
+        elif kind != "title":
             raise Corrupt("a spreadsheet's state holds an unknown record", kind=kind)
 
     def _begin(self, record: Record) -> None:

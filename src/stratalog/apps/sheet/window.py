@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from stratalog import Entry
-from stratalog.apps.sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
+from stratalog.apps.sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of, titled_at
 from stratalog.errors import Invalid, LimitExceeded
 
 __all__ = ["Window"]
 
 
 class Window:
-    """The present revision of a sheet, and the revisions that an undo may still refer to.
+    """The present revision of a sheet, which entry renamed it last, and the revisions that an undo may still refer to.
 
     It knows at least the entries of the last ``reach`` versions, which is how far back an undo may refer, or all since
     the state was last given whole: made, imported, restored.
@@ -23,6 +23,7 @@ class Window:
         self.version = version
         self._reach = reach
         self.revision = revision
+        self.titled = 0
         self._places: dict[str, int] = {}
         self._undone: set[str] = set()
         self._edits: set[str] = set()
@@ -32,6 +33,7 @@ class Window:
         for entry in entries:
             fact = fact_of(entry)
             self.version = entry.version
+            self.titled = titled_at(fact, entry.version)
             if isinstance(fact, Revision):
                 self._follow_message(entry.version, fact.message)
             elif isinstance(fact, Created | Imported | Restored):

@@ -135,7 +135,8 @@ for (let step = 0; step < Number(steps); step++) {
     counts.reloads++;
   } else if (roll < 0.965) await ask("snapshot");
   else if (roll < 0.975) await ask("restart");
-  else if (roll < 0.982) await ask("name");
+  else if (roll < 0.979) await ask("name");
+  else if (roll < 0.982) await ask("rename", { title: `Title ${below(20)}` });
   else if (roll < 0.984) await ask("restore", { back: 1 + below(20) });
   else if (roll < 0.99) await ask("set", { cell: cell(), content: String(below(1000)) });
 }

@@ -43,6 +43,7 @@ class Run:
         self._folder = folder
         self._store = stratalog.open(folder)
         self._sheet = Sheets(self._store, engine, self._settings).create("acme", "plan")
+        self._title = "plan"
         self.counts: dict[str, int] = {}
 
     def play(self, clients: int, steps: int) -> None:
@@ -95,6 +96,11 @@ class Run:
     def _name(self) -> Any:
         return self._sheet.name_version(self._sheet.version, "name")
 
+    def _rename(self, title: str) -> Any:
+        renamed = self._sheet.rename(title)
+        self._title = title
+        return renamed
+
     def _restore(self, back: int) -> Any:
         return self._sheet.restore(max(self._sheet.version - back, 1))
 
@@ -110,6 +116,8 @@ class Run:
             raise Diverged(f"a client kept something for itself: seed={self.seed}")
         while self._sheet.snapshot_due() is not None:
             pass
+        if {self._sheet.title, self._fresh().title} != {self._title}:
+            raise Diverged(f"the sheet is called something else: seed={self.seed}")
         version = self._sheet.version
         held = {f"client {place}": json.dumps(state) for place, state in enumerate(end["states"])}
         held["the warm model"] = self._sheet.state()

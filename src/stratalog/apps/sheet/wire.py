@@ -1,0 +1,82 @@
+"""What the paths of the spreadsheet take and answer, beside what its own methods answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+__all__ = ["Content", "Facts", "Line", "Moment", "NewFork", "NewRows", "NewSheet", "Revision", "Title"]
+
+Number = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of the list of sheets; whether the one who asks may only read."""
+
+    name: str
+    title: str
+    version: int
+    created_ms: int
+    changed_ms: int
+    incarnation: str
+    read_only: bool
+
+
+class Title(msgspec.Struct, frozen=True):
+    """What a sheet is to be called."""
+
+    title: str
+
+
+class NewSheet(msgspec.Struct, frozen=True):
+    """What a new sheet is called."""
+
+    title: str = ""
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """A sheet, its first and newest version; and of the one who asks, what their changes are signed with."""
+
+    organisation: str
+    name: str
+    title: str
+    incarnation: str
+    first: int
+    version: int
+    author: str
+    read_only: bool
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One whole message of the engine."""
+
+    message: dict[str, Any]
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What to write into a cell, as it would be typed."""
+
+    content: str
+
+
+class NewRows(msgspec.Struct, frozen=True):
+    """So many empty rows before a row, counted from 1."""
+
+    row: Annotated[int, msgspec.Meta(ge=1)]
+    count: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A version; its label where it is to be named."""
+
+    version: Number
+    label: str = ""
+
+
+class NewFork(msgspec.Struct, frozen=True):
+    """The copy's name and title, and the version to copy."""
+
+    name: str
+    version: Number
+    title: str = ""
