@@ -24,6 +24,7 @@ from stratalog.testing.mutants_collect import MUTANTS as COLLECT_MUTANTS
 from stratalog.testing.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
 from stratalog.testing.mutants_log import MUTANTS as LOG_MUTANTS
 from stratalog.testing.mutants_queue import MUTANTS as QUEUE_MUTANTS
+from stratalog.testing.mutants_records import MUTANTS as RECORDS_MUTANTS
 from stratalog.testing.mutants_sync import MUTANTS as SYNC_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
 from stratalog.testing.world_disk import MUTANTS as DISK_MUTANTS
@@ -33,7 +34,6 @@ from stratalog.testing.world_index import MUTANTS as INDEX_MUTANTS
 from stratalog.testing.world_index import CounterWorld
 from stratalog.testing.world_log import LogWorld
 from stratalog.testing.world_queue import QueueWorld
-from stratalog.testing.world_records import MUTANTS as RECORDS_MUTANTS
 from stratalog.testing.world_records import RecordsWorld
 from stratalog.testing.world_sync import SyncWorld
 from stratalog.testing.worlds import Outcome, World, run_seed

@@ -1,4 +1,4 @@
-"""Records in the world: writers, readers, and those who prune, free and collect behind them.
+"""Records in the world: writers one by one and in batches, readers, and those who prune, free and collect behind them.
 
 Every actor is a process of its own with its own handle. What truly became a version is told by the index's journal:
 the put of version n + 1 that follows version n. Each body lists the writes it came from, so that one applied twice or
@@ -8,15 +8,14 @@ to a stale body shows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from stratalog.codec import sha256
 from stratalog.errors import (
     ContentionError,
     Corrupt,
+    Invalid,
     NotFound,
     OutcomeUnknown,
     StratalogError,
@@ -25,35 +24,39 @@ from stratalog.errors import (
 )
 from stratalog.keys import parse_number, record_partition
 from stratalog.log import Settings
-from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Put
-from stratalog.records import Records, RecordVersion, content, prune
-from stratalog.records.content import Content
-from stratalog.records.put import Attempts
+from stratalog.records import NewBody, Records, RecordVersion, Stored
+from stratalog.records.batch import put_through
 from stratalog.testing.actors import Turns, choose, dawdle, log_place
 from stratalog.testing.checkers import Found, Told, Violation
 from stratalog.testing.history import APPEND_COLUMNS, History
-from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.places import Place, Process
+from stratalog.testing.pool import SimulatedPool
 from stratalog.testing.scheduler import Scheduler
 
-__all__ = ["MUTANTS", "RecordsWorld", "bodies_of"]
+__all__ = ["RecordsWorld", "bodies_of"]
 
 ORGANISATION = "acme"
-IDS = ("b1", "b2")
+IDS = ("b1", "b2", "b3")
 WRITES = 70
+BATCHES = 6
+BATCH_BODIES_MAX = 6
 PAUSE_SECONDS_MAX = 400
 KINDS = ("put", "put", "update", "update", "update", "newer", "expected", "delete", "undelete")
+TIMED = ("newer", "stale")
+BATCH_KINDS = ("many", "many", "many", "newer", "stale", "bad")
 
 
 class RecordsWorld:
-    """Two records that everybody writes, and everything that may happen to them at once."""
+    """A few records that everybody writes, and everything that may happen to them at once."""
 
     columns: ClassVar[tuple[str, ...]] = (
         *APPEND_COLUMNS,
         "blobs.put",
         "blobs.get",
         "blobs.delete",
+        "batched",
+        "batched in vain",
         "no change",
         "contention",
         "not-found",
@@ -79,6 +82,8 @@ class RecordsWorld:
         writers = draw.randrange(2, 5)
         for place in range(writers):
             self._start(f"writer-{place}", self.write, WRITES // writers, 0.1)
+        for place in range(draw.randrange(1, 3)):
+            self._start(f"batcher-{place}", self.write_batch, BATCHES, 0.3)
         self._start("reader", self.read, 12, 0.2)
         for place in range(draw.randrange(1, 3)):
             self._start(f"pruner-{place}", self.prune, 10, 0.7)
@@ -87,8 +92,7 @@ class RecordsWorld:
         """One change of a record, of any kind."""
         id = choose(process.clock, IDS)
         kind = choose(process.clock, KINDS)
-        self.numbers[process.name] += 1
-        write_id = f"{process.name}.{self.numbers[process.name]}.{kind}"
+        write_id = self._write_id(process, kind)
         sent = self.scheduler.steps
         tell = partial(self.histories[id].append, process.name, write_id, sent)
         try:
@@ -104,6 +108,20 @@ class RecordsWorld:
                 tell(Told.REFUSED)
             else:
                 tell(Told.ACKNOWLEDGED, found.version)
+
+    def write_batch(self, process: Process, records: Records) -> None:
+        """Some bodies at once, of which some are stale and some cannot be."""
+        bodies = [self._body(process) for _ in range(1 + int(process.clock.random() * BATCH_BODIES_MAX))]
+        sent = self.scheduler.steps
+        pool = None if process.index.joint_commits else SimulatedPool(process)
+        left = iter(bodies)
+        for stored in put_through(pool, records.place, ORGANISATION, records._heads, bodies):
+            body = next(left, None)
+            if body is None or body.id != stored.id:
+                raise Violation("batch", "an answer is not that of its body", body=body, stored=stored)
+            self._tell(process, sent, body, stored)
+        if (unanswered := next(left, None)) is not None:
+            raise Violation("batch", "a body was not answered", body=unanswered)
 
     def read(self, process: Process, records: Records) -> None:
         """The latest, some older one, or all of them, by a reader who dawdles."""
@@ -170,6 +188,41 @@ class RecordsWorld:
             return records.undelete(id, write_id=write_id)
         return records.put(id, body, write_id=write_id)
 
+    def _write_id(self, process: Process, kind: str) -> str:
+        self.numbers[process.name] += 1
+        return f"{process.name}.{self.numbers[process.name]}.{kind}"
+
+    def _body(self, process: Process) -> NewBody:
+        """One body of a batch. A bad one wants to be newer and has no time."""
+        kind = choose(process.clock, BATCH_KINDS)
+        write_id = self._write_id(process, kind)
+        age_ms = int(process.clock.random() * PAUSE_SECONDS_MAX * 1000) if kind == "stale" else 0
+        return NewBody(
+            id=choose(process.clock, IDS),
+            body=write_id.encode(),
+            source_time_ms=self.scheduler.now_ms - age_ms if kind in TIMED else None,
+            newer_only=kind != "many",
+            write_id=write_id,
+        )
+
+    def _tell(self, process: Process, sent: int, body: NewBody, stored: Stored) -> None:
+        """What a batch answers of one body; only its own fault may refuse it for good."""
+        write_id = str(body.write_id)
+        tell = partial(self.histories[body.id].append, process.name, write_id, sent)
+        if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
+            raise Violation("batch", "a body was refused that was good, or taken that was not", stored=stored)
+        if isinstance(stored.error, OutcomeUnknown):
+            tell(Told.UNKNOWN)
+        elif stored.new and stored.version is not None:
+            self.scheduler.counts.bump("batched")
+            tell(Told.ACKNOWLEDGED, stored.version.version)
+        else:
+            if not isinstance(stored.error, ContentionError | Invalid | Unavailable | None):
+                raise Violation("batch", "a body was refused for no reason of its own", stored=stored)
+            self.scheduler.counts.bump("batched in vain")
+            self._no_change(body.id, sent, stored.version)
+            tell(Told.REFUSED)
+
     def _no_change(self, id: str, sent: int, found: RecordVersion | None) -> None:
         self.scheduler.counts.bump("no change")
         if found is not None:
@@ -186,21 +239,27 @@ class RecordsWorld:
     def _found(self, id: str) -> list[Found]:
         """The versions that were committed, each after the one before. Others fell into places freed before."""
         found: list[Found] = []
+        latest: Put | None = None
         for _, writes in self.place.index._journal:
             for write in writes:
-                if isinstance(write, Put) and write.item.partition == record_partition(ORGANISATION, id):
-                    self._learn(found, write)
+                if not isinstance(write, Put) or write.item.partition != record_partition(ORGANISATION, id):
+                    continue
+                if self._learn(found, write):
+                    _check_newer(latest, write)
+                    latest = write
         return found
 
-    def _learn(self, found: list[Found], write: Put) -> None:
+    def _learn(self, found: list[Found], write: Put) -> bool:
+        """Add what ``write`` made, if it made a version."""
         if not write.item.sort.isdigit():
-            return
+            return False
         version, write_id = parse_number(write.item.sort), str(write.item.attributes["w"])
-        if version == len(found) + 1:
-            writer, number, _ = write_id.split(".")
-            found.append(Found(version, writer, write_id, int(number)))
-        else:
+        if version != len(found) + 1:
             self.scheduler.counts.bump("strays")
+            return False
+        writer, number, _ = write_id.split(".")
+        found.append(Found(version, writer, write_id, int(number)))
+        return True
 
     def _check_kept(self, honest: Records, id: str, found: list[Found], bodies: list[str | None]) -> None:
         """All versions from the first kept to the latest are there, with their bodies."""
@@ -232,6 +291,13 @@ def bodies_of(found: list[Found]) -> list[str | None]:
     return bodies
 
 
+def _check_newer(latest: Put | None, write: Put) -> None:
+    """What had to be newer than the latest version is."""
+    time, before = write.item.attributes.get("t"), latest.item.attributes.get("t") if latest else None
+    if str(write.item.attributes["w"]).endswith(TIMED) and before is not None and int(time or 0) <= int(before):
+        raise Violation("newer", "a stale body became a version", write=write, before=before)
+
+
 def _check_seen(version: RecordVersion, body: str | None, found: list[Found], bodies: list[str | None]) -> None:
     """A version that somebody saw is the one committed under its number, and holds what it must."""
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
@@ -240,50 +306,3 @@ def _check_seen(version: RecordVersion, body: str | None, found: list[Found], bo
         raise Violation("read", "a deletion was read as a value, or a value as a deletion", version=version)
     if body is not None and body != bodies[version.version - 1]:
         raise Violation("body", "a version does not hold what was put", version=version, body=body)
-
-
-def _upload_later(self: Content, body: bytes | None) -> None:
-    """The pointer first."""
-    if body is not None:
-        self._point_to(BodyRef(sha256(body), len(body)))
-
-
-def _refresh_late(self: Content) -> None:
-    """The blob second."""
-    if self.bytes is not None and "x" in self._attributes:
-        self._place.blobs.put(f"{content.body_prefix(self._name)}/{self.digest.hex()}", self.bytes)
-
-
-@contextmanager
-def _pointer_first() -> Iterator[None]:
-    with replaced(Content, "_upload", _upload_later)(), replaced(Content, "refresh", _refresh_late)():
-        yield
-
-
-MUTANTS = (
-    Mutant(
-        "records: observation rule ignored",
-        RecordsWorld,
-        replaced(prune, "free_time_reached", lambda clock, marked_ms: True),
-        ("acknowledged", "real-time", "read", "body"),
-    ),
-    Mutant("records: pointer before blob", RecordsWorld, _pointer_first, ("dangling",)),
-    Mutant(
-        "records: blobs collected while young",
-        RecordsWorld,
-        replaced(prune, "_older_than_grace", lambda place, stat: True),
-        ("dangling",),
-    ),
-    Mutant(
-        "records: doubt forgotten",
-        RecordsWorld,
-        replaced(Attempts, "_verdict", lambda self, cause: cause),
-        ("refused",),
-    ),
-    Mutant(
-        "records: own write not known again",
-        RecordsWorld,
-        replaced(Attempts, "_landed", lambda self, version: self._doubts.discard(version)),
-        ("acknowledged", "once", "refused"),
-    ),
-)

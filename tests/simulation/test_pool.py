@@ -1,0 +1,63 @@
+"""A pool under simulation: calls are actors of their process, and whoever asks for an answer waits as actors do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.testing.faults import Weather
+from stratalog.testing.places import Place, Process
+from stratalog.testing.pool import SimulatedPool
+from stratalog.testing.scheduler import Scheduler
+
+
+def run(main: Callable[[Process, SimulatedPool], None], seed: int = 0) -> Place:
+    """Have a process do ``main``, once more after a crash."""
+    place = Place(Scheduler(seed), Weather())
+    place.start("one", lambda process: main(process, SimulatedPool(process)))
+    place.scheduler.run()
+    return place
+
+
+def test_calls_take_turns_and_answers_are_their_own() -> None:
+    orders = set()
+    for seed in range(10):
+        steps: list[int] = []
+
+        def call(n: int, process: Process, steps: list[int] = steps) -> int:
+            for _ in range(3):
+                process.scheduler.switch()
+                steps.append(n)
+            return n
+
+        def main(process: Process, pool: SimulatedPool, call: Callable[[int, Process], int] = call) -> None:
+            asked = [pool.submit(call, n, process) for n in range(3)]
+            assert [one.result() for one in asked] == [0, 1, 2]
+
+        run(main, seed)
+        orders.add(tuple(steps))
+    assert len(orders) > 1
+
+
+def test_what_a_call_raises_is_told_to_who_asks() -> None:
+    def main(process: Process, pool: SimulatedPool) -> None:
+        with pytest.raises(ZeroDivisionError):
+            pool.submit(lambda: 1 // 0).result()
+
+    run(main)
+
+
+def test_a_crash_in_a_call_ends_who_asks_for_it_too() -> None:
+    begun: list[Process] = []
+    answered: list[object] = []
+
+    def main(process: Process, pool: SimulatedPool) -> None:
+        begun.append(process)
+        if len(begun) == 1:
+            answered.append(pool.submit(process.crash).result())
+        answered.append(pool.submit(lambda: "well").result())
+
+    place = run(main)
+    assert answered == ["well"]
+    assert place.scheduler.counts.get("restarts") == 1
