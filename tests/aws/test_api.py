@@ -151,6 +151,9 @@ def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
         "limit-exceeded",
         ANSWER_BYTES_MAX,
     )
+    assert said(answer)["value"] > ANSWER_BYTES_MAX
+    assert "by a range or a limit" in said(answer)["message"]
+    assert "accept zstd or gzip" in said(answer)["message"]
     assert "access-control-allow-origin" in answer["headers"]
 
 
@@ -181,6 +184,8 @@ def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> Non
     document.mutate("put", {"key": "notes/large", "value": random.Random(0).randbytes(ANSWER_BYTES_MAX).hex()})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding="gzip"))
     assert (answer["statusCode"], said(answer)["code"]) == (422, "limit-exceeded")
+    assert "by a range or a limit" in said(answer)["message"]
+    assert "gzip" not in said(answer)["message"]
     assert "content-encoding" not in answer["headers"]
 
 

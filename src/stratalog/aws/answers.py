@@ -27,6 +27,8 @@ ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 """What a compressed body may unpack to: it is made within the function's time and memory."""
 
+TOO_LARGE = "the answer is too large for a function: ask for less at once, by a range or a limit, or ask a server"
+TOO_LARGE_PLAIN = f"{TOO_LARGE}; or accept zstd or gzip"
 GZIP_WINDOW = 31  # zlib's word for gzip's frame
 # What an answer says of its body, which another body must not inherit.
 OF_THE_BODY = frozenset({b"content-type", b"content-length", b"content-range", b"accept-ranges", b"etag"})
@@ -96,7 +98,8 @@ class Answer:
     def _check(self) -> None:
         for size, limit in ((len(self._body), ANSWER_BYTES_MAX), (self._size, UNPACKED_BYTES_MAX)):
             if size > limit:
-                raise LimitExceeded("the answer is too large for this way to the server", value=size, limit=limit)
+                may_shrink = not self._packing and self._is_whole()
+                raise LimitExceeded(TOO_LARGE_PLAIN if may_shrink else TOO_LARGE, value=size, limit=limit)
 
 
 def packing_of(headers: Mapping[str, str]) -> str:
