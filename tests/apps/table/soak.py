@@ -2,6 +2,7 @@
 
 Each process brings rows of its own into one table and, between batches, splits leaves, moves references, merges files,
 collects garbage and scans. They are killed at random, and started again at once. In the end every row is there once.
+With ``--store aws-local`` the table's log is in DynamoDB and its data in S3, both emulated on this machine.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+import boto3
 import numpy
 import pyarrow as pa
 
@@ -25,51 +29,81 @@ from stratalog.apps.table import Column, Schema, Table, create_table, open_table
 from stratalog.apps.table.lake import Lake
 from stratalog.apps.table.rows import Source, ingest, lake_of, scan
 from stratalog.apps.table.upkeep import collect, compact, push_down, split_large, tend
+from stratalog.assembly import make_store
+from stratalog.testing.aws_local import STORE, aws_local
 
 BATCH_ROWS = 20_000
 AGE_MS = 20_000
 MIX = 0x9E3779B97F4A7C15
 LEAVES = 16
+LAKE = "lake"
 RESTARTS_MAX = 10_000
 
 
-def soak(rows: int, processes: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
+class Site(NamedTuple):
+    """Where a soak takes place: its store, its data files, and a folder for what its processes complain of."""
+
+    store: str
+    lake: str
+    folder: Path
+
+
+@contextmanager
+def site(name: str, folder: Path) -> Iterator[Site]:
+    """A folder, or ``aws-local``: services that end with the block. They are found by environment variables."""
+    if name == "folder":
+        yield Site(str(folder / "store"), (folder / "lake").as_uri(), folder)
+        return
+    before = dict(os.environ)
+    with aws_local(folder) as found:
+        os.environ.update(found)
+        try:
+            make_store(STORE)
+            boto3.client("s3").create_bucket(Bucket=LAKE)
+            yield Site(STORE, f"s3://{LAKE}/events", folder)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def soak(rows: int, processes: int, seed: int, pause: float, at: Site, batch_rows: int = BATCH_ROWS) -> dict[str, int]:
     """Run it all; what was done. Raises AssertionError where a row is missing or there twice."""
     chance = random.Random(seed)
-    batches = -(-rows // (processes * BATCH_ROWS))
-    with stratalog.open(folder / "store") as store:
+    batches = -(-rows // (processes * batch_rows))
+    with stratalog.open(at.store) as store:
         schema = Schema((Column("id", "long"),))
-        create_table(store, "acme", "events", schema, data=(folder / "lake").as_uri())
-    rows_max = max(BATCH_ROWS, rows // LEAVES)
-    running = [_start(folder, place, batches, rows_max, seed) for place in range(processes)]
+        create_table(store, "acme", "events", schema, data=at.lake)
+    rows_max = max(batch_rows, rows // LEAVES)
+    numbers = (batches, batch_rows, rows_max)
+    running = [_start(at, place, *numbers, seed) for place in range(processes)]
     kills = 0
     try:
-        while not _is_in(folder, processes, batches):
+        while not kills or not _is_in(at, processes, batches):
             time.sleep(chance.random() * 2 * pause)
             place = chance.randrange(processes)
             os.kill(running[place].pid, signal.SIGKILL)
             running[place].wait()
             kills += 1
             assert kills < RESTARTS_MAX, "the rows do not get in"
-            running[place] = _start(folder, place, batches, rows_max, seed + kills)
+            running[place] = _start(at, place, *numbers, seed + kills)
     finally:
         for process in running:
             process.kill()
             process.wait()
-    return {"rows": _check(folder, processes * batches * BATCH_ROWS, rows_max), "kills": kills}
+    return {"rows": _check(at, processes * batches * batch_rows, rows_max), "kills": kills}
 
 
-def work(folder: Path, place: int, batches: int, rows_max: int, seed: int) -> None:
+def work(url: str, place: int, batches: int, batch_rows: int, rows_max: int, seed: int) -> None:
     """One process: its own batches, and the upkeep of all, until it is killed."""
     chance = random.Random(seed * 1000 + place)
-    with stratalog.open(folder / "store") as store:
+    with stratalog.open(url) as store:
         table = open_table(store, "acme", "events")
         lake = lake_of(table)
         while True:
             number = table.document.last_mutation(f"source/{place}") + 1
             if number <= batches:
-                start = (place * batches + number - 1) * BATCH_ROWS
-                ingest(table, lake, rows_of(start, BATCH_ROWS), source=Source(f"source/{place}", number))
+                start = (place * batches + number - 1) * batch_rows
+                ingest(table, lake, rows_of(start, batch_rows), source=Source(f"source/{place}", number))
             _tend_a_little(table, lake, chance, rows_max)
 
 
@@ -103,24 +137,23 @@ def _look(table: Table, lake: Lake, chance: random.Random) -> None:
     assert found == holding.tally.rows, f"{found} rows in {holding}"
 
 
-def _start(folder: Path, place: int, batches: int, rows_max: int, seed: int) -> subprocess.Popen[bytes]:
-    numbers = [str(number) for number in (place, batches, rows_max, seed)]
-    command = [sys.executable, "-m", "tests.apps.table.soak", "--work", str(folder), *numbers]
-    with (folder / f"errors-{place}").open("ab") as errors:
+def _start(at: Site, place: int, *numbers: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.apps.table.soak", "--work", at.store, *map(str, (place, *numbers))]
+    with (at.folder / f"errors-{place}").open("ab") as errors:
         return subprocess.Popen(command, stderr=errors)
 
 
-def _is_in(folder: Path, processes: int, batches: int) -> bool:
-    errors = [folder.joinpath(f"errors-{place}").read_text() for place in range(processes)]
+def _is_in(at: Site, processes: int, batches: int) -> bool:
+    errors = [at.folder.joinpath(f"errors-{place}").read_text() for place in range(processes)]
     assert not any(errors), "".join(errors)[-4000:]
-    with stratalog.open(folder / "store") as store:
+    with stratalog.open(at.store) as store:
         document = open_table(store, "acme", "events").document
         return all(document.last_mutation(f"source/{place}") >= batches for place in range(processes))
 
 
-def _check(folder: Path, rows: int, rows_max: int) -> int:
+def _check(at: Site, rows: int, rows_max: int) -> int:
     """Let upkeep come to rest, then count every row; answer how many there are."""
-    with stratalog.open(folder / "store") as store:
+    with stratalog.open(at.store) as store:
         table = open_table(store, "acme", "events")
         lake = lake_of(table)
         while (done := tend(table, lake, rows_max=rows_max, files_min=2, age_ms=0)) and any(
@@ -134,7 +167,8 @@ def _check(folder: Path, rows: int, rows_max: int) -> int:
         assert (seen == 1).all(), f"{(seen == 0).sum()} rows are missing, {(seen > 1).sum()} are there more than once"
         assert sum(one.tally.rows for one in view.holdings()) == rows
         assert table.jobs.waiting() == [*view.jobs()] == []
-        collect(table, lake, -1000)
+        # What was written in this second is older than the next one, by any clock.
+        collect(table, lake, -2000)
         tracked = {file.filename for file in table.at().files(10**9).files}
         assert {one.filename for one in lake.list()} == tracked, "a file is lost, or left behind"
         leaves = sum(1 for one in view.holdings() if one.leaf)
@@ -144,19 +178,20 @@ def _check(folder: Path, rows: int, rows_max: int) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--work", nargs=5, default=None)
+    parser.add_argument("--work", nargs=6, default=None)
+    parser.add_argument("--store", choices=["folder", "aws-local"], default="folder")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pause", type=float, default=3.0, help="Mean seconds between kills.")
     options = parser.parse_args(arguments)
     if options.work:
-        folder, *numbers = options.work
-        work(Path(folder), *map(int, numbers))
+        url, *numbers = options.work
+        work(url, *map(int, numbers))
         return
     print(f"seed {options.seed}")
-    with tempfile.TemporaryDirectory() as folder:
-        print(soak(options.rows, options.processes, options.seed, options.pause, Path(folder)))
+    with tempfile.TemporaryDirectory() as folder, site(options.store, Path(folder)) as at:
+        print(soak(options.rows, options.processes, options.seed, options.pause, at))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from stratalog.apps.table.lake import Lake, sorted_rows
 from stratalog.apps.table.rows import Source, ingest, lake_of, scan
 from stratalog.apps.table.upkeep import collect, compact, plan, push_down, run_job, split_large, tend
 from tests.apps.table.helpers import LONG, TWO, leaves, reopened, system_store
-from tests.apps.table.soak import soak
+from tests.apps.table.soak import site, soak
 
 ROWS = 600
 
@@ -210,6 +210,7 @@ def test_files_are_parquet_that_anybody_reads(made: tuple[Table, Lake], tmp_path
 
 
 def test_rows_survive_processes_that_are_killed(tmp_path: Path) -> None:
-    done = soak(rows=120_000, processes=3, seed=11, pause=0.8, folder=tmp_path)
+    with site("folder", tmp_path) as at:
+        done = soak(rows=120_000, processes=3, seed=11, pause=0.8, at=at)
     assert done["rows"] == 120_000
     assert done["kills"] >= 1

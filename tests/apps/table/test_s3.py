@@ -1,8 +1,9 @@
-"""Data files in an object store, as pyarrow opens it."""
+"""Data files in an object store, as pyarrow opens it; and beside it the table's log in DynamoDB."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from stratalog.apps.table.rows import ingest, lake_of
 from stratalog.apps.table.upkeep import collect, tend
 from stratalog.testing.emulators import KEY, SECRET, Emulator, seaweed
 from tests.apps.table.helpers import LONG, system_store
+from tests.apps.table.soak import site, soak
 from tests.apps.table.test_lake import all_of, numbered, rows_in
 from tests.cloud.seaweed import client
 
@@ -42,3 +44,10 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
     collect(table, lake, -2000)
     assert {one.filename for one in lake.list()} == {one.filename for one in table.at().files(0).files}
     assert rows_in(table, lake, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
+
+
+def test_rows_survive_processes_that_are_killed_on_services_like_those_of_aws(tmp_path: Path) -> None:
+    """Ingest, split, compact, collect and scan, by three processes; the log in DynamoDB, all files in object stores."""
+    with site("aws-local", tmp_path) as at:
+        done = soak(rows=24_000, processes=3, seed=5, pause=1.5, at=at, batch_rows=2000)
+    assert done["rows"] == 24_000
