@@ -100,7 +100,7 @@ def test_b39_blobs_out_of_reach_are_not_not_found(world: World, monkeypatch: pyt
         world.records.get("b1")
 
 
-def test_b37_b38_a_dangling_pointer_is_corrupt_for_every_read(world: World) -> None:
+def test_b37_a_dangling_pointer_is_corrupt_for_every_read(world: World) -> None:
     world.records.put("b1", LARGE)
     world.lose_blobs()
     for read in (lambda: world.records.get("b1"), lambda: world.records.get("b1", 6)):
