@@ -45,6 +45,10 @@ def catalogue() -> None:
 @click.option("--next", "next_page", default="", metavar="FIELD", help="Where a page names the next one.")
 @click.option("--whole", is_flag=True, help="Each file or answer is the whole state: what is missing was deleted.")
 @click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder.")
+@click.option("--prefix", default="oai_dc", show_default=True, help="In which form OAI-PMH gives its records.")
+@click.option("--set", "part", default="", metavar="NAME", help="Only this set of OAI-PMH.")
+@click.option("--since", default="", metavar="DATE", help="Of OAI-PMH, only what changed then or later.")
+@click.option("--until", default="", metavar="DATE", help="Of OAI-PMH, only what changed then or earlier.")
 @click.option("--due", default=3600.0, show_default=True, metavar="SECONDS", help="How often `poll --every` asks it.")
 def add(session: Session, source: str, location: str, adapter: str, form: str, transformer: str, **more: Any) -> None:
     """Name a source, and the store if there is none; naming it again changes it."""
@@ -64,6 +68,10 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
         next=more["next_page"],
         whole=more["whole"],
         pattern=more["pattern"],
+        metadata_prefix=more["prefix"],
+        set=more["part"],
+        since=more["since"],
+        until=more["until"],
         every_seconds=more["due"],
     )
     app.add_source(session.open(create=True).records(organisation), made)

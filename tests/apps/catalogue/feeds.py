@@ -23,12 +23,13 @@ class Feed:
         self.etag = '"1"'
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.broken: list[int] = []
+        self.patience = ""
         self.url = ""
 
     def answer(self, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         self.asked.append((path, headers))
         if self.broken:
-            return self.broken.pop(0), {}, b""
+            return self.broken.pop(0), {"Retry-After": self.patience} if self.patience else {}, b""
         if headers.get("If-None-Match") == self.etag:
             return 304, {"ETag": self.etag}, b""
         start = int(parse_qs(urlsplit(path).query).get("from", ["0"])[0])
@@ -44,6 +45,7 @@ class Repository:
     def __init__(self) -> None:
         self.records: dict[str, tuple[str, str | None]] = {}
         self.now = "2024-02-01T00:00:00Z"
+        self.granularity = "YYYY-MM-DDThh:mm:ssZ"
         self.asked: list[dict[str, str]] = []
         self.expired: set[str] = set()
         self.broken: list[int] = []
@@ -54,12 +56,23 @@ class Repository:
         self.asked.append(query)
         if self.broken and (status := self.broken.pop(0)) != 200:
             return status, {}, b""
+        if query["verb"] == "Identify":
+            return self._document(f"<Identify><granularity>{self.granularity}</granularity></Identify>")
+        fine = len(self.granularity)
+        moments = [query[name] for name in ("from", "until") if name in query]
+        if any(len(moment) > fine for moment in moments) or len({len(moment) for moment in moments}) > 1:
+            return self._document('<error code="badArgument">moments of another granularity</error>')
         token = query.get("resumptionToken", "")
         since, _, start = token.partition("|") if token else (query.get("from", ""), "", "0")
+        until = query.get("until", "9")
         if token in self.expired:
             self.expired.discard(token)
             return self._document('<error code="badResumptionToken">too old</error>')
-        found = [item for item in sorted(self.records.items()) if item[1][0] >= since]
+        found = [
+            item
+            for item in sorted(self.records.items())
+            if since <= item[1][0][:fine] and item[1][0][: len(until)] <= until
+        ]
         if not found:
             return self._document('<error code="noRecordsMatch"/>')
         shown = found[int(start) : int(start) + PAGE]

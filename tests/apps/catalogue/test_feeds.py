@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from stratalog import Invalid
 from stratalog.apps.catalogue.reading import read_work
 from tests.apps.catalogue.feeds import Feed, Repository, serving
 from tests.apps.catalogue.helpers import Catalogue
@@ -25,11 +27,22 @@ def feed(catalogue: Catalogue) -> Iterator[Feed]:
     made = Feed()
     made.books = [book(n) for n in range(8)]
     with serving(made):
-        catalogue.add(
-            "books", adapter="http", location=made.url, format="json", transformer="plain", records="items", id="id",
-            time="changed", next="next", whole=False,
-        )  # fmt: skip
+        catalogue.add("books", **settings_of(made))
         yield made
+
+
+def settings_of(feed: Feed) -> dict[str, Any]:
+    return {
+        "adapter": "http",
+        "location": feed.url,
+        "format": "json",
+        "transformer": "plain",
+        "records": "items",
+        "id": "id",
+        "time": "changed",
+        "next": "next",
+        "whole": False,
+    }
 
 
 @pytest.fixture
@@ -37,9 +50,13 @@ def repository(catalogue: Catalogue) -> Iterator[Repository]:
     made = Repository()
     made.records = {f"oai:x:{n}": (f"2024-01-{n + 1:02d}T00:00:00Z", f"work {n}") for n in range(7)}
     with serving(made):
-        settings = {"format": "xml", "transformer": "dublin-core", "whole": False}
-        catalogue.add("archive", adapter="oai", location=made.url, **settings)
+        add_archive(catalogue, made)
         yield made
+
+
+def add_archive(catalogue: Catalogue, repository: Repository, **settings: Any) -> None:
+    usual = {"adapter": "oai", "format": "xml", "transformer": "dublin-core", "whole": False}
+    catalogue.add("archive", location=repository.url, **{**usual, **settings})
 
 
 def test_all_pages_of_a_feed_are_taken_and_an_unchanged_one_is_not_fetched_again(
@@ -89,6 +106,60 @@ def test_a_feed_that_breaks_off_between_pages_is_read_anew_and_nothing_twice(cat
     assert (taken.read, taken.new) == (8, 2)
 
 
+def test_a_feed_of_whole_states_deletes_what_none_of_its_pages_has_any_more(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    assert catalogue.poll().taken.new == 8
+    del feed.books[4]
+    feed.etag = '"2"'
+    taken = catalogue.poll().taken
+    assert (taken.same, taken.deleted) == (7, 1)
+    assert catalogue.records.stat("source/books/4").deleted
+
+
+def test_a_whole_state_that_breaks_off_between_pages_deletes_nothing(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    catalogue.poll()
+    feed.etag = '"2"'
+    real = feed.answer
+    feed.answer = lambda path, headers: (404, {}, b"") if "from=6" in path else real(path, headers)  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert ("refused" in polled.reason, polled.taken.deleted) == (True, 0)
+    assert len(catalogue.ids("source/books/")) == 8
+
+
+def test_a_whole_state_that_shifts_while_it_is_read_deletes_nothing_and_is_read_again(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    catalogue.poll()
+    feed.etag = '"2"'
+    real = feed.answer
+
+    def shifting(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        answer = real(path, headers)
+        if "from=3" in path and feed.etag == '"2"':
+            feed.books.append(feed.books.pop(0))
+            feed.etag = '"3"'
+        return answer
+
+    feed.answer = shifting  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.deleted) == ("", 0)
+    assert len(catalogue.ids("source/books/")) == 8
+
+
+def test_a_server_that_says_how_long_to_wait_is_waited_for_so_long(
+    catalogue: Catalogue, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(catalogue.store.place.clock, "sleep", waits.append)
+    feed.broken, feed.patience = [503, 503], "17"
+    assert catalogue.poll().taken.new == 8
+    feed.broken, feed.patience, feed.etag = [503], "100000", '"2"'
+    catalogue.poll()
+    assert waits == [17.0, 17.0, 300.0]
+
+
 def test_pages_that_lead_elsewhere_or_in_a_circle_are_refused(catalogue: Catalogue, feed: Feed) -> None:
     for target in ("http://elsewhere.example/feed", "/feed"):
         body = b'{"items": [], "next": "%s"}' % target.encode()
@@ -100,9 +171,12 @@ def test_a_harvest_takes_all_pages_and_the_next_one_only_what_changed(
     catalogue: Catalogue, repository: Repository
 ) -> None:
     assert catalogue.poll().taken.new == 7
-    assert [sorted(query) for query in repository.asked] == [["metadataPrefix", "verb"]] + [
-        ["resumptionToken", "verb"]
-    ] * 2
+    assert [sorted(query) for query in repository.asked] == [
+        ["verb"],
+        ["metadataPrefix", "verb"],
+        ["resumptionToken", "verb"],
+        ["resumptionToken", "verb"],
+    ]
     repository.records["oai:x:3"] = ("2024-02-01T00:00:00Z", "work 3, again")
     repository.now = "2024-02-02T00:00:00Z"
     assert (catalogue.poll().taken.new, repository.asked[-1]["from"]) == (1, "2024-02-01T00:00:00Z")
@@ -123,18 +197,72 @@ def test_a_record_that_the_repository_deleted_is_deleted_and_a_stale_deletion_is
 
 
 def test_a_harvest_goes_on_with_its_token_after_a_crash(catalogue: Catalogue, repository: Repository) -> None:
-    repository.broken = [200, 404]
+    repository.broken = [200, 200, 404]
     assert (catalogue.poll().taken.new, "refused" in catalogue.poll().reason) == (3, False)
-    assert "resumptionToken" in repository.asked[2]
+    assert "resumptionToken" in repository.asked[3]
     assert len(catalogue.ids("source/archive/")) == 7
 
 
 def test_an_expired_token_begins_the_harvest_anew(catalogue: Catalogue, repository: Repository) -> None:
-    repository.broken = [200, 404]
+    repository.broken = [200, 200, 404]
     catalogue.poll()
     repository.expired = {"|3"}
     catalogue.poll()
-    assert [sorted(query) for query in repository.asked[2:4]] == [
+    assert [sorted(query) for query in repository.asked[3:5]] == [
         ["resumptionToken", "verb"],
         ["metadataPrefix", "verb"],
     ]
+
+
+def test_a_repository_that_counts_in_days_is_asked_in_days(catalogue: Catalogue, repository: Repository) -> None:
+    repository.granularity = "YYYY-MM-DD"
+    repository.records = {"oai:x:1": ("2024-02-01", "one")}
+    assert [catalogue.poll().taken.read for _ in range(2)] == [1, 1]
+    assert repository.asked[-1]["from"] == "2024-02-01"
+    repository.records = {}
+    assert [catalogue.poll().reason for _ in range(2)] == ["", ""]
+
+
+@pytest.mark.parametrize("granularity", ["YYYY-MM-DD", "YYYY-MM-DDThh:mm:ssZ"])
+@pytest.mark.parametrize(("since", "until"), [("2024-01-02", "2024-01-04"), ("2024-01-02", "2024-01-04T00:00:00Z")])
+def test_a_window_in_time_is_harvested_and_no_more(
+    catalogue: Catalogue, repository: Repository, granularity: str, since: str, until: str
+) -> None:
+    repository.granularity = granularity
+    repository.records = {
+        name: (stamp[: len(granularity)], title) for name, (stamp, title) in repository.records.items()
+    }
+    add_archive(catalogue, repository, since=since, until=until)
+    assert catalogue.poll().taken.new == 3
+    assert catalogue.ids("source/archive/") == [f"oai:x:{n}" for n in (1, 2, 3)]
+    again = catalogue.poll()
+    assert (again.reason, again.taken.new, repository.asked[-1]["from"]) == ("", 0, until[: len(granularity)])
+
+
+def test_another_selection_is_harvested_from_its_beginning(catalogue: Catalogue, repository: Repository) -> None:
+    catalogue.poll()
+    add_archive(catalogue, repository, set="maps")
+    repository.asked.clear()
+    assert catalogue.poll().taken.same == 7
+    assert (repository.asked[1]["set"], "from" in repository.asked[1]) == ("maps", False)
+
+
+def test_a_repository_that_forgets_its_deletions_can_be_harvested_whole(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    add_archive(catalogue, repository, whole=True)
+    catalogue.poll()
+    del repository.records["oai:x:5"]
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.deleted) == (6, 1)
+    assert catalogue.records.stat("source/archive/oai:x:5").deleted
+
+
+def test_what_is_no_repository_is_told(catalogue: Catalogue, repository: Repository) -> None:
+    repository.answer = lambda path, headers: (200, {}, b"<html/>")  # type: ignore[method-assign]
+    assert "OAI-PMH" in catalogue.poll().reason
+
+
+def test_a_moment_that_is_none_is_refused(catalogue: Catalogue, repository: Repository) -> None:
+    with pytest.raises(Invalid):
+        add_archive(catalogue, repository, since="yesterday")

@@ -40,6 +40,11 @@ def test_what_the_catalogue_keeps_of_itself_is_still_read(kind: type[msgspec.Str
     assert msgspec.json.encode(read).decode() == GOLDEN[name]
 
 
+def test_settings_of_a_source_from_before_windows_in_time_are_still_read() -> None:
+    read = msgspec.json.decode(GOLDEN["source_before"], type=Source)
+    assert (read.name, read.since, read.until) == ("archive", "", "")
+
+
 def test_ids_are_kept_as_they_were() -> None:
     assert [[id, kept_id(id)] for id, _ in GOLDEN["ids"]] == GOLDEN["ids"]
     assert (source_id("s", "a/b"), work_id("s", "a/b")) == ("source/s/a/b", "works/s/a/b")

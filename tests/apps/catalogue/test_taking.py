@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from stratalog import NotFound, Unavailable
+from stratalog.apps.catalogue.folder import poll_folder
 from stratalog.apps.catalogue.names import kept_id, source_id, work_id
 from stratalog.apps.catalogue.redrive import redrive
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.splitting import Found, Unreadable, split, time_ms_of
-from tests.apps.catalogue.helpers import PACKAGE, Catalogue, catalogue_in
+from tests.apps.catalogue.helpers import DAY_NS, PACKAGE, START_NS, Catalogue, catalogue_in
 
 BOMB = b"""<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;">]><a><id>&c;</id></a>"""
 
@@ -87,6 +88,17 @@ def test_a_crash_before_the_checkpoint_repeats_and_never_skips(
             catalogue.poll()
     taken = catalogue.poll().taken
     assert (taken.read, taken.new, taken.same) == (50, 0, 50)
+
+
+def test_files_that_are_taken_together_have_each_its_own_time(catalogue: Catalogue) -> None:
+    source = catalogue.add("books", format="json", transformer="plain", id="id", whole=False)
+    for day in range(5):
+        catalogue.write(b'{"id": %d}' % day, source="books", name=f"{day}.json", day=day)
+    catalogue.write(b'{"id": 0, "title": "newer"}', source="books", name="a.json", day=9)
+    assert len(list(poll_folder(source, {}))) == 1
+    assert catalogue.poll().taken.new == 6
+    times = [catalogue.records.stat(f"source/books/{n}").source_time_ms for n in range(5)]
+    assert times == [(START_NS + day * DAY_NS) // 1_000_000 for day in (9, 1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize(

@@ -36,24 +36,43 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
     """The pages of a feed, unless its first one is still the one that the checkpoint names.
 
     The checkpoint moves on with the last page only: pages may shift while they are read, and what is read again is
-    not written again. Raises Unavailable, Invalid, LimitExceeded.
+    not written again. Where the pages are the source's whole state they are one step, and one that shifted while it was
+    read is Unavailable. Raises Unavailable, Invalid, LimitExceeded.
     """
     validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
     with connect() as client:
-        answer = fetch(client, source.location, _conditions(validators))
-        if answer.status == 304:
+        first = fetch(client, source.location, _conditions(validators))
+        if first.status == 304:
             return
-        first = _validators(answer)
-        time_ms = _time_of(answer)
-        url: str | None = source.location
-        seen: set[str] = set()
-        while url is not None:
-            seen.add(url)
-            url = _next(source, url, answer, seen)
-            kept = dict(checkpoint) if url is not None else first
-            yield Step(_records(source, answer), kept, time_ms, source.whole and len(seen) == 1 and url is None)
-            if url is not None:
-                answer = fetch(client, url, {})
+        done, time_ms = _validators(first), _time_of(first)
+        if source.whole:
+            yield Step(_whole(source, client, first), done, time_ms, True)
+            return
+        for answer, is_last in _pages(source, client, first):
+            yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms)
+
+
+def _pages(source: Source, client: httpx.Client, first: Answer) -> Iterator[tuple[Answer, bool]]:
+    """Each page, and whether it is the last."""
+    answer, url, seen = first, source.location, {source.location}
+    while following := _next(source, url, answer, seen):
+        yield answer, False
+        url = following
+        seen.add(url)
+        answer = fetch(client, url, {})
+    yield answer, True
+
+
+def _whole(source: Source, client: httpx.Client, first: Answer) -> Iterator[Found | Unreadable]:
+    """The records of all pages. A record that moved to a page that was read already would look deleted."""
+    several = False
+    for answer, is_last in _pages(source, client, first):
+        several = several or not is_last
+        yield from _records(source, answer)
+    if several:
+        again = fetch(client, source.location, _conditions(_validators(first)))
+        if again.status != 304 and again.body != first.body:
+            raise Unavailable("the source changed while its pages were read", url=source.location)
 
 
 def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> Answer:
@@ -70,7 +89,9 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> Answer:
     except httpx.HTTPError as exc:
         raise Unavailable("the source cannot be reached", url=url, reason=str(exc) or type(exc).__name__) from exc
     if response.status_code in PASSING:
-        raise Unavailable("the source cannot answer now", url=url, status=response.status_code)
+        wait = response.headers.get("retry-after", "")
+        asked = {"retry_after_seconds": int(wait)} if wait.isdecimal() else {}
+        raise Unavailable("the source cannot answer now", url=url, status=response.status_code, **asked)
     if response.status_code not in (200, 304):
         raise Invalid("the source refused", url=url, status=response.status_code)
     return Answer(response.status_code, response.headers, bytes(body))

@@ -43,7 +43,7 @@ def poll_folder(source: Source, checkpoint: Checkpoint) -> Iterator[Step]:
     known: dict[str, list[int]] = dict(checkpoint.get("files", {}))
     newest = int(checkpoint.get("newest", 0))
     changed = [file for file in _files(folder, source.pattern) if known.get(file[2]) != [file[0], file[1]]]
-    size = 1 if source.whole or source.format != "file" else FILES_PER_STEP
+    size = 1 if source.whole else FILES_PER_STEP
     for start in range(0, len(changed), size):
         batch = changed[start : start + size]
         known |= {name: [time_ns, length] for time_ns, length, name in batch}
@@ -66,10 +66,12 @@ def _files(folder: Path, pattern: str) -> list[tuple[int, int, str]]:
 
 def _records(source: Source, folder: Path, batch: list[tuple[int, int, str]]) -> Iterator[Found | Unreadable]:
     for time_ns, _, name in batch:
+        time_ms = time_ns // 1_000_000
         if source.format == "file":
-            yield Found(id=name, path=folder / name, time_ms=time_ns // 1_000_000)
+            yield Found(id=name, path=folder / name, time_ms=time_ms)
         else:
-            yield from split(source, _pieces(folder / name), name)
+            for found in split(source, _pieces(folder / name), name):
+                yield msgspec.structs.replace(found, file_time_ms=time_ms)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+import msgspec
 
 from stratalog import Invalid, StratalogError, Unavailable
 from stratalog.apps.catalogue.feed import fetch
@@ -23,45 +26,84 @@ EXPIRED = "badResumptionToken"
 NOTHING = "noRecordsMatch"
 
 
+class _Page(msgspec.Struct, frozen=True):
+    """One answer, the checkpoint once its records are taken, and when it was given."""
+
+    root: Element
+    checkpoint: Checkpoint
+    time_ms: int
+
+
 def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
     """Lists of records since the checkpoint. A token that was stored is gone on with; an expired one begins anew.
 
     The next harvest is ``from`` the day or second that this one began at, by the server's clock, so that the two
-    overlap and nothing falls between them. Raises Unavailable, Invalid.
+    overlap and nothing falls between them. A source whose state is whole is harvested from its beginning each time, in
+    one step. Raises Unavailable, Invalid.
     """
-    harvest = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
-    began_anew = False
     with connect() as client:
-        for _ in range(CATALOGUE_PAGES_MAX):
-            root = parse_element(fetch(client, _url(source, harvest), {}).body)
-            error = _error(root)
-            if error == EXPIRED and "token" in harvest:
-                if began_anew:
-                    raise Unavailable("the source's resumption tokens expire at once", source=source.name)
-                began_anew = True
-                harvest = {name: value for name, value in harvest.items() if name == "from"}
-                continue
-            answered = text_at(root, "responseDate")
-            begun = harvest.get("begun") or _moment(answered, source, root)
-            token = text_at(root, "ListRecords.resumptionToken")
-            if token and token == harvest.get("token"):
-                raise Invalid("a resumption token leads to itself", source=source.name, token=token)
-            done = {"from": begun}
-            kept = {**harvest, "token": token, "begun": begun} if token else done
-            yield Step(_records(root), kept, time_ms_of(answered))
-            if not token:
-                return
-            harvest = kept
+        if source.whole:
+            pages = _pages(source, {}, client)
+            first = next(pages)
+            found = (record for page in chain([first], pages) for record in _records(page.root))
+            yield Step(found, {}, first.time_ms, True)
+            return
+        kept = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
+        for page in _pages(source, kept, client):
+            yield Step(_records(page.root), page.checkpoint, page.time_ms)
+
+
+def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Iterator[_Page]:
+    """The answers of a harvest from where it stands; it begins with the server's own time and how fine that is."""
+    if "token" not in harvest:
+        harvest = {**harvest, "begun": _moment(parse_element(fetch(client, _url(source, verb="Identify"), {}).body))}
+    began_anew = False
+    for _ in range(CATALOGUE_PAGES_MAX):
+        root = parse_element(fetch(client, _asked(source, harvest), {}).body)
+        error = _error(root)
+        if error == EXPIRED and "token" in harvest:
+            if began_anew:
+                raise Unavailable("the source's resumption tokens expire at once", source=source.name)
+            began_anew = True
+            harvest = {name: value for name, value in harvest.items() if name != "token"}
+            continue
+        token = text_at(root, "ListRecords.resumptionToken")
+        if token and token == harvest.get("token"):
+            raise Invalid("a resumption token leads to itself", source=source.name, token=token)
+        kept = {**harvest, "token": token} if token else {"from": _earlier(harvest["begun"], source.until)}
+        yield _Page(root, kept, time_ms_of(text_at(root, "responseDate")))
+        if not token:
+            return
+        harvest = kept
     raise Invalid("a harvest has too many pages", source=source.name, limit=CATALOGUE_PAGES_MAX)
 
 
-def _url(source: Source, harvest: dict[str, str]) -> str:
+def _asked(source: Source, harvest: dict[str, str]) -> str:
+    """The URL of the next list: by the token alone, as the protocol wants it, or by what is selected."""
     if "token" in harvest:
-        asked = {"verb": "ListRecords", "resumptionToken": harvest["token"]}
-    else:
-        named = {"metadataPrefix": source.metadata_prefix, "set": source.set, "from": harvest.get("from", "")}
-        asked = {"verb": "ListRecords", **{name: value for name, value in named.items() if value}}
-    return f"{source.location}?{urlencode(asked)}"
+        return _url(source, verb="ListRecords", resumptionToken=harvest["token"])
+    since, until = harvest.get("from", "") or source.since, source.until
+    fine = min([len(moment) for moment in (since, until, harvest["begun"]) if moment])
+    window = {name: moment[:fine] for name, moment in (("from", since), ("until", until)) if moment}
+    return _url(source, verb="ListRecords", metadataPrefix=source.metadata_prefix, set=source.set, **window)
+
+
+def _url(source: Source, **asked: str) -> str:
+    return f"{source.location}?{urlencode({name: value for name, value in asked.items() if value})}"
+
+
+def _moment(identified: Element) -> str:
+    """When a harvest began, as fine as the source's datestamps are. Raises Invalid for what is no repository."""
+    granularity = text_at(identified, "Identify.granularity")
+    answered = text_at(identified, "responseDate")
+    if not granularity or not answered:
+        raise Invalid("this does not answer as OAI-PMH does", reason=text_at(identified, "error"))
+    return answered[: len(granularity)]
+
+
+def _earlier(begun: str, until: str) -> str:
+    """A window that ends is asked for no later than its end."""
+    return min(begun, until) if until else begun
 
 
 def _error(root: Element) -> str:
@@ -70,13 +112,6 @@ def _error(root: Element) -> str:
     if code not in ("", EXPIRED, NOTHING):
         raise Invalid("the source refused", code=code, reason=text_at(root, "error"))
     return code
-
-
-def _moment(answered: str, source: Source, root: Element) -> str:
-    """When the harvest began, as fine as the datestamps that the source gives."""
-    stamps = [text_at(record, "header.datestamp") for record in _listed(root)]
-    days = all(len(stamp) == 10 for stamp in stamps) if stamps else False
-    return answered[:10] if days else answered
 
 
 def _listed(root: Element) -> list[Element]:

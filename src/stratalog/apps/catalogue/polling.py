@@ -21,6 +21,9 @@ __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source"]
 TRIES_MAX = 4
 RETRY_SECONDS_FIRST = 0.5
 RETRY_SECONDS_MAX = 30.0
+ASKED_SECONDS_MAX = 300.0
+"""A server that asks for more patience than this is left to the next poll sooner."""
+
 POLLS = "polls/"
 
 Connect = Callable[[], Any]
@@ -74,7 +77,7 @@ def poll_source(
             _keep(records, source, _checkpoint(records, source), clock.wall_ms())
         except (StratalogError, OSError) as exc:
             if left and isinstance(exc, Unavailable | OSError):
-                clock.sleep(backoff_seconds(clock, TRIES_MAX - left, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX))
+                clock.sleep(_patience_seconds(clock, TRIES_MAX - left, exc))
                 continue
             letter = records.fail(POLLS + source.name, str(exc)[:300] or type(exc).__name__, pointer=source.location)
             return Polled(source=source.name, taken=taken, reason=str(exc), dead=letter.dead)
@@ -98,17 +101,25 @@ def _steps(source: Source, checkpoint: Checkpoint, connect: Connect) -> Iterator
     return (poll_oai if source.adapter == "oai" else poll_feed)(source, checkpoint, connect)
 
 
+def _patience_seconds(clock: Clock, attempt: int, cause: StratalogError | OSError) -> float:
+    """How long to wait: as the server asks, within bounds, else longer each time."""
+    asked = cause.details.get("retry_after_seconds") if isinstance(cause, StratalogError) else None
+    if asked is not None:
+        return min(float(asked), ASKED_SECONDS_MAX)
+    return backoff_seconds(clock, attempt, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
+
+
 def _checkpoint(records: Records, source: Source) -> Checkpoint:
     try:
         kept: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body)
     except NotFound:
         return {}
-    return kept if kept.get("location") == source.location else {}
+    return kept if kept.get("location") == source.scope else {}
 
 
 def _keep(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int) -> None:
     """Store a checkpoint, after all records before it."""
-    kept = {**checkpoint, "location": source.location, "polled_ms": now_ms}
+    kept = {**checkpoint, "location": source.scope, "polled_ms": now_ms}
     records.put(CHECKPOINTS + source.name, msgspec.json.encode(kept))
     records.prune(CHECKPOINTS + source.name, keep=2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -12,6 +13,7 @@ from stratalog.apps.catalogue.names import SETTINGS, check_source
 
 __all__ = ["Format", "Source", "add_source", "read_source", "read_sources"]
 
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?")
 Format = Literal["json", "jsonl", "xml", "csv", "rfc822", "file"]
 
 
@@ -47,6 +49,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     metadata_prefix: str = "oai_dc"
     set: str = ""
+    since: str = ""
+    """Of OAI-PMH, only what changed then or later; a day or a second in UTC, as the protocol writes them."""
+
+    until: str = ""
+    """The same for then or earlier."""
+
     every_seconds: float = 3600.0
     version: Literal[1] = 1
 
@@ -54,6 +62,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def id_fields(self) -> tuple[str, ...]:
         """The fields whose values make the id."""
         return tuple(part.strip() for part in self.id.split(","))
+
+    @property
+    def scope(self) -> str:
+        """What its checkpoint is of: where this differs, the source is read from its beginning."""
+        if self.adapter != "oai":
+            return self.location
+        selected = (self.metadata_prefix, self.set, self.since, self.until)
+        return " ".join((self.location, *selected)) if selected != ("oai_dc", "", "", "") else self.location
 
 
 def add_source(records: Records, source: Source) -> Source:
@@ -63,6 +79,9 @@ def add_source(records: Records, source: Source) -> Source:
         raise Invalid("OAI-PMH answers in XML", source=source.name, format=source.format)
     if source.adapter == "http" and source.format == "file":
         raise Invalid("an answer is read as JSON, XML, CSV or RFC 822 text", source=source.name, format=source.format)
+    for moment in (source.since, source.until):
+        if moment and not MOMENT.fullmatch(moment):
+            raise Invalid("a moment is YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
     records.put(SETTINGS + source.name, msgspec.json.encode(source))
     return source
 

@@ -30,6 +30,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     time_ms: int | None = None
     deleted: bool = False
     path: Path | None = None
+    file_time_ms: int | None = None
+    """Of the file that it stands in, where records of several files are taken at once."""
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     reason: str
     body: bytes = b""
+    file_time_ms: int | None = None
 
 
 Read = Found | Unreadable

@@ -67,12 +67,11 @@ def take(records: Records, source: Source, step: Step, progress: Callable[[int],
 
 def take_one(records: Records, source: Source, found: Found, time_ms: int) -> bool:
     """Take one record alone; whether it made a new version. A file streams, whatever its size."""
-    kept, own = source_id(source.name, found.id), found.time_ms
+    kept, time = source_id(source.name, found.id), _time(found, time_ms)
     if found.deleted:
-        return _delete(records, kept, time_ms if own is None else own)
+        return _delete(records, kept, time)
     if found.path is not None:
         metadata = _metadata(source, found)
-        time = time_ms if own is None else own
         return records.put_if_newer(kept, _file_parts(found.path), time, metadata=metadata) is not None
     (stored,) = records.put_many([_body(source, found, time_ms)])
     if stored.error is not None:
@@ -137,7 +136,8 @@ def _count(records: Records, source: Source, step: Step, stored: Stored, taken: 
 
 
 def _fail(records: Records, source: Source, step: Step, found: Unreadable, reason: str) -> None:
-    letter = Letter(id=found.id, time_ms=step.time_ms, changed_only=not source.time)
+    time_ms = step.time_ms if found.file_time_ms is None else found.file_time_ms
+    letter = Letter(id=found.id, time_ms=time_ms, changed_only=not source.time)
     fail(records, source_id(source.name, found.id), reason, letter, found.body)
 
 
@@ -145,11 +145,17 @@ def _body(source: Source, found: Found, time_ms: int) -> NewBody:
     return NewBody(
         id=source_id(source.name, found.id),
         body=found.body,
-        source_time_ms=time_ms if found.time_ms is None else found.time_ms,
+        source_time_ms=_time(found, time_ms),
         metadata=_metadata(source, found),
         newer_only=True,
         changed_only=found.time_ms is None,
     )
+
+
+def _time(found: Found, time_ms: int) -> int:
+    """The record's own time, else that of its file, else ``time_ms``."""
+    said = (one for one in (found.time_ms, found.file_time_ms) if one is not None)
+    return next(said, time_ms)
 
 
 def _metadata(source: Source, found: Found) -> dict[str, Any]:
