@@ -20,7 +20,18 @@ import zstandard
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 
-__all__ = ["Plain", "Value", "canonical", "compress", "decode", "decompress", "encode", "reread", "sha256"]
+__all__ = [
+    "Plain",
+    "Value",
+    "canonical",
+    "compress",
+    "decode",
+    "decompress",
+    "encode",
+    "encode_checked",
+    "reread",
+    "sha256",
+]
 
 Value = Any
 """A value as described above. It is checked where it enters, by :func:`canonical`, not by the type checker."""
@@ -52,6 +63,15 @@ def canonical(value: Value, what: str = "value") -> Value:
         if copy == value:
             return copy
     return _canonical(value, what, JSON_DEPTH_MAX)
+
+
+def encode_checked(value: Value, what: str = "value") -> bytes:
+    """The canonical bytes of any value. Raises what `canonical` does."""
+    if type(value) is dict or type(value) is list:
+        body, copy = reread(value, _plain_decoder)
+        if copy == value:
+            return body
+    return encode(_canonical(value, what, JSON_DEPTH_MAX))
 
 
 def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]:

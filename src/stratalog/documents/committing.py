@@ -19,19 +19,19 @@ __all__ = ["commit_of"]
 
 def commit_of(state: State, run: Run, values: Values, upload: Upload) -> Commit:
     """The commit that follows ``state``. Large values stand as blobs on return: blob first, index second."""
-    net, slots = net_changes(state, run.changes)
-    stored = {key: None if encoded is None else values.store(key, encoded, upload) for key, encoded in net.items()}
-    items = {reference.content_hash: slot for slot in stored.values() if slot and (reference := as_reference(slot))}
     touched = _touched(run.ran)
-    fields_bytes = run.fields_bytes if run.fields_bytes != state.fields_bytes else None
+    items: dict[bytes, bytes] = {}
+    patch = []
+    for key, encoded, slot in net_changes(state, run):
+        stored = None if encoded is None else values.store(key, encoded, upload)
+        if stored is not encoded and stored and (reference := as_reference(stored)):
+            items[reference.content_hash] = stored
+        patch.append(Change(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
     return Commit(
         mutations=tuple(_recorded(ran, values, upload, items) for ran in run.ran),
-        patch=tuple(
-            Change(key, slot, state.changed_in(key, slots[key]), tuple(touched[key]))
-            for key, slot in sorted(stored.items())
-        ),
+        patch=tuple(patch),
         bindings=tuple(run.bindings),
-        fields_bytes=fields_bytes,
+        fields_bytes=run.fields_bytes if run.fields_bytes != state.fields_bytes else None,
     )
 
 
@@ -71,10 +71,11 @@ def _loaded(value: Any, values: Values) -> Any:
     return decode(values.load(encode(value))) if isinstance(value, msgspec.msgpack.Ext) else value
 
 
-def _touched(ran: list[Ran]) -> dict[str, list[int]]:
+def _touched(ran: list[Ran]) -> dict[str, tuple[int, ...]]:
     """Which mutations touched each key."""
-    touched: dict[str, list[int]] = {}
+    touched: dict[str, tuple[int, ...]] = {}
     for place, one in enumerate(ran):
+        alone = (place,)
         for key in one.changes:
-            touched.setdefault(key, []).append(place)
+            touched[key] = touched[key] + alone if key in touched else alone
     return touched

@@ -18,8 +18,7 @@ from stratalog.limits import (
     VALUE_INLINE_BYTES_MAX,
 )
 from stratalog.protocol.draft import Draft
-from stratalog.protocol.keys import collection_of
-from stratalog.protocol.messages import Mutation, Outcome, Status, payload_hash
+from stratalog.protocol.messages import Mutation, Outcome, Status, check_payload, payload_hash
 from stratalog.protocol.mutators import Mutators, Rejected
 from stratalog.tree.nodes import Slot
 
@@ -35,19 +34,30 @@ class Ran(msgspec.Struct, frozen=True):
 
     mutation: Mutation
     args: bytes
-    payload: bytes
     reason: str | None
     changes: dict[str, bytes | None]
 
+    @property
+    def id(self) -> int:
+        """The mutation's number."""
+        return self.mutation.id
+
+    @property
+    def payload(self) -> bytes:
+        """What tells two payloads of one number apart."""
+        return payload_hash(self.mutation.name, self.args)
+
 
 class Run(msgspec.Struct, frozen=True):
-    """A batch run on a state. ``outcomes`` are in the batch's order, those of committed ones still without version."""
+    """A batch run on a state. ``outcomes`` are in the batch's order, those to be committed with their version."""
 
     outcomes: list[Outcome]
     ran: list[Ran]
     bindings: list[tuple[str, str, str]]
     changes: dict[str, bytes | None]
     fields_bytes: int
+    slots: dict[str, Slot | None] = {}
+    """What the state has under keys that were looked at."""
 
 
 def run_batch(
@@ -56,7 +66,8 @@ def run_batch(
     """Run ``batch`` in order on ``state`` on behalf of ``owner``. Raises only what the ports raise."""
     running = _Running(state, values, mutators, group, owner)
     outcomes = [running.take(mutation) for mutation in batch]
-    return Run(outcomes, running.ran, running.bindings, running.draft.changes, running.fields_bytes)
+    changes, fields_bytes = running.draft.changes, running.fields_bytes
+    return Run(outcomes, running.ran, running.bindings, changes, fields_bytes, running.slots)
 
 
 class _Running:
@@ -66,11 +77,13 @@ class _Running:
         self._mutators = mutators
         self._group = group
         self._owner = owner
-        self._clients: dict[str, Client | None] = {}
+        self._clients: dict[str, Client | Ran | None] = {}
+        self._bound: dict[str, tuple[str, str] | None] = {}
         self._refused: dict[str, Outcome] = {}
         self._failure: Exception | None = None
         """What a port raised, whatever the mutator did about it."""
         self.draft = Draft(self._load, self._keys, self._holds)
+        self.slots: dict[str, Slot | None] = {}
         self.fields_bytes = state.fields_bytes
         self.ran: list[Ran] = []
         self.bindings: list[tuple[str, str, str]] = []
@@ -80,22 +93,20 @@ class _Running:
         client = mutation.client
         last = self._last(client)
         number = mutation.id or (last.id if last else 0) + 1
-        args = encode(mutation.args)
-        payload = payload_hash(mutation.name, args)
-        refusal = self._refusal(mutation, last, number, payload)
+        args = check_payload(encode(mutation.args))
+        refusal = self._refusal(mutation, last, number, args)
         if refusal is not None:
             return refusal
-        self._clients[client] = Client(number, payload)
         if last is None:
             self.bindings.append((client, self._group, self._owner))
-        return self._run(msgspec.structs.replace(mutation, id=number), args, payload)
+        return self._run(mutation if mutation.id else msgspec.structs.replace(mutation, id=number), args)
 
-    def _refusal(self, mutation: Mutation, last: Client | None, number: int, payload: bytes) -> Outcome | None:
+    def _refusal(self, mutation: Mutation, last: Client | Ran | None, number: int, args: bytes) -> Outcome | None:
         """Why the mutation is not to be run; after a gap nothing of its client is."""
         client = mutation.client
         if client in self._refused:
             return msgspec.structs.replace(self._refused[client], id=number)
-        status = self._status(client, last, number, payload)
+        status = self._status(mutation, last, number, args)
         if status is None:
             return None
         expected = (last.id if last else 0) + 1
@@ -104,16 +115,18 @@ class _Running:
             self._refused[client] = outcome
         return outcome
 
-    def _status(self, client: str, last: Client | None, number: int, payload: bytes) -> Status | None:
+    def _status(self, mutation: Mutation, last: Client | Ran | None, number: int, args: bytes) -> Status | None:
         if self._group and self._state.group_collected(self._group):
             return "collected"
         if last is None:
             return self._newcomer(number)
-        bound = self._state.binding(client)
+        bound = self._binding(mutation.client)
         if bound is not None and bound != (self._group, self._owner):
             return "wrong-group"
-        if number <= last.id:
-            return "mismatch" if number == last.id and payload != last.payload else "seen"
+        if number == last.id:
+            return "seen" if payload_hash(mutation.name, args) == last.payload else "mismatch"
+        if number < last.id:
+            return "seen"
         return None if number == last.id + 1 else "gap"
 
     def _newcomer(self, number: int) -> Status | None:
@@ -122,16 +135,18 @@ class _Running:
             return "wrong-group"
         return None if number == 1 else "unknown-client"
 
-    def _run(self, mutation: Mutation, args: bytes, payload: bytes) -> Outcome:
+    def _run(self, mutation: Mutation, args: bytes) -> Outcome:
         child = self.draft.child()
         reason, fields_bytes = self._attempt(mutation, child)
         changes = {} if reason is not None else child.changes
         if reason is None:
             self.draft.merge(child)
             self.fields_bytes = fields_bytes
-        self.ran.append(Ran(mutation, args, payload, reason, changes))
+        ran = self._clients[mutation.client] = Ran(mutation, args, reason, changes)
+        self.ran.append(ran)
         status: Status = "applied" if reason is None else "rejected"
-        return Outcome(client=mutation.client, id=mutation.id, status=status, reason=reason)
+        version = self._state.version + 1
+        return Outcome(client=mutation.client, id=mutation.id, status=status, version=version, reason=reason)
 
     def _attempt(self, mutation: Mutation, draft: Draft) -> tuple[str | None, int]:
         """Run the mutator. The reason it was rejected, or None and the size of the fields after it."""
@@ -141,8 +156,7 @@ class _Running:
         reason: str | None = None
         try:
             mutator(draft, mutation.args)
-            self._check_patch(draft)
-            fields_bytes = self._fields_after(draft)
+            fields_bytes = self._sizes_after(draft.changes)
         except PORT_ERRORS:
             raise
         except Exception as exc:  # noqa: BLE001 - whatever a mutator raises is a rejection with its reason (DESIGN §7)
@@ -152,42 +166,55 @@ class _Running:
             raise self._failure
         return reason, fields_bytes
 
-    def _check_patch(self, child: Draft) -> None:
-        """A mutation whose patch no entry could hold is rejected here, or it would block its client for ever."""
-        changes = child.changes
-        size = sum(len(key) + min(len(value or b""), VALUE_STORED_BYTES_MAX) for key, value in changes.items())
-        size += PATCH_ROW_BYTES * len(changes)
+    def _sizes_after(self, changes: dict[str, bytes | None]) -> int:
+        """The size of the fields after ``changes``. Raises LimitExceeded for a mutation whose patch no entry could
+        hold: not rejected here, it would block its client for ever.
+        """
+        size, fields_bytes = PATCH_ROW_BYTES * len(changes), self.fields_bytes
+        for key, value in changes.items():
+            size += len(key) + (min(len(value), VALUE_STORED_BYTES_MAX) if value else 0)
+            if "/" not in key:
+                fields_bytes += _field_bytes(key, value) - _field_bytes(key, self.draft.encoded(key))
         if size > PATCH_BYTES_MAX:
             raise LimitExceeded("a mutation changes too much at once", value=size, limit=PATCH_BYTES_MAX)
+        if fields_bytes > max(DOCUMENT_FIELDS_BYTES_MAX, self.fields_bytes):
+            raise LimitExceeded(
+                "the document's fields are too large", value=fields_bytes, limit=DOCUMENT_FIELDS_BYTES_MAX
+            )
+        return fields_bytes
 
-    def _fields_after(self, child: Draft) -> int:
-        size = self.fields_bytes
-        for key, value in child.changes.items():
-            if collection_of(key) == "":
-                size += _field_bytes(key, value) - _field_bytes(key, self.draft.encoded(key))
-        if size > max(DOCUMENT_FIELDS_BYTES_MAX, self.fields_bytes):
-            raise LimitExceeded("the document's fields are too large", value=size, limit=DOCUMENT_FIELDS_BYTES_MAX)
-        return size
-
-    def _last(self, client: str) -> Client | None:
+    def _last(self, client: str) -> Client | Ran | None:
         if client not in self._clients:
             self._clients[client] = self._state.client(client)
         return self._clients[client]
 
+    def _binding(self, client: str) -> tuple[str, str] | None:
+        if client not in self._bound:
+            self._bound[client] = self._state.binding(client)
+        return self._bound[client]
+
     def _load(self, key: str) -> bytes | None:
+        slot = self._slot(key)
         try:
-            slot = self._state.slot(key)
             return None if slot is None else self._values.load(slot.value)
         except PORT_ERRORS as exc:
             self._failure = exc
             raise
 
     def _holds(self, key: str) -> bool:
+        return self._slot(key) is not None
+
+    def _slot(self, key: str) -> Slot | None:
         try:
-            return self._state.slot(key) is not None
+            return self.slots[key]
+        except KeyError:
+            pass
+        try:
+            slot = self.slots[key] = self._state.slot(key)
         except PORT_ERRORS as exc:
             self._failure = exc
             raise
+        return slot
 
     def _keys(self, prefix: str) -> Iterator[str]:
         try:
@@ -197,18 +224,14 @@ class _Running:
             raise
 
 
-def net_changes(
-    state: State, changes: dict[str, bytes | None]
-) -> tuple[dict[str, bytes | None], dict[str, Slot | None]]:
-    """Those of ``changes`` that leave a key other than ``state`` has it, and what it has there."""
-    net: dict[str, bytes | None] = {}
-    slots: dict[str, Slot | None] = {}
-    for key, encoded in changes.items():
-        slot = state.slot(key)
+def net_changes(state: State, run: Run) -> Iterator[tuple[str, bytes | None, Slot | None]]:
+    """The changes that leave a key other than ``state`` has it, in order of keys, and what it has there."""
+    known = run.slots
+    for key, encoded in sorted(run.changes.items()):
+        slot = known[key] if key in known else state.slot(key)
         unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
         if not unchanged:
-            net[key], slots[key] = encoded, slot
-    return net, slots
+            yield key, encoded, slot
 
 
 def _reason(exc: Exception) -> str:

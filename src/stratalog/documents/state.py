@@ -196,7 +196,10 @@ class State:
 
     def slot(self, key: str) -> Slot | None:
         """What stands under a key of the content."""
-        return self._reading(self.content, key)
+        try:
+            return self.content.get(self.chunks, key)
+        except NotFound as exc:
+            raise self._gone() from exc
 
     def scan(self, prefix: str = "", after: str | None = None) -> Iterator[tuple[str, Slot]]:
         """The content's keys that start with ``prefix``, in order."""
@@ -321,17 +324,21 @@ class _Fold:
 
     def _commit(self, data: list[Any], version: int) -> None:
         mutations, patch, bindings, fields_bytes = data
+        content, graves, mark = self.content, self.graves, Slot(NOTHING, version)
+        collections: dict[str, None] = {}
         for recorded in mutations:
             self._newest[recorded[0]] = (recorded, version)
         for key, value, before, _ in patch:
             if value is None:
-                self.content[key] = Slot(GONE, version)
-                self.graves[key] = Slot(NOTHING, version)
+                content[key] = Slot(GONE, version)
+                graves[key] = mark
             else:
-                self.content[key] = Slot(value, version)
-                if before < 0 or key in self.graves:
-                    self.graves[key] = Slot(GONE, version)
-            self.graves[COLLECTION + collection_of(key)] = Slot(NOTHING, version)
+                content[key] = Slot(value, version)
+                if before < 0 or key in graves:
+                    graves[key] = Slot(GONE, version)
+            collections[collection_of(key)] = None
+        for collection in collections:
+            graves[COLLECTION + collection] = mark
         for client, group, owner in bindings:
             self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
             if group:

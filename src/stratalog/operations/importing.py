@@ -30,7 +30,7 @@ from stratalog.log.names import name_put, require_name
 from stratalog.log.upload import Upload
 from stratalog.operations.exchange import FORMAT, FORMAT_VERSION, Progress
 from stratalog.operations.replayed_clock import ReplayedClock
-from stratalog.protocol.messages import Mutation, payload_hash
+from stratalog.protocol.messages import Mutation, check_payload
 from stratalog.protocol.readable import from_plain
 
 __all__ = ["import_document"]
@@ -267,4 +267,4 @@ def _ran(exported: _Mutation, changes: dict[str, bytes | None]) -> Ran:
     args = from_plain(exported.args)
     encoded = encode(args)
     mutation = Mutation(client=exported.client, id=exported.id, name=exported.name, args=args, origin=exported.origin)
-    return Ran(mutation, encoded, payload_hash(exported.name, encoded), exported.reason, changes)
+    return Ran(mutation, check_payload(encoded), exported.reason, changes)

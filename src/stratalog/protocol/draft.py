@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from stratalog.codec import Value, canonical, decode, encode
+from stratalog.codec import Value, decode, encode_checked
 from stratalog.errors import LimitExceeded
 from stratalog.limits import VALUE_BYTES_MAX
 from stratalog.protocol.keys import check_key
 
 __all__ = ["Draft"]
 
+_NOTHING: Mapping[str, bytes | None] = {}
+
 
 class Draft:
     """A state with changes on top. Values given out are copies: changing one changes nothing until it is put.
 
     ``load(key)`` gives the encoded value below the changes or None; ``keys(prefix)`` the keys below them, in order;
-    ``holds(key)``, where it is given, says quicker than ``keys`` whether there is one.
+    ``holds(key)``, where it is given, says quicker than ``keys`` whether there is one. ``below`` are changes to look at
+    before any of them, except ``keys``, which knows them.
     """
 
     def __init__(
@@ -25,10 +28,12 @@ class Draft:
         load: Callable[[str], bytes | None],
         keys: Callable[[str], Iterator[str]],
         holds: Callable[[str], bool] | None = None,
+        below: Mapping[str, bytes | None] = _NOTHING,
     ) -> None:
         self._load = load
         self._keys = keys
         self._holds = holds
+        self._below = below
         self.changes: dict[str, bytes | None] = {}
         """The encoded value of each changed key; None where it was deleted."""
 
@@ -39,7 +44,7 @@ class Draft:
 
     def put(self, key: str, value: Value) -> None:
         """Set ``key``. Raises Invalid or LimitExceeded for what may not be stored."""
-        encoded = encode(canonical(value))
+        encoded = encode_checked(value)
         if len(encoded) > VALUE_BYTES_MAX:
             raise LimitExceeded("a value is too large", value=len(encoded), limit=VALUE_BYTES_MAX)
         self.changes[check_key(key)] = encoded
@@ -48,6 +53,8 @@ class Draft:
         """Whether there is a value; it is not opened."""
         if key in self.changes:
             return self.changes[key] is not None
+        if key in self._below:
+            return self._below[key] is not None
         return self._holds(key) if self._holds else next(self._keys(key), None) == key
 
     def delete(self, key: str) -> bool:
@@ -70,7 +77,9 @@ class Draft:
 
     def child(self) -> Draft:
         """A draft on top of this one: what it changes is not seen here until it is merged."""
-        return Draft(self.encoded, self._present, self.__contains__)
+        if self._below is not _NOTHING:
+            return Draft(self.encoded, self._present, self.__contains__)
+        return Draft(self._load, self._present, self._holds or self.__contains__, self.changes)
 
     def merge(self, child: Draft) -> None:
         """Take over what a child changed."""
@@ -78,7 +87,9 @@ class Draft:
 
     def encoded(self, key: str) -> bytes | None:
         """The encoded value of ``key``, or None."""
-        return self.changes[key] if key in self.changes else self._load(key)
+        if key in self.changes:
+            return self.changes[key]
+        return self._below[key] if key in self._below else self._load(key)
 
     def _present(self, prefix: str) -> Iterator[str]:
         changed = sorted(key for key, value in self.changes.items() if value is not None and key.startswith(prefix))

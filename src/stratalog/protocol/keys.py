@@ -8,8 +8,9 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, KEY_BYTES_MAX
 
 __all__ = ["check_key", "collection_of"]
 
-# A collection is a component of blob keys; up to this size it cannot be too long, whatever its escaping.
+# A collection is a component of blob keys; up to these sizes it cannot be too long, whatever its escaping.
 COLLECTION_UNCHECKED_BYTES = ID_ESCAPED_BYTES_MAX // 3
+COLLECTION_UNCHECKED_CHARACTERS = COLLECTION_UNCHECKED_BYTES // 4
 
 
 def check_key(key: str) -> str:
@@ -22,8 +23,8 @@ def check_key(key: str) -> str:
         raise Invalid("a key holds a lone surrogate", value=key.encode(errors="backslashreplace")) from exc
     if size > KEY_BYTES_MAX:
         raise LimitExceeded("a key is too long", value=size, limit=KEY_BYTES_MAX)
-    if size > COLLECTION_UNCHECKED_BYTES and 4 * len(collection := collection_of(key)) > COLLECTION_UNCHECKED_BYTES:
-        escape(collection, "collection")
+    if size > COLLECTION_UNCHECKED_BYTES and "/" not in key[: COLLECTION_UNCHECKED_CHARACTERS + 1] and "/" in key:
+        escape(collection_of(key), "collection")
     return key
 
 

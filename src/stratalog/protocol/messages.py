@@ -10,7 +10,7 @@ from stratalog.codec import canonical, encode, sha256
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATOR_NAME_BYTES_MAX, VALUE_BYTES_MAX
 
-__all__ = ["Mutation", "Outcome", "Status", "check_identity", "check_mutation", "payload_hash"]
+__all__ = ["Mutation", "Outcome", "Status", "check_identity", "check_mutation", "check_payload", "payload_hash"]
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
@@ -66,9 +66,14 @@ def check_identity(text: str, what: str, *, empty: bool = False) -> str:
 
 def payload_hash(name: str, args: bytes) -> bytes:
     """What tells two payloads of one number apart: 16 bytes of the hash of name and canonical arguments."""
+    return sha256(encode(name) + check_payload(args))[:16]
+
+
+def check_payload(args: bytes) -> bytes:
+    """``args``, canonical arguments. Raises LimitExceeded for what may not be committed."""
     if len(args) > VALUE_BYTES_MAX:
         raise LimitExceeded("a mutation's arguments are too large", value=len(args), limit=VALUE_BYTES_MAX)
-    return sha256(encode(name) + args)[:16]
+    return args
 
 
 def _check_origin(origin: tuple[str, int]) -> None:

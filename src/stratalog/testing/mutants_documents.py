@@ -36,21 +36,21 @@ _forget_below = retention._forget_below
 _own_mutations = replay._own_mutations
 
 
-def _unrecorded_rejection(running: _Running, mutation: Mutation, args: bytes, payload: bytes) -> Outcome:
-    outcome = _run(running, mutation, args, payload)
+def _unrecorded_rejection(running: _Running, mutation: Mutation, args: bytes) -> Outcome:
+    outcome = _run(running, mutation, args)
     if outcome.status == "rejected":
         running.ran.pop()
         running._clients[mutation.client] = Client(mutation.id - 1, b"")
     return outcome
 
 
-def _apply_again(running: _Running, client: str, last: Client | None, id: int, payload: bytes) -> Any:
-    status = _status(running, client, last, id, payload)
+def _apply_again(running: _Running, mutation: Mutation, last: Any, id: int, args: bytes) -> Any:
+    status = _status(running, mutation, last, id, args)
     return None if status == "seen" else status
 
 
-def _skip_gaps(running: _Running, client: str, last: Client | None, id: int, payload: bytes) -> Any:
-    status = _status(running, client, last, id, payload)
+def _skip_gaps(running: _Running, mutation: Mutation, last: Any, id: int, args: bytes) -> Any:
+    status = _status(running, mutation, last, id, args)
     return None if status == "gap" else status
 
 

@@ -6,6 +6,7 @@ What a partition holds is tallied while the transaction runs and written once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from stratalog.apps.table.layout import (
     tally_row,
 )
 from stratalog.apps.table.model import NewReference, Partition, Reference
+from stratalog.codec import decode
 
 __all__ = [
     "FILENAME_BYTES_MAX",
@@ -45,6 +47,9 @@ FILENAME_BYTES_MAX = 256
 ID_BYTES_MAX = 64
 NO_TALLY = Tally()
 
+DECODED_REMEMBERED = 1024
+"""Transactions look at the same tables and partitions again and again."""
+
 
 class Books:
     """One transaction's view of a table, which it changes. Raises Rejected for what is not there."""
@@ -55,6 +60,9 @@ class Books:
         self.layout = self.meta.layout
         self._partitions: dict[str, Partition | None] = {}
         self._places: dict[str, str] = {}
+        self._rows: dict[str, str] = {}
+        """Before all references on a partition."""
+
         self._tallies: dict[str, Tally] = {}
         self._before: dict[str, Tally] = {}
 
@@ -63,8 +71,8 @@ class Books:
     def partition(self, id: str) -> Partition | None:
         """A partition by its id."""
         if id not in self._partitions:
-            row = self.draft.get(self.layout.partition(check_id(id, "partition")))
-            self._partitions[id] = None if row is None else partition_from(id, row)
+            stored = self.draft.encoded(self.layout.partition(check_id(id, "partition")))
+            self._partitions[id] = None if stored is None else _decode_partition(id, stored)
         return self._partitions[id]
 
     def need_partition(self, id: str) -> Partition:
@@ -122,28 +130,31 @@ class Books:
 
     def add_file(self, filename: str, references: Sequence[NewReference]) -> None:
         """Track a file that is not tracked yet. Raises Rejected with the text of what stands in the way."""
-        check_filename(filename)
-        if self.is_tracked(filename):
+        key = self.layout.file(check_filename(filename))
+        if key in self.draft:
             raise Rejected(messages.file_already_exists(filename))
         if COLLECTED + filename in self.draft:
             raise Rejected(messages.file_collected(filename))
-        self.check_apart(filename, [reference.partition for reference in references])
-        self._locate(filename, [reference.partition for reference in references])
+        partitions = [reference.partition for reference in references]
+        self.check_apart(filename, partitions)
+        self._locate(key, filename, partitions)
         for new in references:
             self.put_reference(Reference(filename, new.partition, new.rows, new.approximate, new.whole))
 
     def check_apart(self, filename: str, partitions: Sequence[str]) -> None:
         """Raise Rejected where two of the partitions are one, or one lies in another: a row would be there twice."""
+        if len(partitions) == 1:
+            self.need_partition(partitions[0])
+            return
         chosen = set(partitions)
         if len(chosen) < len(partitions):
             twice = next(id for place, id in enumerate(partitions) if id in partitions[:place])
             raise Rejected(messages.reference_already_exists(twice, filename))
         for id in partitions:
             self.need_partition(id)
-        if len(chosen) > 1:
-            for id in partitions:
-                if not chosen.isdisjoint(self.ancestors(id)):
-                    raise Rejected(f"Partition {id} lies in another that file {filename} is added to")
+        for id in partitions:
+            if not chosen.isdisjoint(self.ancestors(id)):
+                raise Rejected(f"Partition {id} lies in another that file {filename} is added to")
 
     def forget_file(self, filename: str) -> None:
         """Stop tracking a file that has no references."""
@@ -156,7 +167,7 @@ class Books:
         """The reference of a file on a partition."""
         if self.partition(partition) is None:
             return None
-        row = self.draft.get(self.layout.reference(self.place(partition), filename))
+        row = self.draft.get(self._row(partition) + filename)
         return None if row is None else reference_from(partition, filename, row)
 
     def put_reference(self, reference: Reference) -> None:
@@ -172,7 +183,7 @@ class Books:
     def drop_reference(self, reference: Reference, moved_to: Sequence[str] = ()) -> None:
         """Take a reference away; ``moved_to`` are the partitions on which others take its place."""
         self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, -1)
-        self.draft.delete(self.layout.reference(self.place(reference.partition), reference.filename))
+        self.draft.delete(self._row(reference.partition) + reference.filename)
         if reference.job is not None:
             self._count_job(reference.job, reference.partition, -1)
         self._relocate(reference.filename, reference.partition, moved_to)
@@ -183,29 +194,35 @@ class Books:
             self._write_tally(id, tally)
 
     def _write(self, reference: Reference) -> None:
-        key = self.layout.reference(self.place(reference.partition), reference.filename)
-        self.draft.put(key, reference_row(reference))
+        self.draft.put(self._row(reference.partition) + reference.filename, reference_row(reference))
 
-    def _locate(self, filename: str, partitions: Sequence[str]) -> None:
+    def _row(self, partition: str) -> str:
+        found = self._rows.get(partition)
+        if found is None:
+            found = self._rows[partition] = self.layout.reference(self.place(partition))
+        return found
+
+    def _locate(self, key: str, filename: str, partitions: Sequence[str]) -> None:
         """Write where a file is: one place in its own row, several in rows of theirs."""
         if len(partitions) == 1:
-            self.draft.put(self.layout.file(filename), partitions[0])
+            self.draft.put(key, partitions[0])
             return
-        self.draft.put(self.layout.file(filename), len(partitions))
+        self.draft.put(key, len(partitions))
         for partition in partitions:
             self.draft.put(self.layout.location(filename, partition), None)
         if not partitions:
             self.draft.put(self.layout.unreferenced(filename), None)
 
     def _relocate(self, filename: str, source: str, targets: Sequence[str]) -> None:
-        row = self.draft.get(self.layout.file(filename))
+        key = self.layout.file(filename)
+        row = self.draft.get(key)
         if isinstance(row, str):
-            return self._locate(filename, targets)
+            return self._locate(key, filename, targets)
         self.draft.delete(self.layout.location(filename, source))
         for target in targets:
             self.draft.put(self.layout.location(filename, target), None)
         left = row - 1 + len(targets)
-        self.draft.put(self.layout.file(filename), left)
+        self.draft.put(key, left)
         if not left:
             self.draft.put(self.layout.unreferenced(filename), None)
         return None
@@ -244,10 +261,10 @@ class Books:
 
 def meta_of(draft: Draft) -> Meta:
     """What table a draft is of. Raises Rejected where it is of none."""
-    row = draft.get(TABLE)
-    if row is None:
+    stored = draft.encoded(TABLE)
+    if stored is None:
         raise Rejected("there is no table in this document")
-    return msgspec.convert(row, Meta)
+    return _decode_meta(stored)
 
 
 def put_meta(draft: Draft, meta: Meta) -> None:
@@ -286,6 +303,16 @@ def _check_name(text: str, what: str, bytes_max: int, refused: str) -> str:
     if not 0 < size <= bytes_max or any(ord(one) < 32 for one in text) or (refused and refused in text):
         raise Rejected(f"Malformed transaction: a {what} cannot be: {text[:80]!r}")
     return text
+
+
+@lru_cache(DECODED_REMEMBERED)
+def _decode_meta(stored: bytes) -> Meta:
+    return msgspec.convert(decode(stored), Meta)
+
+
+@lru_cache(DECODED_REMEMBERED)
+def _decode_partition(id: str, stored: bytes) -> Partition:
+    return partition_from(id, decode(stored))
 
 
 def _put_count(draft: Draft, key: str, count: int) -> None:

@@ -63,7 +63,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
         return Layout(self.tree, self.files)
 
 
-class Tally(msgspec.Struct, frozen=True):
+class Tally(msgspec.Struct, frozen=True, gc=False):
     """What a partition holds: references, rows, and those of them that are counted exactly and wholly in it."""
 
     files: int = 0

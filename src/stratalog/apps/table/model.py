@@ -81,7 +81,7 @@ class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
         return not self.children
 
 
-class NewReference(msgspec.Struct, frozen=True, omit_defaults=True):
+class NewReference(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A reference as a transaction adds it: where, and how many rows."""
 
     partition: str
@@ -91,14 +91,14 @@ class NewReference(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether all rows of the file lie in the partition."""
 
 
-class NewFile(msgspec.Struct, frozen=True, omit_defaults=True):
+class NewFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A file as a transaction adds it."""
 
     filename: str
     references: tuple[NewReference, ...] = ()
 
 
-class Reference(msgspec.Struct, frozen=True):
+class Reference(msgspec.Struct, frozen=True, gc=False):
     """The rows of a file that belong to one partition, and the job that is to compact them, if any."""
 
     filename: str
@@ -109,7 +109,7 @@ class Reference(msgspec.Struct, frozen=True):
     job: str | None = None
 
 
-class File(msgspec.Struct, frozen=True):
+class File(msgspec.Struct, frozen=True, gc=False):
     """A tracked file and the partitions it is referenced on, in order; without any it waits to be collected."""
 
     filename: str
