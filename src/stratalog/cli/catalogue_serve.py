@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from msgspec import structs
 
-from stratalog.cli.serve import HOST_DEFAULT, PORT_DEFAULT, load_application, serve_application
+from stratalog.cli.serve import load_application, of_every_server, serve_application
 from stratalog.cli.session import Session, command
 
 __all__ = ["serve"]
@@ -16,10 +16,7 @@ PAGE = "/web/catalogue/"
 @command("serve", example="stratalog catalogue serve acme --port 8420")
 @click.argument("organisation")
 @click.argument("application", required=False, metavar="[MODULE:NAME]")
-@click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True, help="0 takes any free one."
-)
+@of_every_server
 def serve(session: Session, organisation: str, application: str | None, host: str, port: int) -> None:
     """Serve a page on a catalogue, and its read API.
 

@@ -7,10 +7,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import structs
@@ -23,20 +23,26 @@ from stratalog.ports.meter import Meter
 if TYPE_CHECKING:
     from stratalog.server.application import Application
 
-__all__ = ["COMMANDS", "HOST_DEFAULT", "PORT_DEFAULT", "listening_at", "load_application", "serve_application"]
+__all__ = ["COMMANDS", "listening_at", "load_application", "of_every_server", "serve_application"]
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
 BACKLOG_CONNECTIONS = 2048
 SHUTDOWN_SECONDS = 5
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def of_every_server(function: F) -> F:
+    """Add ``--host`` and ``--port``."""
+    host = click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
+    ports = click.IntRange(0, 65535)
+    port = click.option("--port", type=ports, default=PORT_DEFAULT, show_default=True, help="0 takes any free one.")
+    return host(port(function))
 
 
 @command("serve", example="stratalog serve myapp:app --store ./data --port 8420")
 @click.argument("application", required=False, metavar="[MODULE:NAME]")
-@click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True, help="0 takes any free one."
-)
+@of_every_server
 @click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
 @click.option("--meter", is_flag=True, help="Count what AWS would bill for it, under /metrics.")
 def serve(session: Session, application: str | None, host: str, port: int, queued: bool, meter: bool) -> None:

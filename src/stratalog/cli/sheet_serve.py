@@ -6,7 +6,7 @@ import click
 from msgspec import structs
 
 from stratalog.cli.output import note
-from stratalog.cli.serve import HOST_DEFAULT, PORT_DEFAULT, load_application, serve_application
+from stratalog.cli.serve import load_application, of_every_server, serve_application
 from stratalog.cli.session import Session, command
 
 __all__ = ["serve"]
@@ -14,10 +14,7 @@ __all__ = ["serve"]
 
 @command("serve", example="stratalog sheet serve --store ./data --port 8420")
 @click.argument("application", required=False, metavar="[MODULE:NAME]")
-@click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True, help="0 takes any free one."
-)
+@of_every_server
 def serve(session: Session, application: str | None, host: str, port: int) -> None:
     """Serve the store's sheets to browsers; make the store where there is none, and fetch the engine.
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
 from stratalog.cli import main
+from stratalog.testing.clock import ManualClock
 from tests.apps.catalogue.helpers import PACKAGE
+
+SECONDS_MAX = 60
 
 
 class Shell:
@@ -88,3 +96,61 @@ def test_what_cannot_be_is_refused(shell: Shell) -> None:
     assert shell.code == 2
     shell("poll", "acme", "--source", "unknown")
     assert shell.code == 3
+
+
+class Told(ManualClock):
+    """A clock whose every sleep lets something happen; after the last one somebody stops the program."""
+
+    def __init__(self, happenings: list[Callable[[], object]]) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+        self._happenings = happenings
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.slept.append(seconds)
+        if not self._happenings:
+            raise KeyboardInterrupt
+        self._happenings.pop(0)()
+
+
+def test_a_poll_that_goes_on_asks_each_source_when_it_is_due(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def another() -> None:
+        (shell.folder / "in" / "more").write_text(PACKAGE.format(name="zsh", version="1"))
+
+    shell("add", "acme/debian", str(shell.folder / "in"), "--format", "rfc822", "--id", "Package", "--due", "100")
+    clock = Told([another, lambda: None])
+    monkeypatch.setattr("stratalog.assembly.SystemClock", lambda: clock)
+    first, works, second, more = shell("poll", "acme", "--every", "60")
+    assert clock.slept == [60, 60, 60]
+    assert [(polled["taken"]["read"], polled["taken"]["new"]) for polled in (first, second)] == [(1, 1), (1, 1)]
+    assert (works["made"], more["made"]) == (1, 1)
+
+
+def test_a_poll_that_goes_on_outlives_a_source_that_is_away(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    away, there = shell.folder / "away", shell.folder / "in"
+    there.rename(away)
+    clock = Told([lambda: None] * 3 + [lambda: away.rename(there)])
+    monkeypatch.setattr("stratalog.assembly.SystemClock", lambda: clock)
+    first, works, second, more = shell("poll", "acme", "--every", "60")
+    assert ("not there" in first["reason"], works["made"]) == (True, 0)
+    assert (second["reason"], second["taken"]["new"], more["made"]) == ("", 1, 1)
+    assert clock.slept[3:] == [60, 60]
+
+
+def test_a_catalogue_is_served_until_a_signal(shell: Shell) -> None:
+    shell("poll", "acme")
+    program = [sys.executable, "-c", "from stratalog.cli import main; main()"]
+    words = ["catalogue", "serve", "acme", "--port", "0", "--json", "--store", str(shell.folder / "store")]
+    with subprocess.Popen([*program, *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = httpx.URL(json.loads(process.stdout.readline())["url"])
+            assert (url.path, url.params["in"]) == ("/web/catalogue/", "acme")
+            assert "<title>Catalogue" in httpx.get(url, timeout=SECONDS_MAX).text
+            works = url.copy_with(path="/v1/organisations/acme/catalogue/works", query=None)
+            assert [work["id"] for work in httpx.get(works, timeout=SECONDS_MAX).json()] == ["bash/amd64"]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS_MAX) == 0
+        finally:
+            process.kill()
