@@ -30,6 +30,7 @@ STORIES = [
     "reopeningFetchesOnlyWhatIsNew",
     "tabsOfOneBrowserAreClientsOfTheirOwn",
     "whatIsTypedIsNoMarkup",
+    "whatIsTypedQuicklyIsAllThatACellHolds",
     "theListIsUsedWithoutAMouse",
     "darkIsFollowedAndChosen",
     "theSliderShowsEveryVersion",
@@ -40,6 +41,14 @@ STORIES = [
     "aCopyBeginsAtAnyVersion",
     "aVersionIsNamedAndFoundAgain",
     "aLinkForReadingChangesNothing",
+    "aTitleIsTypedWhereItStandsAndSeenByAll",
+    "aTitleThatTheServerDoesNotTakeStaysToBeMended",
+    "aNewTitleIsKnownWithTheServerAway",
+    "sheetsAreRenamedAndDeletedWithoutAMouse",
+    "whatCameTooLateForADeletedSheetIsSaved",
+    "whatWaitedForADeletedSheetIsShownOnReturn",
+    "anotherSheetOfTheNameIsNotTakenForTheOne",
+    "whoMayOnlyReadNeitherRenamesNorDeletes",
 ]
 
 WITH_COMMAND = "theCommandLineIsSeenAtOnce"

@@ -40,6 +40,8 @@ export class Database {
         reject(new StratalogError("storage-full", "the browser could not keep it", { reason: transaction.error }));
     });
     change(Object.fromEntries(Object.keys(STORES).map((store) => [store, transaction.objectStore(store)])));
+    // Without waiting for the answers, so that a page which ends now has said all that there is to say.
+    transaction.commit();
     return done;
   }
 

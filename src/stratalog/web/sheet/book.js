@@ -1,8 +1,9 @@
 // Book: a sheet that is open in this page. Its model stands on the log by the transport; what the browser keeps lets it
 // open again with only what is new, and without the server too, and loses nothing that was typed.
 
+import { StratalogError } from "../client/errors.js";
 import { Live } from "../client/live.js";
-import { dropWaitingUndo, makeModel, noteHistory, pendingOf, prepared, redo } from "./engine.js";
+import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, prepared, redo } from "./engine.js";
 import { Keep } from "./keep.js";
 import { Presence } from "./presence.js";
 import { token } from "./server.js";
@@ -40,6 +41,16 @@ export class Book extends EventTarget {
 
   get version() {
     return this.#transport?.version ?? 0;
+  }
+
+  /** What people call the sheet. */
+  get title() {
+    return this.facts?.title || this.#sheet;
+  }
+
+  /** Whether the sheet is gone for good. What waits is kept until it is let go of. */
+  get isDeleted() {
+    return this.fault?.code === "not-found";
   }
 
   get isReadOnly() {
@@ -99,6 +110,11 @@ export class Book extends EventTarget {
     this.#tell("state");
   }
 
+  /** Let go of what this browser keeps of the sheet, and of what waits. */
+  async forget() {
+    await this.#keep?.forget();
+  }
+
   close() {
     this.#live.stop();
     this.#transport.stop();
@@ -110,14 +126,45 @@ export class Book extends EventTarget {
     const kept = (await this.#keep?.load()) ?? { snapshot: null, entries: [], pending: null };
     let loaded;
     try {
-      this.facts = await this.#server.get(this.#server.path(this.#sheet, "/"));
+      await this.#ask();
+      this.#tellApart(kept);
       loaded = await this.#fetch(kept);
     } catch (error) {
-      if (!kept.snapshot || error.code !== "outcome-unknown") throw error;
-      loaded = kept;
-      this.facts = { ...kept.snapshot.facts, version: kept.entries.at(-1)?.version ?? kept.snapshot.version };
+      loaded = await this.#fallBack(kept, error);
     }
     this.#make(loaded.snapshot, loaded.entries, kept.pending);
+    if (this.isDeleted) freeze(this.model);
+  }
+
+  async #ask() {
+    this.facts = await this.#server.get(this.#server.path(this.#sheet, "/"));
+    this.#server.incarnation = this.facts.incarnation;
+  }
+
+  /** What waits may be of a sheet that was deleted before this one was given its name. Throws where that is so. */
+  #tellApart(kept) {
+    const known = kept.snapshot?.facts.incarnation;
+    const typed = kept.pending && (kept.pending.incarnation ?? known);
+    if (!typed || typed === this.facts.incarnation) return;
+    if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and another has its name");
+    // Another tab has opened the new one: what those changes stand on is not here any more.
+    kept.pending = null;
+    const text = "changes that waited here were made to a sheet of this name that was deleted";
+    this.#tell("trouble", new StratalogError("conflict", text));
+  }
+
+  /** What is kept, where the server is away, or the sheet is gone and something of it waits. Else it throws. */
+  async #fallBack(kept, error) {
+    const isGone = error.code === "not-found";
+    const isShown = kept.snapshot && (isGone ? kept.pending : error.code === "outcome-unknown");
+    if (isGone && !isShown) await this.#keep?.forget();
+    if (!isShown) throw error;
+    const title = kept.entries.findLast(({ data }) => data?.title)?.data.title ?? kept.snapshot.facts.title;
+    const version = kept.entries.at(-1)?.version ?? kept.snapshot.version;
+    this.facts = { ...kept.snapshot.facts, title, version };
+    this.#server.incarnation = this.facts.incarnation;
+    if (isGone) this.fault = error;
+    return kept;
   }
 
   /** The snapshot and entries to begin with: those that are kept where they are near enough to the newest. */
@@ -190,6 +237,7 @@ export class Book extends EventTarget {
     this.#isReloading = true;
     this.#transport.stop();
     try {
+      await this.#ask();
       const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
       // What was typed while that took is among these.
       const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
@@ -221,6 +269,7 @@ export class Book extends EventTarget {
   }
 
   #note(entry) {
+    if (entry.data?.title) this.facts = { ...this.facts, title: entry.data.title };
     this.#keep?.putEntries([entry]);
     if (entry.message) noteHistory(this.model, entry.message);
     this.dispatchEvent(new CustomEvent("entry", { detail: entry }));
@@ -230,7 +279,7 @@ export class Book extends EventTarget {
   #save() {
     this.#saving ??= queueMicrotask(() => {
       this.#saving = null;
-      this.#keep?.putPending(this.version, pendingOf(this.model)).catch((error) => this.#tell("trouble", error));
+      this.#keep?.putPending(this.version, pendingOf(this.model), this.facts.incarnation).catch((error) => this.#tell("trouble", error));
       this.#tell("state");
     });
   }
@@ -238,6 +287,10 @@ export class Book extends EventTarget {
   #end(error) {
     this.fault = error;
     this.#live?.stop();
+    if (this.isDeleted) {
+      this.#tell("gone");
+      freeze(this.model);
+    }
     this.#tell("state");
   }
 

@@ -63,7 +63,7 @@ export function sentence({ code, message }) {
 
 /** A word at the lower edge that goes away again. */
 export function toast(text, isBad = false) {
-  const shown = make("p", { class: "toast", role: isBad ? "alert" : "status", "data-bad": isBad }, text);
+  const shown = make("p", { class: "told", role: isBad ? "alert" : "status", "data-bad": isBad }, text);
   document.body.append(shown);
   setTimeout(() => shown.remove(), isBad ? 8000 : 4000);
 }

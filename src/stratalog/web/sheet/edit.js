@@ -2,7 +2,7 @@
 
 import { Book } from "./book.js";
 import { find, make, save, sentence, toast } from "./dom.js";
-import { goTo, nameOf, placeIn } from "./engine.js";
+import { filesOf, goTo, nameOf, placeIn } from "./engine.js";
 import { follow, ownName, rename, toggle } from "./look.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
@@ -11,9 +11,11 @@ import { keepPage } from "./offline.js";
 import { Panel } from "./panel.js";
 import { Past } from "./past.js";
 import "./plugins.js";
+import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
 import { look, Stage } from "./stage.js";
 import { Timeline } from "./timeline.js";
+import { zip } from "./zip.js";
 
 const COMPARED_CELLS_MAX = 5000;
 const query = new URLSearchParams(location.search);
@@ -41,6 +43,7 @@ async function begin() {
   book.addEventListener("trouble", ({ detail }) => complain(detail));
   book.addEventListener("entry", ({ detail }) => noteEntry(detail));
   book.addEventListener("model", mountNow);
+  book.addEventListener("gone", showGone);
   await book.open();
   showTitle();
   timeline = new Timeline(find("#timeline"), { isReadOnly: book.isReadOnly });
@@ -60,6 +63,7 @@ async function begin() {
   showNames();
   showState();
   find("#opening").hidden = true;
+  if (book.isDeleted) return showGone();
   if (query.has("at")) timeline.go(Number(query.get("at")));
   keepPage().catch(() => {});
 }
@@ -79,9 +83,10 @@ function listen() {
   find("#history").addEventListener("click", () => showPanel(!panel.isOpen));
   find("#scheme").addEventListener("click", toggle);
   // Who points at one of these goes on typing where they were.
-  for (const button of document.querySelectorAll("#online, #history, #scheme")) {
+  for (const button of document.querySelectorAll("#online, #history, #scheme, #title")) {
     button.addEventListener("mousedown", (event) => event.preventDefault());
   }
+  find("#title").addEventListener("click", () => askTitle());
   find("#more").addEventListener("click", () => openMenu(find("#more"), shareItems()));
   addEventListener("keydown", (event) => {
     if (event.ctrlKey && event.altKey && event.code === "KeyH") showPanel(!panel.isOpen);
@@ -114,7 +119,7 @@ const does = {
   },
 
   async copy(version) {
-    const title = prompt("What shall the copy be called?", `${book.facts.title || name}, version ${version}`);
+    const title = prompt("What shall the copy be called?", `${book.title}, version ${version}`);
     if (!title) return;
     const copy = { name: freshName(title), version, title };
     const made = await server.post(server.path(name, `/fork${signed()}`), copy);
@@ -132,7 +137,7 @@ const does = {
   async download(version) {
     const at = version ?? undefined;
     const file = await server.download(server.path(name, "/export.xlsx"), { at });
-    save(file, `${book.facts.title || name}${version === null ? "" : ` (version ${version})`}.xlsx`);
+    save(file, `${book.title}${version === null ? "" : ` (version ${version})`}.xlsx`);
   },
 };
 
@@ -176,6 +181,7 @@ function noteEntry(entry) {
   );
   if (!isOwn && timeline?.at === null) marks.flash(zonesOf(entry.message));
   if (entry.type === "named") showNames();
+  if (entry.type === "renamed") showTitle();
   panel?.refresh();
 }
 
@@ -196,10 +202,45 @@ function showPanel(isOpen) {
   dispatchEvent(new Event("resize"));
 }
 
-function showTitle() {
-  const title = book.facts.title || name;
+function showTitle(title = book.title) {
   find("#title").textContent = title;
+  find("#title").disabled = book.isReadOnly || book.isDeleted;
   document.title = `${title} · Stratalog`;
+}
+
+async function askTitle() {
+  if (!book.isOnline) return toast("You are offline. Titles are on the server.");
+  const save = (title) => server.post(server.path(name, `/rename${signed()}`), { title });
+  const change = await retitle(find("#title"), book.title, save);
+  if (change?.type === "renamed") showTitle(change.data.title);
+}
+
+/** The sheet was deleted: nothing more can be written, and nothing that was is lost without a word. */
+function showGone() {
+  stages.now.endTyping();
+  timeline?.go(null);
+  if (panel) showPanel(false);
+  document.body.dataset.gone = "true";
+  showTitle();
+  const waits = book.waiting ? `, and ${changes(book.waiting)} of yours that came too late` : "";
+  const button = (text, does, look) =>
+    make("button", { type: "button", class: look, onclick: () => does().catch(complain) }, text);
+  find("#gone").replaceChildren(
+    make("p", {}, make("b", {}, `“${book.title}” was deleted.`), ` Below is what this window had of it${waits}.`),
+    button("Download as .xlsx", downloadHere, "strong"),
+    button("Discard", discard, "quiet"),
+  );
+  find("#gone").hidden = false;
+  dispatchEvent(new Event("resize"));
+}
+
+async function downloadHere() {
+  save(zip(await filesOf(book.model)), `${book.title}.xlsx`);
+}
+
+async function discard() {
+  await book.forget();
+  location.href = `/web/sheet/?${new URLSearchParams({ in: organisation })}`;
 }
 
 const WAYS = {
@@ -208,7 +249,7 @@ const WAYS = {
   saving: () => "Saving…",
   offline: (waiting) => (waiting ? `Offline · ${changes(waiting)} kept here` : "Offline"),
   trouble: (waiting) => (waiting ? `No connection · ${changes(waiting)} kept here` : "No connection"),
-  ended: () => sentence(book.fault),
+  ended: () => (book.isDeleted ? "Deleted" : sentence(book.fault)),
 };
 const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);
 

@@ -1,7 +1,7 @@
 // Engine: o-spreadsheet's model, as this page uses it. What reaches behind its public names stands here and nowhere
 // else; the version is pinned, and the stories of tests/e2e/test_sheet.py hold each of these ways.
 
-const { Model, Spreadsheet, helpers } = globalThis.o_spreadsheet;
+const { Model, Spreadsheet, helpers, stores: Stores } = globalThis.o_spreadsheet;
 
 export { helpers, Spreadsheet };
 
@@ -90,6 +90,30 @@ export function rewind(model, messages) {
   model.finalize();
   model.trigger("update");
   return true;
+}
+
+/** Take no more changes, and keep those that there are. */
+export const freeze = (model) => model.updateMode("readonly");
+
+/** The files of the workbook that the model is, as the engine writes them. */
+export async function filesOf(model) {
+  const { files } = await model.exportXLSX();
+  return files.filter(({ content }) => content !== undefined);
+}
+
+/** The stores of a component and those below it. */
+export const useStores = () => Stores.useStoreProvider();
+
+/** Take what is being typed into a cell as typed. */
+export const endTyping = (stores) => stores.get(Stores.CellComposerStore).stopEdition();
+
+/**
+ * Before a key writes: who begins to type in a cell begins with nothing. The engine empties the element that is typed
+ * into with the next frame only; keys that are quicker than that would take in what the element held before.
+ */
+export function typeAnew({ target, inputType }, stores) {
+  if (inputType !== "insertText" || !target.classList.contains("o-composer")) return;
+  if (stores.get(Stores.CellComposerStore).editionMode === "inactive") target.replaceChildren();
 }
 
 /** What of a model is looked at: the cell that is chosen, and how far it is scrolled. */

@@ -1,8 +1,12 @@
-// Home: all sheets of an organisation. A list to move through with the keyboard, and two ways to make another sheet.
+// Home: all sheets of an organisation. A list to move through with the keyboard, two ways to make another sheet, and for
+// each one a menu to rename and delete it.
 
+import { ask } from "./ask.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
 import { follow, ownName, toggle } from "./look.js";
+import { openMenu } from "./menu.js";
 import { addressOf, freshName } from "./names.js";
+import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
 
 const REFRESH_MS = 15_000;
@@ -10,6 +14,7 @@ const FILE_BYTES_MAX = 16 * 1024 * 1024;
 const organisation = new URLSearchParams(location.search).get("in") ?? "local";
 const server = new Server(organisation);
 let sheets = [];
+let isRetitling = false;
 
 async function refresh() {
   try {
@@ -23,21 +28,27 @@ async function refresh() {
 }
 
 function show() {
+  // What is being typed stands in the list.
+  if (isRetitling) return;
   const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));
   const found = sheets.filter(fits);
-  const focused = document.activeElement?.closest?.("#list a")?.dataset.name;
+  const { name: focused, kind } = placeOf(document.activeElement);
   find("#list").replaceChildren(...found.map(line));
-  if (focused)
-    links()
-      .find((link) => link.dataset.name === focused)
-      ?.focus();
+  if (focused) find(kind, lines().find(({ dataset }) => dataset.name === focused) ?? document)?.focus();
   if (found.length) hint("");
   else if (sheets.length) hint("No sheet is called that.");
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx file here.");
 }
 
-function line({ name, title, version, changed_ms }) {
+/** Which line has the focus, and where in it. */
+function placeOf(element) {
+  const name = element?.closest?.("#list li")?.dataset.name;
+  return { name, kind: element?.matches?.(".more") ? ".more" : "a" };
+}
+
+function line(sheet) {
+  const { name, title, version, changed_ms, read_only } = sheet;
   const when = make(
     "time",
     { class: "changed", datetime: new Date(changed_ms).toISOString(), title: moment(changed_ms) },
@@ -55,11 +66,62 @@ function line({ name, title, version, changed_ms }) {
     version === 1 ? "1 version" : `${version.toLocaleString("en")} versions`,
   );
   const leaf = make("span", { class: "leaf", "aria-hidden": "true" });
-  return make(
-    "li",
-    {},
-    make("a", { href: addressOf(organisation, name), "data-name": name }, leaf, words, count, when),
-  );
+  const link = make("a", { class: "row", href: addressOf(organisation, name) }, leaf, words, count, when);
+  return make("li", { "data-name": name }, link, read_only ? null : moreOf(sheet));
+}
+
+function moreOf(sheet) {
+  const more = make("button", {
+    type: "button",
+    class: "quiet icon more",
+    "aria-label": `More for ${sheet.title || sheet.name}`,
+    "aria-haspopup": "menu",
+    "aria-expanded": "false",
+  });
+  const items = [
+    ["Rename", () => rename(sheet)],
+    ["Delete…", () => remove(sheet), "bad"],
+  ];
+  more.addEventListener("click", () => openMenu(more, items));
+  return more;
+}
+
+/** The title is typed where it stands, in a line that is no link meanwhile. */
+async function rename({ name, title, incarnation }) {
+  const link = linkOf(name);
+  if (!link || isRetitling) return;
+  isRetitling = true;
+  link.focus();
+  const row = make("div", { class: "row" }, ...[...link.childNodes].map((node) => node.cloneNode(true)));
+  const asked = new URLSearchParams({ author: ownName(), incarnation });
+  const save = (text) => server.post(server.path(name, `/rename?${asked}`), { title: text });
+  link.after(row);
+  link.dataset.away = "true";
+  const change = await retitle(find(".title", row), title, save);
+  isRetitling = false;
+  const hasFocus = [document.body, link].includes(document.activeElement);
+  row.remove();
+  delete link.dataset.away;
+  if (change) await refresh();
+  if (hasFocus) linkOf(name)?.focus();
+}
+
+async function remove({ name, title, version, incarnation }) {
+  const called = `“${title || name}”`;
+  const versions = version === 1 ? "its one version" : `all its ${version.toLocaleString("en")} versions`;
+  const text = `It goes for everybody, with ${versions}. Copies that were made of it stay. This cannot be undone.`;
+  if (!(await ask({ title: `Delete ${called}?`, text, yes: "Delete" }))) return;
+  try {
+    await server.delete(server.path(name, "/"), { incarnation });
+  } catch (error) {
+    // Somebody else was quicker.
+    if (error.code !== "not-found") return complain(error);
+  }
+  const place = lines().findIndex(({ dataset }) => dataset.name === name);
+  sheets = sheets.filter((one) => one.name !== name);
+  show();
+  (links()[Math.min(place, links().length - 1)] ?? find("#new")).focus();
+  toast(`${called} was deleted.`);
 }
 
 async function begin() {
@@ -96,11 +158,15 @@ function tooMany({ details: { value, limit } }) {
   return `This workbook is too large to be comfortable in a browser: ${found}, and the limit is ${most}.`;
 }
 
+const lines = () => [...document.querySelectorAll("#list li")];
 const links = () => [...document.querySelectorAll("#list a")];
+const linkOf = (name) => lines().find(({ dataset }) => dataset.name === name)?.querySelector("a");
+/** The sheet whose line has the focus, if it may be changed. */
+const chosen = () => sheets.find(({ name, read_only }) => !read_only && name === placeOf(document.activeElement).name);
 
 function move(step) {
   const all = links();
-  const place = all.indexOf(document.activeElement);
+  const place = all.indexOf(document.activeElement?.closest("li")?.querySelector("a"));
   if (place + step < 0) return find("#search").focus();
   all[Math.min(place + step, all.length - 1)]?.focus();
 }
@@ -109,10 +175,12 @@ function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const isTyping = event.target === find("#search");
   const steps = { ArrowDown: 1, ArrowUp: -1 };
+  const does = { F2: rename, Delete: remove }[event.key];
   if (event.key in steps) move(isTyping ? Math.max(0, steps[event.key]) : steps[event.key]);
   else if (event.key === "Enter" && isTyping) links()[0]?.click();
   else if (event.key === "Escape" && isTyping) clear();
   else if (isTyping) return;
+  else if (does && chosen()) does(chosen());
   else if (event.key === "/") find("#search").focus();
   else if (event.key.toLowerCase() === "n") begin().catch(complain);
   else return;

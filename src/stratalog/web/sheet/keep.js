@@ -51,13 +51,23 @@ export class Keep {
   }
 
   /** Keep what waits, unless that is what is kept. */
-  async putPending(version, messages) {
+  async putPending(version, messages, incarnation) {
     const told = signature(version, messages);
     if (told === this.#told) return;
     this.#told = told;
     await this.#database.write(({ pending }) => {
-      if (messages.length) pending.put({ slot: this.slot, sequence: 0, version, messages });
+      if (messages.length) pending.put({ slot: this.slot, sequence: 0, version, messages, incarnation });
       else pending.delete([this.slot, 0]);
+    });
+  }
+
+  /** Keep nothing of this tab's any more; nor anything else, unless something of another tab waits. */
+  async forget() {
+    const slots = await this.#database.slots();
+    const isLast = slots.every(({ slot, waits }) => slot === this.slot || !waits);
+    await this.#database.write(({ items, pending }) => {
+      pending.delete([this.slot, 0]);
+      if (isLast) items.clear();
     });
   }
 

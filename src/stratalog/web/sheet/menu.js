@@ -1,4 +1,4 @@
-// Menu: a short list of things to do below a button. Arrow keys move, Escape closes.
+// Menu: a short list of things to do below a button, or above it where there is no room. Arrow keys move, Escape closes.
 
 import { make } from "./dom.js";
 
@@ -15,8 +15,8 @@ export function openMenu(button, items) {
     close();
     does();
   };
-  const entries = items.map(([text, does]) =>
-    make("button", { type: "button", role: "menuitem", tabindex: "-1", onclick: choose(does) }, text),
+  const entries = items.map(([text, does, look]) =>
+    make("button", { type: "button", role: "menuitem", tabindex: "-1", class: look, onclick: choose(does) }, text),
   );
   const move = (event) => {
     // Escape is for this menu, and not for what lies below it.
@@ -28,10 +28,12 @@ export function openMenu(button, items) {
     entries[(entries.indexOf(document.activeElement) + step + entries.length) % entries.length].focus();
   };
   const menu = make("div", { class: "menu", role: "menu", onkeydown: move }, ...entries);
-  const { bottom, right } = button.getBoundingClientRect();
-  menu.style.top = `${bottom + 6}px`;
-  menu.style.right = `${Math.max(8, innerWidth - right)}px`;
+  const { top, bottom, right } = button.getBoundingClientRect();
   document.body.append(menu);
+  const below = bottom + 6;
+  const isRoom = below + menu.offsetHeight <= innerHeight;
+  menu.style.top = `${isRoom ? below : Math.max(8, top - 6 - menu.offsetHeight)}px`;
+  menu.style.right = `${Math.max(8, innerWidth - right)}px`;
   button.setAttribute("aria-expanded", "true");
   addEventListener("pointerdown", outside, true);
   entries[0].focus();

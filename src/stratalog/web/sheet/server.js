@@ -29,6 +29,8 @@ export function askForToken({ details }) {
 }
 
 export class Server {
+  /** The one sheet of its name that is asked about; empty for whichever has the name. */
+  incarnation = "";
   #live = null;
 
   constructor(organisation) {
@@ -60,6 +62,10 @@ export class Server {
     return this.#json("POST", path, body);
   }
 
+  delete(path, query = {}) {
+    return this.#json("DELETE", path + asked(query));
+  }
+
   /** Send a file as it is. */
   async upload(path, query, file) {
     const headers = { "Content-Type": "application/octet-stream" };
@@ -84,6 +90,11 @@ export class Server {
     return text ? JSON.parse(text) : null;
   }
 
+  #exact(path) {
+    if (!this.incarnation) return path;
+    return `${path}${path.includes("?") ? "&" : "?"}incarnation=${encodeURIComponent(this.incarnation)}`;
+  }
+
   async #send(method, path, body, headers, timeoutMs = TIMEOUT_MS) {
     if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
     // Said once more, for a gateway that unescapes it.
@@ -92,7 +103,7 @@ export class Server {
     const options = { method, headers, body, credentials: "omit", signal: AbortSignal.timeout(timeoutMs) };
     let answer;
     try {
-      answer = await fetch(path, options);
+      answer = await fetch(this.#exact(path), options);
     } catch (error) {
       // A browser does not say whether the request got there.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });

@@ -1,11 +1,11 @@
 // Stage: where a model is shown. The engine shows one model for as long as its component lives, so another model is
 // another component.
 
-import { Spreadsheet } from "./engine.js";
+import { endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
 import { toast } from "./dom.js";
 
 const TEMPLATES = "/web/sheet/engine/o-spreadsheet/dist/o_spreadsheet.xml";
-const { App, Component, reactive, useState, xml } = globalThis.owl;
+const { App, Component, reactive, useExternalListener, useState, xml } = globalThis.owl;
 
 /** What all stages look like. */
 export const look = reactive({ scheme: "light" });
@@ -15,16 +15,19 @@ let templates = null;
 class Frame extends Component {
   static template = xml`<Spreadsheet t-props="props.spreadsheet" colorScheme="look.scheme" />`;
   static components = { Spreadsheet };
-  static props = ["spreadsheet"];
+  static props = ["spreadsheet", "place"];
 
   setup() {
     this.look = useState(look);
+    this.stores = useStores();
+    useExternalListener(this.props.place, "beforeinput", (event) => typeAnew(event, this.stores), { capture: true });
   }
 }
 
 export class Stage {
   #place;
   #app = null;
+  #frame = null;
 
   constructor(place) {
     this.#place = place;
@@ -41,16 +44,21 @@ export class Stage {
         return place.clientWidth < SMALL_PIXELS;
       },
     };
-    const options = { props: { spreadsheet }, env, templates: await templates, translateFn: (text) => text };
+    const options = { props: { spreadsheet, place }, env, templates: await templates, translateFn: (text) => text };
     this.#app = new App(Frame, { ...options, translatableAttributes: ["data-tooltip"], warnIfNoStaticProps: false });
     this.#place.hidden = false;
-    await this.#app.mount(this.#place);
+    this.#frame = await this.#app.mount(this.#place);
     await painted();
+  }
+
+  /** Take what is being typed as typed. */
+  endTyping() {
+    if (this.#frame) endTyping(this.#frame.stores);
   }
 
   clear() {
     this.#app?.destroy();
-    this.#app = null;
+    this.#app = this.#frame = null;
     this.#place.hidden = true;
   }
 }
