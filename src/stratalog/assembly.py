@@ -127,7 +127,8 @@ class Store:
         return home_of(self.place.index, document)
 
     def close(self) -> None:
-        """Let go of files and connections. Closing twice is fine."""
+        """Wait for work beside the callers', then let go of files and connections. Closing twice is fine."""
+        self.place.beside.wait()
         with self._lock:
             if callable(self._queue):
                 self._queue = _closed

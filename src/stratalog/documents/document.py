@@ -61,6 +61,7 @@ class Document:
         self.values = Values(log.place.blobs, log.record.owner, self.rules.metadata_fields)
         self.chunks = Chunks(log.place.blobs, log.record.owner)
         self._turn = threading.Lock()
+        self._snapshots = threading.Lock()
         self._state: State | None = None
 
     @property
@@ -181,11 +182,19 @@ class Document:
         return Document(fork_log(self.log, name, version), self.rules)
 
     def snapshot(self, version: int | None = None) -> int:
-        """Make the snapshot of a version if there is none; answer the version."""
-        state = self.state(version)
-        with self._turn:
-            if not self._take(state):
-                self._take(load_state(self.log, self.chunks, state.version))
+        """Make the snapshot of a version if there is none; answer the version.
+
+        Commits of other threads go on meanwhile; other snapshots by this handle wait, so that one is in memory at most.
+        """
+        with self._snapshots:
+            state = self.state(version)
+            taken = take_snapshot(self.log, state)
+            if not _is_made(taken):
+                with self._turn:
+                    self._stand_on(taken)
+                taken = take_snapshot(self.log, load_state(self.log, self.chunks, state.version))
+            with self._turn:
+                self._stand_on(taken)
         return state.version
 
     def archive(self, upto: int | None = None) -> int:
@@ -275,30 +284,43 @@ class Document:
 
     def _keep_snapshots(self) -> None:
         """The writer that crosses the interval makes the snapshot, after its commit. One that fails is made up later:
-        the lag stays, so that the next commit sees it.
+        the lag stays, so that the next commit sees it, as does one that comes while another is made.
         """
         state = self._state
         interval = self.log.place.settings.snapshot_entries_interval
         if state is None or state.version - max(state.snapshot_version, self.log.first) < interval:
+            return
+        if not self._snapshots.acquire(blocking=False):
             return
         try:
             newest = newest_snapshot(self.log.place.index, self.log.record.prefix, state.version)
             if newest and newest.version > state.snapshot_version:
                 self._state = state = state.onto(newest.version, roots_of(newest))
             if state.version - state.snapshot_version >= interval:
-                self._take(state)
+                self._stand_on(take_snapshot(self.log, state))
         except StratalogError as exc:
             # The commit stands whatever becomes of its snapshot. Where a chunk is gone, so is what the state stands on.
             self._state = state if isinstance(exc, Unavailable | OutcomeUnknown) else None
             self.log.place.counters["snapshot failed"] += 1
+        finally:
+            self._snapshots.release()
 
-    def _take(self, state: State) -> bool:
-        """Make the snapshot of ``state``. False where that on which it stands is gone: it is let go of as well."""
-        taken = take_snapshot(self.log, state)
-        made = taken.snapshot_version == state.version
-        if self._state is not None and self._state.version == state.version:
-            self._state = taken if made else None
-        return made
+    def _stand_on(self, taken: State) -> None:
+        """Stand on the snapshot that was made, with what was committed since, unless on a newer one by now.
+
+        Where it was not made, since that on which it stands is gone, that is let go of as well.
+        """
+        state = self._state
+        if state is None:
+            return
+        if not _is_made(taken):
+            self._state = None if state.snapshot_version == taken.snapshot_version else state
+        elif state.snapshot_version < taken.version <= state.version:
+            self._state = state.onto(taken.version, taken.roots)
+
+
+def _is_made(taken: State) -> bool:
+    return taken.snapshot_version == taken.version
 
 
 def _versioned(outcome: Outcome, version: int) -> Outcome:

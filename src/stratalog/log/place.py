@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
@@ -11,7 +13,7 @@ from stratalog.limits import BODY_INLINE_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 
-__all__ = ["Place", "Settings"]
+__all__ = ["Beside", "Place", "Settings"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +38,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a follower looks for new entries."""
 
 
+class Beside:
+    """Work beside the callers', each in a thread of its own. Whoever closes the place waits for all of it first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, work: Callable[[], None]) -> threading.Thread:
+        """Begin ``work``, which raises nothing. Join what is answered to wait for its end."""
+        thread = threading.Thread(target=work, name="stratalog-beside")
+        with self._lock:
+            self._threads = [other for other in self._threads if other.is_alive()]
+            self._threads.append(thread)
+            thread.start()
+        return thread
+
+    def wait(self) -> None:
+        """Wait for all that was begun."""
+        with self._lock:
+            threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.join()
+
+
 class Place:
     """Index, blobs and clock behind one store, its settings, and counters of what is worth knowing."""
 
@@ -45,3 +71,4 @@ class Place:
         self.clock = clock
         self.settings = settings or Settings()
         self.counters: Counter[str] = Counter()
+        self.beside = Beside()

@@ -5,6 +5,7 @@ Each keeps its own outcome. Every batch is numbered, so that one whose answer wa
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -36,7 +37,7 @@ WEIGHT_MAX = 20_000
 """How many files and partitions the transactions of one entry name; one that names more goes alone."""
 
 SNAPSHOT_WEIGHT = 200_000
-"""After so many files and partitions the changes go from memory into the tree."""
+"""After so many files and partitions the changes go from memory into the tree; twice as many wait for it at most."""
 
 PATIENCE_SECONDS = 60.0
 RETRY_SECONDS_FIRST = 0.02
@@ -74,6 +75,7 @@ class Committer:
         self._crowd = 1
         self._commit_ms = 0
         self._weight = 0
+        self._snapshot: threading.Thread | None = None
 
     def commit(self, requests: Sequence[Request]) -> list[Committed]:
         """Commit at most `REQUESTS_MAX` requests in order, in one entry; what became of each.
@@ -99,12 +101,21 @@ class Committer:
         return waiting.answer()
 
     def _keep_small(self, weight: int) -> None:
-        """Make a snapshot once large transactions changed much: versions do not say how much is in memory."""
+        """Make a snapshot once large transactions changed much: versions do not say how much is in memory.
+
+        Commits go on beside it until as much has changed again: then they wait, so that memory has a bound.
+        """
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
+            if self._snapshot is not None:
+                self._snapshot.join()
             self._weight = 0
-            with suppress(StratalogError):
-                self._document.snapshot()
+            self._snapshot = self._document.log.place.beside.start(self._make_snapshot)
+
+    def _make_snapshot(self) -> None:
+        """One that fails is made up by the next: the changes are in the log. Where a program ends, none is begun."""
+        with suppress(StratalogError, RuntimeError):
+            self._document.snapshot()
 
     def _let_others_come(self) -> None:
         """Wait a fifth of a slow commit where the last one served many: those who were just answered will be back, and

@@ -1,0 +1,151 @@
+"""Snapshots beside commits: whatever happens between two steps of one, what was committed stands on it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from stratalog.documents import Document, verify
+from stratalog.errors import StratalogError, Unavailable, VersionForgotten
+from stratalog.log.snapshots import list_snapshots
+from tests.documents.helpers import World, inc, put, statuses
+
+BODY = "about forty bytes of text in a value "
+STEPS_MAX = 40
+
+
+def snapshots(document: Document) -> list[int]:
+    return [one.version for one in list_snapshots(document.log.place.index, document.log.record.prefix)]
+
+
+def change(document: Document, number: int) -> None:
+    """Put, delete and put again, from a client that was there and one that was not."""
+    document.apply([put(f"c/{number}", f"{BODY}{number}"), inc()])
+    document.mutate("del", {"key": f"c/{number % 7}"}, client=f"bob-{number}")
+    document.apply([put("c/3", f"back {number}"), put("title", f"{number}")])
+
+
+def prove(document: Document, version: int) -> None:
+    verify(document, version)
+
+
+def at_step(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
+    """Have ``meanwhile`` happen before the ``step``-th call to a port; the calls so far."""
+    calls = [0]
+
+    def count(name: str, target: str) -> None:
+        calls[0] += 1
+        if calls[0] == step:
+            world.recorder.before = None
+            meanwhile()
+            world.recorder.before = count
+
+    world.recorder.before = count
+    return calls
+
+
+def grown(world: World) -> Document:
+    """A document whose next snapshot shares chunks with one that stands, and changes several."""
+    document = world.create()
+    document.apply([put(f"c/{n}", BODY * 5 + str(n)) for n in range(300)])
+    document.snapshot()
+    for n in range(0, 300, 40):
+        document.apply([put(f"c/{n}", f"{BODY}again {n}")])
+    return document
+
+
+@pytest.mark.parametrize("of", ["the head", "a version before"])
+def test_what_is_committed_at_any_step_of_a_snapshot_stands_on_it(of: str) -> None:
+    for step in range(1, STEPS_MAX):
+        world = World(snapshot_entries_interval=1000)
+        document = grown(world)
+        version = document.version if of == "the head" else document.version - 2
+        calls = at_step(world, step, partial(change, document, 301))
+        document.snapshot(version)
+        world.recorder.before = None
+        if calls[0] < step:
+            break
+        assert snapshots(document) == [1, version] or (step == 1 and of == "the head")
+        state = document.state()
+        assert (state.version, state.snapshot_version) == (document.version, max(snapshots(document)))
+        change(document, 302)
+        assert document.at().whole() == world.open().at().whole()
+        assert document.at().content_digest() == world.open().at().content_digest()
+        document.snapshot()
+        verify(document)
+    assert step > 5
+
+
+def test_a_commit_waits_for_no_snapshot() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = grown(world)
+    answers: list[str] = []
+    at_step(world, 3, lambda: answers.extend(statuses(document.apply([inc()]))))
+    before = document.version
+    document.snapshot(before)
+    assert answers == ["applied"]
+    assert snapshots(document) == [1, before]
+
+
+def test_commits_beside_a_snapshot_make_no_second_one_and_the_next_makes_it_up() -> None:
+    world = World(snapshot_entries_interval=10)
+    document = world.create()
+    document.apply([put(f"c/{n}", BODY * 5) for n in range(100)])
+
+    def cross_the_interval() -> None:
+        for _ in range(12):
+            document.apply([inc()])
+
+    at_step(world, 4, cross_the_interval)
+    document.snapshot(1)
+    world.recorder.before = None
+    assert (snapshots(document), document.version) == ([1], 13)
+    document.apply([inc()])
+    assert snapshots(document) == [1, 14]
+    assert verify(document).snapshots == 2
+
+
+def test_a_snapshot_that_fails_leaves_what_was_committed_beside_it() -> None:
+    world = World(snapshot_entries_interval=1000, append_seconds_max=0.01)
+    document = grown(world)
+
+    def commit_and_fail(name: str, target: str) -> None:
+        if name == "blob put":
+            world.recorder.before = None
+            change(document, 301)
+            raise Unavailable("scripted")
+
+    world.recorder.before = commit_and_fail
+    with pytest.raises(StratalogError):
+        document.snapshot()
+    assert snapshots(document) == [1]
+    assert document.get("title") == "301"
+    assert document.snapshot() == document.version
+    assert document.at().whole() == world.open().at().whole()
+
+
+@pytest.mark.parametrize("newer", [0, 2])
+def test_a_snapshot_whose_base_is_forgotten_while_commits_go_on_harms_none_of_them(newer: int) -> None:
+    world = World(snapshot_entries_interval=1000, segment_entries_target=2)
+    document = grown(world)
+    other, wanted = world.open(), document.version
+
+    def forget() -> None:
+        change(document, 301)
+        other.forget_below(wanted + newer, partial(prove, other))
+        change(document, 302)
+
+    at_step(world, 4, forget)
+    if newer:
+        with pytest.raises(VersionForgotten):
+            document.snapshot()
+    else:
+        assert document.snapshot() == wanted
+    world.recorder.before = None
+    assert snapshots(document) == [wanted + newer]
+    change(document, 303)
+    assert document.at().whole() == world.open().at().whole()
+    assert document.snapshot() == document.version
+    verify(document)
