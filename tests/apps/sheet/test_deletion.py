@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stratalog
-from stratalog import NotFound, Store
+from stratalog import Conflict, NotFound, Store
 from stratalog.apps.sheet import Engine, Sheet, Sheets
 from stratalog.clock import SystemClock
 from stratalog.log.sweep import sweep_deleted
@@ -65,6 +65,8 @@ def test_a_copy_outlives_what_it_was_copied_from(engine: Engine) -> None:
         assert [one.author for one in opened.blame("A1")] == ["ada"]
         assert [opened.get("A1", at=at).content for at in (1, 2, 3)] == ["", "both", "both"]
         assert opened.fork(3, "again").get("A1").content == "both"
+        with pytest.raises(Conflict, match="was deleted"):
+            opened.fork(1, "before")
         assert fork.set("A2", "goes on").version == 4
         fork.delete()
         assert [one.name for one in sheets.list("acme")] == ["again"]

@@ -2,23 +2,25 @@
 
 General layout
 --------------
-sheets      the sheets of a store                      sheet       one sheet: follow, look, change, keep
+sheets      the sheets of a store                      sheet · answers     one sheet: follow, look, change, keep
 events      what entries say, and which messages may   window      which message may come next
 story       a kept state and the messages after it     state       the engine's state, cut into parts
 models      models that are open in the engine         history · blame · moves     what the entries say of the past
 engine      o-spreadsheet in a V8                      place       where its files come from
 xlsx        workbooks as archives                      cells       names of cells
 titles      what a sheet is called                     settings    how far undo reaches, how often a state is kept
+http · wire · pages     what browsers are served
 
 `docs/concepts/sheet.md` tells how it works, `formats/sheet.md` what is stored.
 """
 
+from stratalog.apps.sheet.answers import Cell, Loaded, Since
 from stratalog.apps.sheet.blame import CellHistory
 from stratalog.apps.sheet.engine import Engine
 from stratalog.apps.sheet.events import Change
 from stratalog.apps.sheet.history import Activity, CellChange, NamedVersion
 from stratalog.apps.sheet.settings import SheetSettings
-from stratalog.apps.sheet.sheet import Cell, Loaded, Sheet, Since
+from stratalog.apps.sheet.sheet import Sheet
 from stratalog.apps.sheet.sheets import SheetInfo, Sheets, snapshots_due
 
 __all__ = [

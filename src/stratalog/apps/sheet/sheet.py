@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 
 from stratalog import Log, Store, VersionConflict
 from stratalog.apps.sheet import history
+from stratalog.apps.sheet.answers import Cell, Loaded, Since
 from stratalog.apps.sheet.blame import Blame, CellHistory
 from stratalog.apps.sheet.cells import parse_cell
 from stratalog.apps.sheet.events import (
@@ -39,48 +40,15 @@ from stratalog.apps.sheet.titles import Titles
 from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
-from stratalog.errors import ContentionError, Invalid, NotFound, StratalogError
+from stratalog.errors import Conflict, ContentionError, Invalid, NotFound, StratalogError
 from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 
-__all__ = ["Cell", "Loaded", "Sheet", "Since"]
+__all__ = ["Sheet"]
 
 ATTEMPTS_MAX = 20
 REVISION_CHARACTERS = 16
 NO_CHANGES = "NoChanges"
 WHOLE = ("created", "imported", "restored")
-
-
-class Loaded(msgspec.Struct, frozen=True):
-    """A state and what came after it: ``entries`` lead from ``data``, the engine's JSON, to ``version``."""
-
-    version: int
-    base_version: int
-    base_revision: str
-    data: bytes
-    entries: Sequence[Change]
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        """The engine's messages among the entries."""
-        return [entry.message for entry in self.entries if entry.message is not None]
-
-
-class Since(msgspec.Struct, frozen=True):
-    """What came after a version, up to ``version``. ``reload`` says to load again instead: it is too much, or whole."""
-
-    version: int
-    entries: Sequence[Change]
-    reload: bool
-
-
-class Cell(msgspec.Struct, frozen=True):
-    """One cell: what was typed, its value, and what is shown."""
-
-    sheet: str
-    content: str
-    value: Any
-    formatted: str
-    message: str | None = None
 
 
 class Sheet:
@@ -248,10 +216,20 @@ class Sheet:
         return change
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
-        """A new sheet of the same organisation whose history up to ``version`` is this one's. Nothing is copied."""
+        """A new sheet of the same organisation whose history up to ``version`` is this one's. Nothing is copied.
+
+        Raises Conflict where the name is taken, and for a version of a sheet that this is a copy of and that is gone.
+        """
         check_text(title, "title")
         at = self._version(version)
-        made = Sheet(self._store, self._store.fork_log(self.log, name, at), self._models, self._settings)
+        try:
+            log = self._store.fork_log(self.log, name, at)
+        except NotFound as exc:
+            if at >= self.log.first:
+                raise
+            text = "that version is of a sheet that was deleted; one from after the copy was made can be copied"
+            raise Conflict(text, version=at) from exc
+        made = Sheet(self._store, log, self._models, self._settings)
         fact = Forked(title or f"{self.title} (copy)", self.name, at)
         made.log.append(event_of(fact), expected=at, author=author)
         return made
