@@ -22,6 +22,7 @@ from websockets.sync.client import connect
 
 from stratalog.assembly import Store, open_store
 from stratalog.aws.listeners import Connections, Listeners
+from stratalog.keys import listeners_partition
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.protocol.live import SUBPROTOCOL
 from stratalog.testing.gateway_events import queue_event
@@ -170,7 +171,10 @@ def use_sockets(guarded: Guarded) -> None:
         # The emulator takes the order to hang up and does not follow it.
         role = guarded.roles["Sockets"]
         assert patiently(lambda: any("/DELETE/" in one.resource for one in role.asked))
-    assert patiently(lambda: not guarded.listeners.here("acme", "plan").present)
+        guarded.listeners.join("gone at last", "acme", "plan", None)
+    # Who leaves has the others told, and with that those who are gone forgotten: once, and not who comes after.
+    index = guarded.store.place.index
+    assert patiently(lambda: not list(index.query(listeners_partition("acme", "plan"))))
 
 
 def use_queue(guarded: Guarded) -> None:
