@@ -15,6 +15,7 @@ from stratalog.server.app import create_app
 from tests.apps.catalogue.helpers import Catalogue
 
 BASE = "/v1/organisations/acme/catalogue"
+LARGE = bytes(range(256)) * 4096 + b"!"
 BASH = {"source": "debian", "id": "bash/amd64"}
 
 
@@ -26,6 +27,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient[Any]
         catalogue.write_packages({"bash": version, "zsh": "5.9"}, day=day)
         catalogue.poll()
     catalogue.scan()
+    catalogue.records.put("source/debian/large", LARGE)
     catalogue.records.fail("source/debian/bad", "no id")
     with TestClient(create_app(catalogue.store, app), base_url="http://127.0.0.1") as made:
         yield made
@@ -44,6 +46,14 @@ def test_a_work_its_record_and_their_past_are_told(client: TestClient[Any]) -> N
     assert [one["version"] for one in client.get(f"{BASE}/versions", params=BASH).json()] == [2, 1]
     lines = client.get(f"{BASE}/diff", params={**BASH, "before": 1, "after": 2}).json()["lines"]
     assert {"-Version: 5.2", "+Version: 5.3"} <= set(lines)
+
+
+def test_a_record_too_large_to_be_compared_is_given_whole_or_in_part(client: TestClient[Any]) -> None:
+    large = {"source": "debian", "id": "large"}
+    assert client.get(f"{BASE}/diff", params={**large, "before": 0, "after": 1}).status_code == 422
+    assert client.get(f"{BASE}/record", params=large).content == LARGE
+    part = client.get(f"{BASE}/record", params=large, headers={"Range": "bytes=7-9"})
+    assert (part.status_code, part.content) == (206, LARGE[7:10])
 
 
 def test_what_is_not_there_is_not_found(client: TestClient[Any]) -> None:

@@ -7,21 +7,23 @@ from typing import Any
 
 from litestar import Response, Router
 from litestar.di import NamedDependency, Provide
+from litestar.response import Stream
 
 from stratalog import Records
 from stratalog.apps.catalogue.metrics import exposition
 from stratalog.apps.catalogue.names import source_id
 from stratalog.apps.catalogue.reading import differences, read_work, search, show_versions
 from stratalog.apps.catalogue.summary import read_stats
-from stratalog.limits import CATALOGUE_DIFF_BYTES_MAX
 from stratalog.server.application import Application
 from stratalog.server.parameters import PREFIX, Count, Key, Name, Text, Version
+from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
 from stratalog.server.security import Authenticate, Authorize
 from stratalog.server.service import Served, reading
 
 __all__ = ["app", "application"]
 
 FOLDER = Path(__file__).parents[2] / "web" / "catalogue"
+SAFE = {"X-Content-Type-Options": "nosniff"}
 Kept = NamedDependency[Records]
 
 
@@ -56,10 +58,19 @@ def work(records: Kept, source: Key, id: Key) -> Any:
 @reading(
     "/record", opt={"action": "read"}, media_type="application/octet-stream", summary="A version as its source gave it"
 )
-def record(records: Kept, source: Key, id: Key, version: Version = 0) -> Response[bytes]:
-    """The newest where no version is said. 422 for one that is too large to be shown."""
-    got = records.get(source_id(source, id), version or None, size_max=CATALOGUE_DIFF_BYTES_MAX)
-    return Response(got.body, media_type="application/octet-stream", headers={"X-Content-Type-Options": "nosniff"})
+def record(
+    records: Kept,
+    source: Key,
+    id: Key,
+    version: Version = 0,
+    wanted: RangeHeader = None,
+    known: IfNoneMatch = None,
+) -> Response[bytes] | Stream:
+    """The newest where no version is said. Of any size, or a part of it."""
+    kept = source_id(source, id)
+    found = records.stat(kept, version or None)
+    pieces = records.open(kept, found.version)
+    return answer_body(pieces, found.size, found.digest.hex(), wanted, known, SAFE, kept=bool(version))
 
 
 @reading("/versions", opt={"action": "read"}, summary="The versions of a source's record")

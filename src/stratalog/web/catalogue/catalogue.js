@@ -1,88 +1,181 @@
-// The catalogue's page: works that were found, one of them whole, and how its source's record changed.
+// The catalogue's page: works that were found, one of them whole, and how its source's record changed. What is shown is
+// in the address, so a reload shows it again and a link leads to it.
 
+import { showOverview } from "./overview.js";
 import { ask, find, make, moment } from "./parts.js";
 import { showWork } from "./work.js";
 
 const PAUSE_MS = 180;
 const LIMIT = 100;
-const query = new URLSearchParams(location.search);
-const base = `/v1/organisations/${encodeURIComponent(query.get("in") ?? "local")}/catalogue`;
-let source = query.get("source") ?? "";
-let latest = 0;
+const organisation = new URLSearchParams(location.search).get("in") ?? "local";
+const base = `/v1/organisations/${encodeURIComponent(organisation)}/catalogue`;
+let turn = 0;
 let timer = 0;
+let searched;
+let shown;
+let stats;
+
+const named = (name) => new URLSearchParams(location.search).get(name) ?? "";
+const links = () => [...document.querySelectorAll("#list a")];
+
+/** The address with these parts changed; an empty one is left out. */
+function address(changes) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) value ? query.set(name, value) : query.delete(name);
+  return `?${query}`;
+}
+
+/** Show another place; words that were typed just now come along. */
+function go(changes, how = "pushState") {
+  const typed = timer ? { q: find("#search").value.trim() } : {};
+  clearTimeout(timer);
+  timer = 0;
+  history[how](null, "", address({ ...typed, ...changes }));
+  render();
+}
+
+/** Show what the address says. */
+function render() {
+  if (find("#search").value.trim() !== named("q")) find("#search").value = named("q");
+  for (const button of find("#sources").children) {
+    button.setAttribute("aria-pressed", String(button.dataset.name === named("of")));
+  }
+  document.body.toggleAttribute("data-asked", Boolean(named("q") || named("of")));
+  searched = search();
+  show();
+}
 
 async function search() {
-  const turn = ++latest;
+  const mine = ++turn;
   try {
-    const found = await ask(`${base}/works`, { text: find("#search").value.trim(), source, limit: LIMIT });
-    if (turn !== latest) return;
+    const found = await ask(`${base}/works`, { text: named("q"), source: named("of"), limit: LIMIT });
+    if (mine !== turn) return;
+    const focused = document.activeElement?.dataset?.key;
     find("#list").replaceChildren(...found.map(line));
-    find("#hint").textContent = found.length === 0 ? "Nothing is called that." : found.length === LIMIT ? `The first ${LIMIT}. Say more to see others.` : "";
+    if (focused) links().find(({ dataset }) => dataset.key === focused)?.focus();
+    hint(found.length === 0 ? "Nothing is called that." : found.length < LIMIT ? "" : `The first ${LIMIT}. Say more to see others.`);
     mark();
   } catch (error) {
-    find("#hint").textContent = error.message;
+    if (mine === turn) hint(error.message);
   }
 }
 
-function line({ source, id, title }) {
-  const address = new URLSearchParams({ ...Object.fromEntries(query), source, id });
-  const open = (event) => {
-    event.preventDefault();
-    history.pushState(null, "", `?${address}`);
-    show();
-  };
-  const link = make("a", { href: `?${address}`, onclick: open }, make("b", {}, title || id), make("small", {}, `${source} · ${id}`));
+const hint = (text) => (find("#hint").textContent = text);
+
+function line({ source, id, title, kind }) {
+  const rest = title && title !== id ? id : kind;
+  const words = [make("b", {}, title || id), make("small", {}, rest ? `${source} · ${rest}` : source)];
+  const link = make("a", { href: address({ source, id }), onclick: openHere }, ...words);
   link.dataset.key = `${source}/${id}`;
   return make("li", {}, link);
 }
 
-/** The work that the address names. */
+/** A click shows the work here; with a key that means a new tab, the browser does what it always does. */
+function openHere(event) {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const query = new URLSearchParams(event.currentTarget.search);
+  go({ source: query.get("source"), id: query.get("id") });
+}
+
+/** The work that the address names, or what there is. */
 async function show() {
-  const named = new URLSearchParams(location.search);
+  const asked = { source: named("source"), id: named("id") };
+  const key = asked.id ? `${asked.source}/${asked.id}` : "";
   mark();
-  if (named.get("id")) await showWork(find("#work"), base, named.get("source"), named.get("id"));
+  if (key === shown) return;
+  shown = key;
+  document.body.toggleAttribute("data-open", Boolean(key));
+  if (!key) {
+    document.title = "Catalogue · Stratalog";
+    if (stats) showOverview(find("#work"), stats, organisation, choose);
+    return;
+  }
+  await showWork(find("#work"), base, asked, (words) => go({ q: words, of: "", source: "", id: "" }), () => shown === key);
+  if (matchMedia("(max-width: 760px)").matches) find("#work").focus();
 }
 
 function mark() {
-  const named = new URLSearchParams(location.search);
-  const key = `${named.get("source")}/${named.get("id")}`;
-  for (const link of document.querySelectorAll("#list a")) link.setAttribute("aria-current", link.dataset.key === key);
+  const key = `${named("source")}/${named("id")}`;
+  for (const link of links()) link.setAttribute("aria-current", String(link.dataset.key === key));
 }
 
+const choose = (name) => go({ of: name });
+
 async function count() {
-  const { sources, dead_letters: letters } = await ask(`${base}/stats`, {});
+  stats = await ask(`${base}/stats`, {});
+  const { sources, dead_letters: letters } = stats;
   const works = sources.reduce((sum, { works }) => sum + works, 0);
   const dead = Object.values(letters).reduce((sum, number) => sum + number, 0);
   const newest = Math.max(0, ...sources.map(({ as_of_ms }) => as_of_ms));
+  const many = `${dead.toLocaleString("en")} dead letter${dead === 1 ? "" : "s"}`;
   find("#counts").replaceChildren(
-    ...(sources.length ? [`${works.toLocaleString("en")} works, as of ${moment(newest)}`] : ["Nothing was scanned yet"]),
-    ...(dead ? [" · ", make("b", {}, dead === 1 ? "1 dead letter" : `${dead.toLocaleString("en")} dead letters`)] : []),
+    sources.length ? `${works.toLocaleString("en")} works, as of ${moment(newest)}` : "Nothing was scanned yet",
+    ...(dead ? [" · ", make("b", {}, many)] : []),
   );
   const choices = [["", "All", works], ...sources.map(({ source, works }) => [source, source, works])];
   find("#sources").replaceChildren(...choices.map(choice));
+  if (shown === "") showOverview(find("#work"), stats, organisation, choose);
 }
 
 function choice([name, label, works]) {
-  const choose = () => {
-    source = name;
-    for (const button of find("#sources").children) button.setAttribute("aria-pressed", button.dataset.name === source);
-    search();
-  };
-  const button = make("button", { type: "button", "aria-pressed": String(name === source), onclick: choose }, label, make("small", {}, works.toLocaleString("en")));
+  const pressed = String(name === named("of"));
+  const number = make("small", {}, works.toLocaleString("en"));
+  const button = make("button", { type: "button", "aria-pressed": pressed, onclick: () => choose(name) }, label, number);
   button.dataset.name = name;
   return button;
 }
 
+/** One line further in the list; from the search field into it, and from its top back. */
+function move(step) {
+  const all = links();
+  const place = all.indexOf(document.activeElement);
+  if (place + step < 0) find("#search").focus();
+  else all[Math.min(place + step, all.length - 1)]?.focus();
+}
+
+/** The first work of what was typed. */
+async function openFirst() {
+  if (timer) go({}, "replaceState");
+  await searched;
+  links()[0]?.click();
+}
+
+/** From the work to its line in the list; from the list to the search; and there, away with the words. */
+function back() {
+  const { activeElement } = document;
+  if (find("#work").contains(activeElement)) (links().find(isCurrent) ?? links()[0])?.focus();
+  else if (activeElement === find("#search") && named("q")) go({ q: "" }, "replaceState");
+  else find("#search").focus();
+  if (matchMedia("(max-width: 760px)").matches && shown) go({ source: "", id: "" });
+}
+
+const isCurrent = (link) => link.getAttribute("aria-current") === "true";
+
+addEventListener("keydown", (event) => {
+  const { key, target } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const isTyping = target.closest("input, select");
+  const isListed = target.closest("#list") || target === find("#search");
+  if (key === "/" && !isTyping) find("#search").select();
+  else if (key === "ArrowDown" && (isListed || target === document.body)) move(1);
+  else if (key === "ArrowUp" && target.closest("#list")) move(-1);
+  else if (key === "ArrowRight" && target.closest("#list")) find("#work").focus();
+  else if (key === "Enter" && target === find("#search")) openFirst();
+  else if (key === "Escape") back();
+  else return;
+  event.preventDefault();
+});
 find("#search").addEventListener("input", () => {
   clearTimeout(timer);
-  timer = setTimeout(search, PAUSE_MS);
+  timer = setTimeout(() => go({}, "replaceState"), PAUSE_MS);
 });
-addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.closest("input")) return;
+find("#home").href = `?in=${encodeURIComponent(organisation)}`;
+find("#home").addEventListener("click", (event) => {
   event.preventDefault();
-  find("#search").focus();
+  go({ q: "", of: "", source: "", id: "" });
 });
-addEventListener("popstate", show);
+find("#back").addEventListener("click", () => go({ source: "", id: "" }));
+addEventListener("popstate", render);
 count().catch((error) => (find("#counts").textContent = error.message));
-search();
-show();
+render();

@@ -10,7 +10,7 @@ export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== false && value !== undefined) element.setAttribute(name, value);
+    else if (value !== false && value !== undefined) element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...content.filter((part) => part !== null && part !== undefined && part !== ""));
   return element;
@@ -29,6 +29,9 @@ export async function ask(path, query) {
   if (!answer.ok) throw new Error(body.message ?? body.error?.message ?? `The server answered ${answer.status}.`);
   return body;
 }
+
+/** Whether a link leads where `ask` does: one cannot carry a token. */
+export const canLink = () => !remembered();
 
 export function moment(ms) {
   return ms === null || ms === undefined ? "" : moments.format(new Date(ms));

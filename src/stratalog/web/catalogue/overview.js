@@ -1,0 +1,34 @@
+// What there is, where no work is chosen: each source by format and kind, as its last scan found it.
+
+import { make, moment, size } from "./parts.js";
+
+const HEAD = ["Source", "Format", "Kind", "Records", "Versions", "Size", "As of"];
+
+/** Show the counts in `place`; `choose` is told the source of a row that was clicked. */
+export function showOverview(place, { sources, not_scanned: waiting, dead_letters: letters }, organisation, choose) {
+  const rows = sources.flatMap((one) => (one.rows.length ? one.rows : [{}]).map((row) => line(one, row, choose)));
+  const head = make("tr", {}, ...HEAD.map((text) => make("th", { scope: "col" }, text)));
+  const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+  const dead = Object.entries(letters).map(([source, count]) => `${count.toLocaleString("en")} of ${source}`);
+  place.replaceChildren(
+    make("h2", {}, "What is here"),
+    make("p", { class: "lead" }, "Every record as its source gave it, in every version, and a work made of each."),
+    rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "quiet" }, "Nothing was scanned yet."),
+    waiting.length ? make("p", { class: "quiet" }, `Not scanned yet: ${waiting.join(", ")}.`) : "",
+    ...(dead.length ? [make("h3", {}, "Dead letters"), ...told(dead, organisation)] : []),
+  );
+  place.scrollTop = 0;
+}
+
+function line({ source, as_of_ms }, row, choose) {
+  const button = make("button", { type: "button", class: "link", onclick: () => choose(source) }, source);
+  const number = (value) => (value ?? 0).toLocaleString("en");
+  const cells = [row.format ?? "", row.kind ?? "", number(row.records), number(row.versions), size(row.bytes ?? 0)];
+  const rest = [...cells, moment(as_of_ms)].map((text) => make("td", {}, text));
+  return make("tr", {}, make("th", { scope: "row" }, button), ...rest);
+}
+
+function told(dead, organisation) {
+  const command = make("code", {}, `stratalog catalogue dead-letters ${organisation}`);
+  return [make("p", {}, `${dead.join(", ")}. `, make("span", { class: "quiet" }, "Why: ", command))];
+}

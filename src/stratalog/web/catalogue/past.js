@@ -1,0 +1,91 @@
+// The past of a work's record: its versions, and the difference between any two of them.
+
+import { ask, canLink, make, moment, size } from "./parts.js";
+
+const FIELD = /^.([\w-]+):/;
+
+/** Add the versions to `place`, newest first, and what the newest one changed. */
+export function showPast(place, base, asked, versions) {
+  const shown = make("div", { class: "difference", "aria-live": "polite" });
+  const earlier = make("select", { "aria-label": "The version to compare with" });
+  const raw = make("a", { class: "out", download: asked.id.replaceAll("/", "-") }, "The record as it came");
+  const buttons = versions.map((version) => make("button", { type: "button" }, ...words(version)));
+  let later = versions[0];
+
+  async function compare() {
+    raw.href = `${base}/record?${new URLSearchParams({ ...asked, version: later.version })}`;
+    raw.hidden = later.deleted || !canLink();
+    const query = { ...asked, before: earlier.value, after: later.version };
+    const found = await difference(base, query);
+    if (query.before === earlier.value && query.after === later.version) shown.replaceChildren(found);
+  }
+
+  function choose(place) {
+    later = versions[place];
+    for (const [at, button] of buttons.entries()) button.setAttribute("aria-pressed", String(at === place));
+    const others = versions.filter(({ version }) => version !== later.version);
+    const options = others.map(({ version }) => make("option", { value: version }, `version ${version}`));
+    earlier.replaceChildren(...options, make("option", { value: 0 }, "nothing"));
+    earlier.value = String(versions[place + 1]?.version ?? 0);
+    compare();
+  }
+
+  for (const [place, button] of buttons.entries()) button.addEventListener("click", () => choose(place));
+  earlier.addEventListener("change", compare);
+  const title = versions.length === 1 ? "One version" : `${versions.length.toLocaleString("en")} versions`;
+  place.append(
+    make("h3", {}, title),
+    make("ol", { class: "versions" }, ...buttons.map((button) => make("li", {}, button))),
+    make("p", { class: "compared" }, make("label", {}, "Compared with ", earlier), raw),
+    shown,
+  );
+  choose(0);
+}
+
+function words({ version, stored_ms, source_time_ms, deleted, size: bytes }) {
+  const state = deleted ? make("span", { class: "gone" }, "deleted") : make("span", { class: "quiet" }, size(bytes));
+  return [make("i", {}, `${version}`), make("span", {}, moment(source_time_ms ?? stored_ms)), state];
+}
+
+async function difference(base, query) {
+  try {
+    const { changes = [], lines = [] } = await ask(`${base}/diff`, query);
+    const all = [...changes.flatMap(change), ...lines.slice(lines[0]?.startsWith("---") ? 2 : 0)];
+    const pairs = paired(all);
+    const rows = all.map((text, place) => row(text, all[pairs.get(place)]));
+    return make("pre", {}, ...(rows.length ? rows : ["Nothing differs but the source's time."]));
+  } catch (error) {
+    return make("p", { class: "quiet" }, error.message);
+  }
+}
+
+function change({ path, before, after }) {
+  const side = (sign, value) => (value === undefined ? [] : [`${sign}${JSON.stringify(value)}`]);
+  return [`@@ ${path || "the whole"}`, ...side("-", before), ...side("+", after)];
+}
+
+/** Which line took the place of which: of those that begin with the same field's name, by turns. */
+function paired(all) {
+  const pairs = new Map();
+  let went = new Map();
+  for (const [place, text] of all.entries()) {
+    const name = text.match(FIELD)?.[1];
+    if (text[0] === "@") went = new Map();
+    else if (name && text[0] === "-") went.set(name, place);
+    else if (name && text[0] === "+" && went.has(name)) {
+      pairs.set(place, went.get(name)).set(went.get(name), place);
+      went.delete(name);
+    }
+  }
+  return pairs;
+}
+
+/** A line; what its other side does not have stands out. */
+function row(text, other) {
+  const kind = { "+": "came", "-": "went", "@": "where" }[text[0]];
+  if (other === undefined) return make("span", kind ? { class: kind } : {}, text);
+  const known = new Set(other.slice(1).split(/[\s,]+/));
+  const parts = text.slice(1).split(/([\s,]+)/);
+  const shown = parts.map((part) => (/^[\s,]*$/.test(part) || known.has(part) ? part : make("mark", {}, part)));
+  return make("span", { class: kind }, text[0], ...shown);
+}

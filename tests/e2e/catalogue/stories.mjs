@@ -1,0 +1,199 @@
+// What people do with a catalogue in a browser, told to Chromium. `node stories.mjs` lists the stories;
+// `node stories.mjs URL STORY CHROMIUM FOLDER` tells one. Every wait is for a condition.
+
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const WAIT_MS = 60_000;
+const [url, story, executablePath] = process.argv.slice(2);
+const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
+
+/** A page on the catalogue, in a browser of somebody's own. */
+async function person(browser, more = "", options = {}) {
+  const profile = await browser.newContext({ viewport: { width: 1280, height: 820 }, ...options });
+  const page = await profile.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  page.on("pageerror", (error) => {
+    console.error(error.stack);
+    process.exit(1);
+  });
+  await page.goto(`${url}/web/catalogue/?in=acme${more}`);
+  await page.waitForSelector("#list a");
+  return page;
+}
+
+async function open(page, name) {
+  await page.click(`#list a:has-text("${name}")`);
+  await page.waitForSelector(`article h2:has-text("${name}")`);
+  await page.waitForSelector("pre");
+}
+
+const listed = (page, count) =>
+  page.waitForFunction((wanted) => document.querySelectorAll("#list a").length === wanted, count);
+const differs = (page, ...lines) =>
+  page.waitForFunction((wanted) => {
+    const shown = [...document.querySelectorAll("pre span.came, pre span.went")].map((line) => line.textContent);
+    return JSON.stringify(shown) === JSON.stringify(wanted);
+  }, lines);
+const focusIs = (page, selector) => page.waitForFunction((wanted) => document.activeElement.matches(wanted), selector);
+
+const stories = {
+  async aWorkIsFoundAndItsPastIsShown(browser) {
+    const page = await person(browser);
+    await page.fill("#search", "ZSH program");
+    await listed(page, 1);
+    await open(page, "zsh: the zsh program");
+    assert.deepEqual(await page.locator(".versions i").allTextContents(), ["3", "2", "1"]);
+    await differs(page, "-Version: 5.9", "+Version: 6.0");
+    assert.deepEqual(await page.locator("pre mark").allTextContents(), ["5.9", "6.0"]);
+    assert.equal(await page.title(), "zsh: the zsh program · Catalogue");
+  },
+
+  async anyTwoVersionsAreCompared(browser) {
+    const page = await person(browser);
+    await open(page, "zsh: the zsh program");
+    await page.selectOption("select", "1");
+    await differs(page, "-Version: 5.8", "+Version: 6.0");
+    await page.click(".versions button >> nth=2");
+    await page.selectOption("select", "2");
+    await differs(page, "-Version: 5.9", "+Version: 5.8");
+    await page.selectOption("select", "0");
+    await page.waitForFunction(() => !document.querySelector("pre .went") && document.querySelector("pre .came"));
+  },
+
+  async whatASourceGivesAsJsonDiffersByValue(browser) {
+    const page = await person(browser);
+    await open(page, "Alien");
+    await differs(page, '-"R. Scott"', '+"Ridley Scott"');
+    assert.deepEqual(await page.locator("pre .where").allTextContents(), ["@@ Director"]);
+  },
+
+  async aRecordIsFetchedAsItCame(browser) {
+    const page = await person(browser);
+    await open(page, "zsh: the zsh program");
+    await page.click(".versions button >> nth=1");
+    await differs(page, "-Version: 5.8", "+Version: 5.9");
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=The record as it came")]);
+    const pieces = [];
+    for await (const piece of await download.createReadStream()) pieces.push(piece);
+    assert.match(Buffer.concat(pieces).toString(), /^Package: zsh\n[^]*Version: 5\.9\n/);
+    assert.equal(download.suggestedFilename(), "zsh-amd64");
+  },
+
+  async whatWasDeletedKeepsItsPast(browser) {
+    const page = await person(browser, "&source=debian&id=dash/amd64");
+    await page.waitForSelector("text=Its source deleted this record");
+    assert.equal(await page.textContent(".versions .gone"), "deleted");
+    await page.waitForFunction(() => document.querySelectorAll("pre .went").length > 5);
+    assert.equal(await page.isVisible("text=The record as it came"), false);
+  },
+
+  async theCatalogueIsReadWithoutAMouse(browser) {
+    const page = await person(browser);
+    await page.keyboard.press("/");
+    await focusIs(page, "#search");
+    await page.keyboard.type("program");
+    await listed(page, 2);
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('article h2:has-text("zsh")');
+    await page.waitForSelector('#list a[aria-current="true"]:has-text("zsh")');
+    await page.keyboard.press("ArrowRight");
+    await focusIs(page, "#work");
+    await page.keyboard.press("Escape");
+    await focusIs(page, '#list a[aria-current="true"]');
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowUp");
+    await focusIs(page, "#search");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => document.querySelector("#search").value === "");
+    await page.keyboard.type("alien");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('article h2:has-text("Alien")');
+    assert.equal(await page.inputValue("#search"), "alien");
+  },
+
+  async whatIsHereIsCounted(browser) {
+    const page = await person(browser);
+    await page.waitForSelector("table");
+    const told = (rows) => rows.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent));
+    const rows = await page.locator("tbody tr").evaluateAll(told);
+    assert.deepEqual(rows, [
+      ["debian", "rfc822", "package", "2", "4"],
+      ["films", "json", "film", "2", "3"],
+    ]);
+    assert.match(await page.textContent("#counts"), /^4 works, as of .* · 1 dead letter$/);
+    assert.match(await page.textContent("article"), /1 of films\. Why: stratalog catalogue dead-letters acme/);
+    await page.click("tbody button:has-text('films')");
+    await listed(page, 2);
+    await page.waitForSelector('#sources button[aria-pressed="true"]:has-text("films")');
+  },
+
+  async anAddressLeadsToWhatIsShown(browser) {
+    const page = await person(browser);
+    await page.fill("#search", "program");
+    await listed(page, 2);
+    await open(page, "bash: the bash program");
+    await page.reload();
+    await listed(page, 2);
+    await page.waitForSelector('article h2:has-text("bash")');
+    assert.equal(await page.inputValue("#search"), "program");
+    await page.goBack();
+    await page.waitForSelector('article h2:has-text("What is here")');
+    await page.click("#home");
+    await listed(page, 4);
+  },
+
+  async aNameLeadsToWhatIsCalledThat(browser) {
+    const page = await person(browser);
+    await open(page, "zsh: the zsh program");
+    await page.click('dd button:has-text("bash")');
+    await listed(page, 1);
+    assert.equal(await page.inputValue("#search"), "bash");
+  },
+
+  async whatARecordSaysIsNoMarkup(browser) {
+    const page = await person(browser);
+    await open(page, "<img src=x onerror=alert(1)>");
+    page.on("dialog", () => process.exit(1));
+    assert.equal(await page.locator("main img").count(), 0);
+  },
+
+  async darkIsFollowedAndChosen(browser) {
+    const page = await person(browser, "", { colorScheme: "dark" });
+    const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await paper();
+    await page.click("#scheme");
+    assert.notEqual(await paper(), dark);
+    await page.reload();
+    await page.waitForSelector("#list a");
+    assert.notEqual(await paper(), dark);
+    await page.click("#scheme");
+    assert.equal(await paper(), dark);
+  },
+
+  async onANarrowScreenOneThingIsShownAtATime(browser) {
+    const page = await person(browser, "", { viewport: { width: 390, height: 800 } });
+    await open(page, "zsh: the zsh program");
+    assert.equal(await page.isVisible("#list"), false);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
+    await page.click("#back");
+    await page.waitForSelector("#list a", { state: "visible" });
+    await page.fill("#search", "program");
+    await listed(page, 2);
+    assert.equal(await page.isVisible("article"), false);
+  },
+};
+
+if (!story) {
+  console.log(Object.keys(stories).join("\n"));
+} else {
+  const browser = await chromium.launch({ executablePath, args: ARGUMENTS });
+  try {
+    await stories[story](browser);
+  } finally {
+    await browser.close();
+  }
+}
