@@ -76,5 +76,46 @@ def test_one_who_is_interrupted_hands_on_the_turn_it_was_given() -> None:
     assert enter(lane, Caller())
 
 
+def test_one_who_awaits_others_goes_on_once_they_stand_in_the_lane() -> None:
+    lane: Lane[Caller] = Lane()
+    assert enter(lane, Caller())
+    seconds: list[float] = []
+
+    def arrive(most: float) -> None:
+        seconds.append(most)
+        assert not enter(lane, Caller(lambda: serve(lane)))
+
+    lane._enough.wait = arrive  # type: ignore[method-assign, assignment]
+    lane.await_others(1, 60)
+    assert seconds == [60]
+    assert lane._enough.is_set()
+
+
+def test_one_who_awaits_others_that_are_there_does_not_wait() -> None:
+    lane: Lane[Caller] = Lane()
+    assert enter(lane, Caller())
+
+    def work() -> None:
+        lane._enough.wait = interrupted  # type: ignore[method-assign, assignment]
+        lane.await_others(1, 60)
+        serve(lane)
+
+    assert not enter(lane, Caller(work))
+
+
+def test_one_who_awaits_others_in_vain_goes_on_alone() -> None:
+    lane: Lane[Caller] = Lane()
+    assert enter(lane, Caller())
+    lane.await_others(1, 0)
+    assert lane.next() is None
+
+
+def serve(lane: Lane[Caller]) -> None:
+    """What the one whose turn it is does for another."""
+    follower = lane.next()
+    assert follower is not None
+    lane.leave([follower])
+
+
 def interrupted() -> None:
     raise KeyboardInterrupt

@@ -48,10 +48,20 @@ class Lane(Generic[W]):
         self._turn = threading.Lock()
         self._waiting: deque[W] = deque()
         self._new_gate = new_gate
+        self._wanted = 0
+        self._enough = threading.Event()
 
     def enter(self, waiter: W) -> bool:
         """Whether it is the caller's turn, who then must `leave`. False: another has served the waiter."""
         return self._turn.acquire(blocking=False) or self._wait(waiter)
+
+    def await_others(self, count: int, seconds: float) -> None:
+        """For the one whose turn it is: wait until ``count`` others stand in the lane, ``seconds`` at most."""
+        self._enough.clear()
+        self._wanted = count
+        if len(self._waiting) < count:
+            self._enough.wait(seconds)
+        self._wanted = 0
 
     def next(self) -> W | None:
         """For the one whose turn it is: somebody who waits, to be served and named on leaving."""
@@ -74,6 +84,8 @@ class Lane(Generic[W]):
     def _wait(self, waiter: W) -> bool:
         gate = waiter.gate = self._new_gate()
         self._waiting.append(waiter)
+        if 0 < self._wanted <= len(self._waiting):
+            self._enough.set()
         if self._turn.acquire(blocking=False):
             self.leave()
         try:

@@ -229,8 +229,7 @@ class Document:
                 if run.ran:
                     entry = self._append(state, run, author)
                     self._state = state.after([entry])
-                    return [_versioned(outcome, entry.version) for outcome in run.outcomes]
-                if fresh:
+                if run.ran or fresh:
                     return run.outcomes
             except VersionConflict as exc:
                 if not patience.wait(exc):
@@ -321,9 +320,3 @@ class Document:
 
 def _is_made(taken: State) -> bool:
     return taken.snapshot_version == taken.version
-
-
-def _versioned(outcome: Outcome, version: int) -> Outcome:
-    if outcome.status in ("applied", "rejected"):
-        return msgspec.structs.replace(outcome, version=version)
-    return outcome

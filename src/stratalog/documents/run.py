@@ -123,11 +123,12 @@ class _Running:
         bound = self._binding(mutation.client)
         if bound is not None and bound != (self._group, self._owner):
             return "wrong-group"
-        if number == last.id:
-            return "seen" if payload_hash(mutation.name, args) == last.payload else "mismatch"
-        if number < last.id:
-            return "seen"
-        return None if number == last.id + 1 else "gap"
+        ahead = number - last.id
+        if ahead == 1:
+            return None
+        if ahead == 0 and payload_hash(mutation.name, args) != last.payload:
+            return "mismatch"
+        return "gap" if ahead > 0 else "seen"
 
     def _newcomer(self, number: int) -> Status | None:
         """A client that nobody has seen begins with 1, and in a group of its owner's."""

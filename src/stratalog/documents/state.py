@@ -32,7 +32,8 @@ COLLECTION = "\0c/"
 GONE = b""
 NOTHING = encode(None)
 _UNKNOWN = Slot(GONE, 0)
-RECENT_MAX = 64
+RECENT_MIN = 64
+RECENT_PART = 16
 FOUND_MAX = 1024
 NEAR_MAX = 32
 
@@ -81,7 +82,7 @@ class Layer:
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
         """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
         recent = {**self._recent, **changes}
-        if len(recent) <= RECENT_MAX:
+        if len(recent) <= max(RECENT_MIN, len(self._old) // RECENT_PART):
             return Layer(self._root, self._old, recent, self._found, self._order, self._near)
         return Layer(self._root, {**self._old, **recent}, None, self._found, None, self._near)
 
@@ -108,7 +109,7 @@ class Layer:
             last = key
 
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
-        """What the tree says, remembered for all layers over it: a mutation asks for the same keys several times."""
+        """What the tree says, remembered for all layers over it: readers ask for the same keys several times."""
         found = self._found.get(key, _UNKNOWN)
         if found is not _UNKNOWN:
             return found

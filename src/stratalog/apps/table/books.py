@@ -243,12 +243,18 @@ class Books:
 
     def _write_tally(self, id: str, tally: Tally) -> None:
         partition = self.need_partition(id)
-        if partition.is_leaf or tally.files:
-            self.draft.put(self._tally_key(id), tally_row(tally, partition.region))
-        elif self._before[id].files:
-            self.draft.delete(self._tally_key(id))
-        if not partition.is_leaf:
-            self._count_inner((tally.files > 0) - (self._before[id].files > 0))
+        if partition.children:
+            self._write_inner(partition, tally)
+        else:
+            self.draft.put(self.layout.leaf(self.place(id)), tally_row(tally, partition.region))
+
+    def _write_inner(self, partition: Partition, tally: Tally) -> None:
+        key, before = self.layout.inner(self.place(partition.id)), self._before[partition.id]
+        if tally.files:
+            self.draft.put(key, tally_row(tally, partition.region))
+        elif before.files:
+            self.draft.delete(key)
+        self._count_inner((tally.files > 0) - (before.files > 0))
 
     def _count_inner(self, by: int) -> None:
         if by:

@@ -42,7 +42,7 @@ SNAPSHOT_WEIGHT = 200_000
 PATIENCE_SECONDS = 60.0
 RETRY_SECONDS_FIRST = 0.02
 RETRY_SECONDS_MAX = 2.0
-SLOW_MS = 4
+PAUSE_MS_MIN = 1
 PAUSE_MS_MAX = 4
 TRANSIENT = (ContentionError, OutcomeUnknown, Unavailable)
 
@@ -118,11 +118,12 @@ class Committer:
             self._document.snapshot()
 
     def _let_others_come(self) -> None:
-        """Wait a fifth of a slow commit where the last one served many: those who were just answered will be back, and
-        would else have to wait for all of the next one.
+        """Wait for as many as the last commit served, a fifth of its time or a little: those who were just answered
+        will be back, and would else have to wait for all of the next one.
         """
-        if self._crowd > 1 and self._commit_ms >= SLOW_MS:
-            self._clock.sleep(min(self._commit_ms / 5, PAUSE_MS_MAX) / 1000)
+        if self._crowd > 1:
+            pause_ms = min(max(self._commit_ms / 5, PAUSE_MS_MIN), PAUSE_MS_MAX)
+            self._lane.await_others(self._crowd - 1, pause_ms / 1000)
 
     def _gather(self, first: _Waiting, served: list[_Waiting]) -> list[_Waiting]:
         """The caller's requests, and those of others as far as they fit beside them."""
