@@ -73,6 +73,20 @@ def test_it_is_rebuilt_to_the_same() -> None:
     assert [*reopened(table).jobs.jobs()] == before
 
 
+def test_a_follower_goes_on_where_another_process_has_rebuilt_the_model() -> None:
+    table = worked()
+    one, other = (JobTracker(table.store, table.document) for _ in range(2))
+    before = [*one.jobs()]
+    for _ in range(2):
+        other.rebuild()
+        assert [*one.jobs()] == before
+        one.rebuild()
+        assert other.waiting() == [("waits", "root", 1)]
+        one.rebuild()
+        assert other.rebuild() == table.version
+        assert one.job("done", "root") == before[0]
+
+
 def test_jobs_whose_table_was_cleared_wait_no_more() -> None:
     table = worked()
     table.clear_files()

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from stratalog import Conflict, Document, Draft, Rejected, Rules, Store
+from stratalog import Conflict, Document, Draft, NotFound, Rejected, Rules, Store
 from stratalog.apps.table.books import read
 from stratalog.apps.table.files import AddFiles, AssignJobIds, ReplaceFileReferences
 from stratalog.apps.table.queries import TableView
@@ -25,7 +25,9 @@ SUFFIX = ".jobs"
 UPTO = "upto"
 VERSIONS_PER_ENTRY = 500
 REASONS_KEPT = 10
+REOPENED_MAX = 3
 Event = list[Any]
+T = TypeVar("T")
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -61,36 +63,52 @@ class JobTracker:
 
     def catch_up(self, at_least: int | None = None) -> int:
         """Follow the table to its newest version, or to ``at_least`` where that is enough; how far it is now."""
-        document = self._opened()
-        target = self._table.version if at_least is None else at_least
-        while (upto := document.get(UPTO, 0)) < target:
-            self._advance(document, upto, min(target, upto + VERSIONS_PER_ENTRY))
-        return int(upto)
+        return self._reading(lambda document: self._follow(document, at_least))
 
     def job(self, job: str, partition: str = "", *, at_least: int | None = None) -> Job | None:
         """What became of a job on a partition; an ingest job has none. As new as the table, or as ``at_least``."""
-        self.catch_up(at_least)
-        row = self._opened().get(_key(job, partition))
-        return None if row is None else msgspec.convert(row, Job)
+
+        def look(document: Document) -> Job | None:
+            self._follow(document, at_least)
+            row = document.get(_key(job, partition))
+            return None if row is None else msgspec.convert(row, Job)
+
+        return self._reading(look)
 
     def jobs(self, *, at_least: int | None = None) -> Iterator[Job]:
         """All jobs, in order of name."""
-        self.catch_up(at_least)
-        return (msgspec.convert(row, Job) for _, row in self._opened().scan("job/"))
+
+        def look(document: Document) -> Iterator[Job]:
+            self._follow(document, at_least)
+            return (msgspec.convert(row, Job) for _, row in document.scan("job/"))
+
+        return self._reading(look)
 
     def waiting(self, *, at_least: int | None = None) -> list[tuple[str, str, int]]:
         """Jobs that references wait for, as the tracker has them: what `TableView.jobs` says of the state."""
-        self.catch_up(at_least)
-        document = self._opened()
-        keys = [key.split("/", 1)[1] for key, _ in document.scan("waiting/")]
-        jobs = [msgspec.convert(document.get(f"job/{key}"), Job) for key in keys]
-        return [(job.job, job.partition, job.waiting) for job in jobs]
+
+        def look(document: Document) -> list[tuple[str, str, int]]:
+            self._follow(document, at_least)
+            view = document.at()
+            keys = [key.split("/", 1)[1] for key, _ in view.scan("waiting/")]
+            jobs = [msgspec.convert(view.get(f"job/{key}"), Job) for key in keys]
+            return [(job.job, job.partition, job.waiting) for job in jobs]
+
+        return self._reading(look)
 
     def rebuild(self) -> int:
         """Throw the model away and follow the log again from the first version kept; how far it is then."""
-        self._opened().delete()
-        self._document = None
+        self._reading(Document.delete)
         return self.catch_up()
+
+    def _reading(self, look: Callable[[Document], T]) -> T:
+        """Look at the model; where another process threw it away meanwhile, at the one in its place."""
+        for _ in range(REOPENED_MAX):
+            try:
+                return look(self._opened())
+            except NotFound:
+                self._document = None
+        return look(self._opened())
 
     def _opened(self) -> Document:
         if self._document is None:
@@ -99,6 +117,12 @@ class JobTracker:
             log = self._store.log(self._table.organisation, self._name)
             self._document = Document(log, Rules(mutators=MUTATORS))
         return self._document
+
+    def _follow(self, document: Document, at_least: int | None) -> int:
+        target = self._table.version if at_least is None else at_least
+        while (upto := document.get(UPTO, 0)) < target:
+            self._advance(document, upto, min(target, upto + VERSIONS_PER_ENTRY))
+        return int(upto)
 
     def _advance(self, document: Document, after: int, upto: int) -> None:
         try:
