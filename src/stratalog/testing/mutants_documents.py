@@ -12,7 +12,7 @@ from stratalog.codec import sha256
 from stratalog.documents import Document, projections, snapshots
 from stratalog.documents.committing import commit_of
 from stratalog.documents.run import Run, _Running, run_batch
-from stratalog.documents.state import Client, State
+from stratalog.documents.state import Client, Layer, Roots, State
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Entry, retention
 from stratalog.log.bodies import BodyRef, write_body
@@ -80,6 +80,14 @@ def _unnumbered(fork: Document, after: int) -> Iterator[Any]:
         yield msgspec.structs.replace(own, mutation=msgspec.structs.replace(own.mutation, id=0))
 
 
+def _onto_alone(state: State, snapshot_version: int, roots: Roots) -> State:
+    """Onto a newer snapshot without what was committed since."""
+    empty = (Layer(roots.content), Layer(roots.clients), Layer(roots.graves))
+    moved = State(state.chunks, state.version, snapshot_version, roots, empty)
+    moved.fields_bytes, moved.floor = state.fields_bytes, state.floor
+    return moved
+
+
 class _Later(Upload):
     """An upload whose blobs wait until somebody asks."""
 
@@ -116,6 +124,12 @@ MUTANTS = (
         "documents: older snapshot replaces newer",
         DocumentWorld,
         replaced(snapshots, "put_snapshot", _replace_newest),
+        ("state", "rebuilt", "outcome", "kept", *ONCE),
+    ),
+    Mutant(
+        "documents: commits beside a snapshot forgotten",
+        DocumentWorld,
+        replaced(State, "onto", _onto_alone),
         ("state", "rebuilt", "outcome", "kept", *ONCE),
     ),
     Mutant("documents: base collected", DocumentWorld, replaced(retention, "_forget_below", _forget_base), ("kept",)),

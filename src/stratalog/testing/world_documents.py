@@ -31,6 +31,7 @@ ORGANISATION = "acme"
 MAIN = "plan"
 PROJECTED = "projected"
 Turn = Callable[[Process, Document], None]
+BESIDE_SNAPSHOTS = 3
 BATCH_MAX = 3
 LARGE_CHARACTERS = 1500
 PAUSE_SECONDS_MAX = 900.0
@@ -93,6 +94,7 @@ class DocumentWorld:
         "merged mutations",
         "projected",
         "reads",
+        "snapshots beside",
         "restarts",
         "lost answer",
         "freeze before",
@@ -128,6 +130,7 @@ class DocumentWorld:
     def serve(self, process: Process) -> None:
         """Push batches of any client nobody pushes for, and now and then what was pushed before, or too early."""
         document = self.open(process)
+        process.spawn(f"{process.name}-beside", partial(self._beside, process, document))
         for job in self.jobs:
             job.busy = "" if job.busy == process.name else job.busy
         for _ in range(60):
@@ -237,6 +240,13 @@ class DocumentWorld:
             ("reader", self.read, 6),
         )
 
+    def _beside(self, process: Process, document: Document) -> None:
+        """Snapshots of the handle that commits, by another thread of its process."""
+        for _ in range(BESIDE_SNAPSHOTS):
+            process.clock.sleep(5 * process.clock.random())
+            if self._try(document.snapshot):
+                self.scheduler.counts.bump("snapshots beside")
+
     def _repeat(self, turn: Turn, process: Process) -> None:
         """A role's turns, with pauses in which much or nothing happens."""
         document = self.open(process)
@@ -246,7 +256,7 @@ class DocumentWorld:
             self._try(partial(turn, process, document))
         self._count(document)
 
-    def _try(self, action: partial[Any]) -> bool:
+    def _try(self, action: Callable[[], Any]) -> bool:
         """Faults end one try and not the actor; damage, and kept history that is gone, are what the world is about."""
         try:
             action()
