@@ -107,6 +107,15 @@ def test_is_assigned_refuses_what_is_not_there(table: Table) -> None:
         table.at().is_assigned([assignment("job", "a")])
 
 
+def test_is_assigned_answers_by_the_first_reference_that_decides(table: Table) -> None:
+    table.add_files([new_file("a"), new_file("b")])
+    table.assign_job_ids([assignment("job", "a")])
+    assert not table.at().is_assigned([assignment("other", "b"), assignment("other", "a")])
+    reason = "Reference to file is already assigned to job job, in partition root, filename a"
+    with refused("file-reference-assigned-to-job", reason):
+        table.at().is_assigned([assignment("other", "a"), assignment("other", "b")])
+
+
 def test_a_job_puts_its_output_in_the_place_of_its_inputs(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b", rows=11)])
     table.assign_job_ids([assignment("job", "a", "b")])
@@ -141,6 +150,12 @@ def test_a_file_is_unreferenced_once_the_last_of_several_references_is_gone(tabl
     assert [*table.at().unreferenced(table.version)] == ["a"]
     table.delete_files(["a"])
     assert table.at().file("a") is None
+
+
+def test_a_job_that_replaces_no_file_is_none(table: Table) -> None:
+    with refused("malformed", "Malformed transaction: a job replaces no file"):
+        table.replace_file_references([replacement("job")])
+    assert table.at().has_no_files()
 
 
 def test_a_job_names_files_that_are_tracked(table: Table) -> None:
@@ -247,6 +262,13 @@ def test_files_are_forgotten_once_nothing_refers_to_them(table: Table) -> None:
         table.delete_files(["a", "b"])
     table.delete_files(["a", "c"])
     assert table.at().files(10).files == (File("b", ("root",)),)
+
+
+def test_a_file_is_forgotten_once(table: Table) -> None:
+    table.add_files([NewFile("a")])
+    with refused("file-not-found", "File not found: a"):
+        table.delete_files(["a", "a"])
+    assert not table.at().has_no_files()
 
 
 def test_how_many_references_stand_in_the_way_is_told(table: Table) -> None:

@@ -228,11 +228,50 @@ def test_an_extension_that_is_not_sound_is_refused(table: Table, below: list[Par
         ([leaf("a", LOW, None), leaf("b", LOW, None)], "There should be exactly one root partition, found 2"),
         ([leaf("a", LOW, None), leaf("a", LOW, None)], "Partition a is there twice"),
         ([PARENT, PAIR[0]], "Partition root has a child that is not there: r"),
+        ([leaf("a", MIDDLE, None)], "Partition a is the root, and not all of the key space"),
+        ([leaf("a", LOW, "f" * 16)], "Partition a is the root, and not all of the key space"),
+        (
+            [Partition("root", ((LOW, None),), None, ("l", "m", "r"), 0), *PAIR, leaf("m", LOW, None, "root")],
+            "Partition root should have exactly 2 children, found 3",
+        ),
     ],
 )
 def test_a_table_begins_with_one_whole_tree(table: Table, tree: list[Partition], cause: str) -> None:
     with refused("partitions", f"Initialised with invalid partition tree: {cause}"):
         table.initialise_partitions(tree)
+
+
+@pytest.mark.parametrize(
+    ("kind", "edge"),
+    [
+        ("long", "4"),
+        ("long", "8" + "0" * 14 + "G"),
+        ("long", "8_" + "0" * 14),
+        ("int", MIDDLE),
+        ("string", "8"),
+        ("string", "80"),
+        ("bytes", "AB"),
+        ("bytes", "00" * 257),
+    ],
+)
+def test_a_partition_is_split_where_a_key_can_be(store: Any, kind: Any, edge: str) -> None:
+    table = table_of(store, f"edges-{kind}-{edge[:20]}-{id(store)}", kinds(kind))
+    parent, *children = split(table.at().partition("root"), edge, 0, "l", "r")
+    reason = f"Malformed transaction: partition root is split where no key can be: {edge!r:.80}"
+    for act in (table.split_partition, lambda top, below: table.extend_partition_tree([top], below)):
+        with refused("malformed", reason):
+            act(parent, children)
+    with refused("malformed", reason):
+        table.initialise_partitions([parent, *children])
+
+
+def test_children_differ_from_their_parent_on_the_column_of_the_split_only(store: Any) -> None:
+    table = table_of(store, f"columns-{id(store)}", TWO)
+    parent, left, right = split(table.at().partition("root"), MIDDLE, 0, "l", "r")
+    narrow = Partition("r", (right.region[0], ("6d", None)), "root")
+    cause = "Failed to validate partition split: Children of partition root differ from it on dimension 1"
+    with refused("partitions", cause):
+        table.split_partition(parent, [left, narrow])
 
 
 def test_a_partition_that_is_not_there_cannot_be_looked_at(table: Table) -> None:

@@ -125,6 +125,8 @@ def replace_file_references(draft: Draft, args: Any) -> None:
     job: ReplaceFileReferences = read(args, ReplaceFileReferences)
     if (job.task is None) != (job.run is None):
         raise Rejected("Malformed transaction: a task and a run are named together, or neither")
+    if not job.inputs:
+        raise Rejected("Malformed transaction: a job replaces no file")
     if job.output.filename in job.inputs:
         raise Rejected(messages.same_filename(job.output.filename))
     check_names(job.inputs)

@@ -10,7 +10,17 @@ from typing import Literal, get_args
 
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 
-__all__ = ["EDGE_BYTES_MAX", "KEY_TYPES", "Key", "KeyType", "check_edge", "decode_key", "encode_key", "least_key"]
+__all__ = [
+    "EDGE_BYTES_MAX",
+    "KEY_TYPES",
+    "Key",
+    "KeyType",
+    "check_edge",
+    "decode_key",
+    "encode_key",
+    "is_edge",
+    "least_key",
+]
 
 KeyType = Literal["int", "long", "string", "bytes"]
 Key = int | str | bytes
@@ -54,6 +64,15 @@ def check_edge(text: str) -> str:
     if len(text) > 2 * EDGE_BYTES_MAX:
         raise LimitExceeded("a split point is too long", value=len(text) // 2, limit=EDGE_BYTES_MAX)
     return text
+
+
+def is_edge(kind: KeyType, text: str) -> bool:
+    """Whether a region may begin or end at ``text``: it is how a key of the type is written, and not too long."""
+    try:
+        key = decode_key(kind, text)
+        return len(text) <= 2 * EDGE_BYTES_MAX and encode_key(kind, key) == text
+    except (Corrupt, Invalid):
+        return False
 
 
 def _encode_number(bits: int, kind: str, value: Key) -> str:

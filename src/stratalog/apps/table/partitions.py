@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from stratalog.apps.table import messages
 from stratalog.apps.table.books import Books, check_id, meta_of, put_meta, read, tracked_files
 from stratalog.apps.table.layout import INNER, TABLE, Meta, partition_from
 from stratalog.apps.table.model import Partition, Schema
+from stratalog.apps.table.ordering import is_edge
 from stratalog.apps.table.tree import check_split, check_subtrees, check_tree
 
 __all__ = [
@@ -168,7 +169,7 @@ def _plant(draft: Draft, meta: Meta, partitions: Sequence[Partition]) -> None:
     width = len(meta.schema.keys)
     if any(len(partition.region) != width for partition in partitions):
         raise Rejected("Malformed transaction: a region has another number of columns than the table's key")
-    _sound("Initialised with invalid partition tree", lambda: check_tree(partitions))
+    _sound("Initialised with invalid partition tree", lambda: _check_whole(meta.schema, partitions))
     put_meta(draft, msgspec.structs.replace(meta, crossed=False))
     _put_all(Books(draft), partitions)
 
@@ -177,8 +178,9 @@ def _moved_on(meta: Meta) -> Meta:
     return msgspec.structs.replace(meta, tree=meta.tree + 1, files=meta.files + 1)
 
 
-def _put_all(books: Books, partitions: Iterable[Partition]) -> None:
+def _put_all(books: Books, partitions: Sequence[Partition]) -> None:
     crossed = books.meta.crossed
+    _check_edges(books.meta.schema, partitions)
     for partition in partitions:
         crossed = crossed or partition.dimension > 0
         books.put_partition(partition)
@@ -191,6 +193,26 @@ def _check_new(books: Books, partition: Partition) -> None:
     check_id(partition.id, "partition")
     if books.partition(partition.id) is not None:
         raise Rejected(f"Attempted to add a partition which already exists: {partition.id}")
+
+
+def _check_whole(schema: Schema, partitions: Sequence[Partition]) -> None:
+    """A row that lies in no partition would be lost."""
+    check_tree(partitions)
+    root = next(partition for partition in partitions if partition.parent is None)
+    if root.region != schema.whole():
+        raise ValueError(f"Partition {root.id} is the root, and not all of the key space")
+
+
+def _check_edges(schema: Schema, partitions: Sequence[Partition]) -> None:
+    """Where a partition is split there must be a key: others read it as one."""
+    known = {partition.id: partition for partition in partitions}
+    for parent in partitions:
+        if not parent.is_leaf:
+            edge = known[parent.children[0]].region[parent.dimension][1]
+            if edge is None or not is_edge(schema.keys[parent.dimension].type, edge):
+                raise Rejected(
+                    f"Malformed transaction: partition {parent.id} is split where no key can be: {edge!r:.80}"
+                )
 
 
 def _check_new_split(stored: Partition, wanted: SplitPartition) -> None:
