@@ -1,6 +1,7 @@
 """The bench that the table store's decision asked for: ``python -m bench.table [--json PATH] [--plots FOLDER]``.
 
-1, 4, 16 and 64 writers add files to one table, and 16 to ten tables, in commits of 1 and of 10,000 files. Two grounds:
+1, 4, 16 and 64 writers add files to one table, and 16 to ten tables, in commits of 1 and of 10,000 files; 16 do jobs:
+each gives 10 files to one and puts another file in their place, which is what a compaction commits. Two grounds:
 *folder* is SQLite and files, every commit durable; *hosted* is memory that answers as late as DynamoDB and S3 do.
 Writers are threads that share a committer, as behind a server or a worker; or they are spread over four that know
 nothing of each other: processes on *folder*, handles on *hosted*. Requests are counted by a meter on memory.
@@ -23,12 +24,10 @@ from typing import Any
 import msgspec
 
 import stratalog
+from bench.table_hosted import Hosted
 from bench.table_postgres import Postgres, running_postgres
-from bench.table_sides import SIDES, Side
+from bench.table_sides import JOB_FILES, SIDES, Side
 from stratalog import Store
-from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.clock import SystemClock
-from stratalog.log import Place
 from stratalog.operations.cost import total, units_of
 from stratalog.operations.prices import load_prices
 from stratalog.ports.meter import Meter
@@ -37,9 +36,8 @@ SPREAD = 4
 PARTITION_UNITS = 1000
 GROUNDS = ("folder", "hosted")
 STANDING = 10_000
-WRITE_SECONDS, READ_SECONDS, BLOB_WRITE_SECONDS, BLOB_READ_SECONDS = 0.005, 0.003, 0.025, 0.015
-"""What a request of a hosted service takes: `bench.contention` says the same of DynamoDB. A transaction takes twice
-that, since it is prepared and then committed (Idziorek and others, USENIX ATC 2023)."""
+JOBS_STANDING = 4
+"""How many times as many files stand in a table that jobs are done on: each is given to one job."""
 
 HEADINGS = (
     "store",
@@ -65,6 +63,8 @@ class Case(msgspec.Struct, frozen=True):
     committers: int = 1
     tables: int = 1
     files: int = 1
+    jobs: int = 0
+    """How many jobs each writer does at most; 0 where it adds files."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -81,6 +81,7 @@ class Row(msgspec.Struct, frozen=True):
     p50_ms: float
     p99_ms: float
     failed: int
+    jobs: bool = False
     tuning: Any = None
     requests: float | None = None
     kilobytes: float | None = None
@@ -114,7 +115,7 @@ def main() -> None:
         draw(rows, options.plots)
 
 
-def cases(big: int, quick: bool) -> Iterator[Case]:
+def cases(big: int, standing: int, quick: bool) -> Iterator[Case]:
     for ground in GROUNDS:
         for writers in (1, 4) if quick else (1, 4, 16, 64):
             yield Case(ground, writers)
@@ -122,20 +123,26 @@ def cases(big: int, quick: bool) -> Iterator[Case]:
             yield Case(ground, writers, SPREAD)
         yield Case(ground, 2 if quick else 16, 1, 2 if quick else 10)
         yield Case(ground, 1, 1, 1, 1000 * big)
+        writers = 4 if quick else 16
+        yield Case(ground, writers, files=JOB_FILES, jobs=JOBS_STANDING * standing // (writers * JOB_FILES))
 
 
 def measured(seconds: float, big: int, standing: int, options: argparse.Namespace) -> Iterator[Row]:
     """All rows, the better of so many rounds each. Stores take turns: what else the machine does strikes all."""
     names = [name for name in SIDES if not options.only or name in options.only]
+    every = list(cases(big, standing, options.quick))
+    probes = [one for one in every if one.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
     best = {
-        (name, ground): tuned(name, ground, seconds, standing, options.quick) for name in names for ground in GROUNDS
+        (name, probe.ground, probe.jobs > 0): tuned(name, probe, seconds, standing)
+        for name in names
+        for probe in probes
     }
     with tempfile.TemporaryDirectory() as folder, running_postgres(Path(folder)) as socket:
         if socket is None:
             print("postgres: there is none on this machine, so its rows are missing")
-        for place, case in enumerate(cases(big, options.quick)):
+        for place, case in enumerate(every):
             for name in names:
-                tuning = best[name, case.ground]
+                tuning = best[name, case.ground, case.jobs > 0]
                 rounds = [run(name, case, seconds, standing, tuning) for _ in range(options.rounds)]
                 yield costed(better(rounds), name, case, standing, tuning)
             if socket and case.ground == "folder" and (not options.only or "postgres" in options.only):
@@ -143,12 +150,11 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
                 yield better([postgres(socket, mark, case, seconds, standing) for mark in marks])
 
 
-def tuned(name: str, ground: str, seconds: float, standing: int, quick: bool) -> Any:
-    """The best tuning of a store: that with most commits of 16 writers."""
+def tuned(name: str, probe: Case, seconds: float, standing: int) -> Any:
+    """The best tuning of a store: that with most commits of 16 writers, or most jobs."""
     tunings = SIDES[name].tunings
     if len(tunings) == 1:
         return tunings[0]
-    probe = Case(ground, 4 if quick else 16)
     return max(tunings, key=lambda tuning: run(name, probe, seconds, standing, tuning).commits_per_second)
 
 
@@ -175,7 +181,9 @@ def prepare(name: str, store: Store, case: Case, standing: int) -> None:
     """The tables, with files that stand there before anything is measured."""
     for table in _tables(case):
         SIDES[name].create(store, table)
-        SIDES[name](store, table, SIDES[name].tunings[0]).add(_names("standing", case.writers, standing))
+        side = SIDES[name](store, table, SIDES[name].tunings[0])
+        for names in _standing(case, standing):
+            side.add(names)
 
 
 def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
@@ -184,13 +192,13 @@ def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
     store = stratalog.open("memory:", meter=meter)
     prepare(name, store, case, standing)
     sides = {table: SIDES[name](store, table, tuning) for table in _tables(case)}
-    commits = 3 if case.files > 1 else 200
+    commits = min(200, case.jobs * case.writers) if case.jobs else 3 if case.files > 1 else 200
     before, numbers = meter.read(), count()
 
     def write(writer: int) -> None:
         side = sides[f"t{writer % case.tables}"]
         while (number := next(numbers)) < commits:
-            side.add(_names(f"cost-{number}", writer, case.files))
+            _commit(side, case, number % case.writers, number // case.writers)
 
     _all(case.writers, write)
     units = units_of(meter.read(), before)
@@ -211,42 +219,10 @@ def postgres(socket: str, mark: str, case: Case, seconds: float, standing: int) 
     Postgres.create(socket, tables)
     for table in tables:
         side = Postgres(socket, table)
-        side.add(_names("standing", 0, standing))
+        for names in _standing(case, standing):
+            side.add(names)
         side.close()
     return _row("postgres", case, _in_processes(_postgres_share, (socket, mark), case, seconds), None)
-
-
-class Hosted:
-    """Memory behind requests that take their time."""
-
-    def __init__(self) -> None:
-        self._clock = SystemClock()
-        self._index, self._blobs = MemoryIndex(), MemoryBlobs(self._clock)
-
-    def store(self, *, slow: bool = True) -> Store:
-        index: Any = Late(self._index, commit=WRITE_SECONDS, get=READ_SECONDS, query=READ_SECONDS)
-        blobs: Any = Late(self._blobs, put=BLOB_WRITE_SECONDS, get=BLOB_READ_SECONDS, stat=BLOB_READ_SECONDS)
-        place = Place(index if slow else self._index, blobs if slow else self._blobs, self._clock)
-        return Store(place, MemoryQueue(self._clock))
-
-
-class Late:
-    """A port whose calls take so many seconds longer. Commits of several entries stay several, as on DynamoDB."""
-
-    joint_commits = False
-
-    def __init__(self, port: Any, **seconds: float) -> None:
-        self._port = port
-        self._seconds = seconds
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        called, seconds = getattr(self._port, name), self._seconds.get(name, 0)
-
-        def late(*args: Any, **options: Any) -> Any:
-            time.sleep(2 * seconds if name == "commit" and len(args[0]) > 1 else seconds)
-            return called(*args, **options)
-
-        return late
 
 
 def _in_processes(work: Callable[..., Share], base: tuple[Any, ...], case: Case, seconds: float) -> list[Share]:
@@ -298,10 +274,11 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, place: in
     def write(thread: int) -> None:
         writer = thread * processes + place
         side = side_of(f"t{writer % case.tables}")
-        numbers = count()
-        while (start := time.perf_counter()) < end:
+        for number in range(case.jobs) if case.jobs else count():
+            if (start := time.perf_counter()) >= end:
+                break
             try:
-                side.add(_names(f"n{next(numbers)}", writer, case.files))
+                _commit(side, case, writer, number)
                 milliseconds.append((time.perf_counter() - start) * 1000)
             except Exception as exc:  # noqa: BLE001 - whatever it is, the update failed
                 failed[0] += 1
@@ -310,6 +287,31 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, place: in
     writers = case.writers // processes + (place < case.writers % processes)
     _all(writers, write)
     return Share(milliseconds, failed[0], begun, time.time())
+
+
+def _commit(side: Side, case: Case, writer: int, number: int) -> None:
+    """A writer's commit of a number, or its job."""
+    if not case.jobs:
+        side.add(_names(f"n{number}", writer, case.files))
+        return
+    job, names = f"job-{writer}-{number}", _names(f"job{number}", writer, case.files)
+    side.assign(job, names)
+    side.replace(job, names, f"{names[0]}.{job}")
+
+
+def _standing(case: Case, standing: int) -> Iterator[list[str]]:
+    """The files that stand in a table, in commits: those for the jobs of each writer, or as many as is said."""
+    if not case.jobs:
+        yield _names("standing", case.writers, standing)
+        return
+    every = [
+        name
+        for writer in range(case.writers)
+        for number in range(case.jobs)
+        for name in _names(f"job{number}", writer, case.files)
+    ]
+    for start in range(0, len(every), STANDING):
+        yield every[start : start + STANDING]
 
 
 def _all(threads: int, work: Callable[[int], None]) -> None:
@@ -328,7 +330,7 @@ def _row(name: str, case: Case, shares: Sequence[Share], tuning: Any) -> Row:
     p50 = statistics.median(times) if times else float("nan")
     failed = sum(share.failed for share in shares)
     names = (name, case.ground, case.writers, case.committers, case.tables, case.files)
-    return Row(*names, rate, rate * case.files, p50, p99, failed, tuning)
+    return Row(*names, rate, rate * case.files, p50, p99, failed, case.jobs > 0, tuning)
 
 
 def _tables(case: Case) -> list[str]:
@@ -350,7 +352,8 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _line(row: Row) -> str:
-    cells = [row.side, row.ground, str(row.writers), str(row.committers), str(row.tables), f"{row.files:,}"]
+    files = f"{row.files} → 1" if row.jobs else f"{row.files:,}"
+    cells = [row.side, row.ground, str(row.writers), str(row.committers), str(row.tables), files]
     cells += [_number(value) for value in (row.commits_per_second, row.files_per_second, row.p50_ms, row.p99_ms)]
     cells += [str(row.failed)]
     cells += ["" if one is None else _number(one) for one in _counted(row)]

@@ -14,16 +14,16 @@ __all__ = ["Postgres", "running_postgres"]
 
 SCHEMA = """
 create table if not exists partition (tbl text, id text, primary key (tbl, id));
-create table if not exists file (tbl text, name text, primary key (tbl, name));
+create table if not exists file (tbl text, name text, refs int default 1, primary key (tbl, name));
 create table if not exists reference (
-    tbl text, name text, part text, n bigint,
+    tbl text, name text, part text, n bigint, job text,
     primary key (tbl, part, name), foreign key (tbl, part) references partition, foreign key (tbl, name) references file
 );
 """
 
 
 class Postgres:
-    """One connection. A commit is a transaction of two statements whatever the number of files."""
+    """One connection. A commit is a transaction of a few statements whatever the number of files."""
 
     def __init__(self, folder: str, table: str) -> None:
         import psycopg
@@ -46,8 +46,31 @@ class Postgres:
             self._connection.execute("insert into file select %s, unnest(%s::text[])", chosen)
             self._connection.execute("insert into reference select %s, unnest(%s::text[]), 'root', 1000", chosen)
 
+    def assign(self, job: str, names: Sequence[str]) -> None:
+        chosen = "tbl = %s and part = 'root' and name = any(%s) and job is null"
+        with self._connection.transaction():
+            done = self._connection.execute(
+                f"update reference set job = %s where {chosen}", [job, self._table, list(names)]
+            )
+            _expect(done.rowcount, len(names))
+
+    def replace(self, job: str, names: Sequence[str], output: str) -> None:
+        chosen = "tbl = %s and part = 'root' and name = any(%s) and job = %s"
+        execute, chosen_files = self._connection.execute, [self._table, list(names)]
+        with self._connection.transaction():
+            done = execute(f"delete from reference where {chosen}", [*chosen_files, job])
+            _expect(done.rowcount, len(names))
+            execute("update file set refs = refs - 1 where tbl = %s and name = any(%s)", chosen_files)
+            execute("insert into file values (%s, %s)", [self._table, output])
+            execute("insert into reference values (%s, %s, 'root', %s)", [self._table, output, 1000 * len(names)])
+
     def close(self) -> None:
         self._connection.close()
+
+
+def _expect(changed: int, wanted: int) -> None:
+    if changed != wanted:
+        raise ValueError("a reference is not there, or not the job's")
 
 
 @contextmanager

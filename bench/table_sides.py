@@ -1,32 +1,55 @@
 """The four stores that `bench.table` compares, each as one process has it: ours, and three ways not to do it.
 
-All of them add files to a table, check that no name is there twice, and commit what waits together. The baselines stand
-on the same ports as ours; each has a number to be tuned by, and the best of three is published.
+All of them add files to a table, give files to jobs and put a job's output in their place, with the same checks, and
+commit what waits together: the one whose turn it is waits for as many as the last commit served. The baselines stand on
+the same ports as ours; each has a number to be tuned by, and the best of three is published.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 from stratalog import Store
-from stratalog.apps.table import Column, NewFile, NewReference, Schema, Table, create_table, open_table
+from stratalog.apps.table import (
+    Assignment,
+    Column,
+    NewFile,
+    NewReference,
+    Output,
+    ReplaceFileReferences,
+    Schema,
+    Table,
+    create_table,
+    open_table,
+)
 from stratalog.clock import backoff_seconds
 from stratalog.codec import decode, encode, sha256
-from stratalog.errors import ConditionFailed
+from stratalog.errors import ConditionFailed, Invalid
 from stratalog.lane import Gate, Lane
-from stratalog.ports.index import Absent, Check, Equals, Index, Item, Put, Write
+from stratalog.limits import COMMIT_WRITES_MAX
+from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
 
-__all__ = ["SIDES", "ItemEach", "Ours", "Side", "WholeState"]
+__all__ = ["JOB_FILES", "SIDES", "ItemEach", "Ours", "Side", "WholeState"]
 
 ROWS = 1000
 ROOT = "root"
 TRANSACTION_FILES = 49
+PAUSE_SECONDS = 0.001
+JOB_FILES = 10
+TRANSACTION_WRITES = COMMIT_WRITES_MAX - 1 - 2 * (JOB_FILES + 1) + 1
 PARALLEL = 8
 ATTEMPTS_MAX = 40
+
+
+T = TypeVar("T")
+_Files = dict[str, dict[str, Any]]
+"""Files, the partitions they are on, and how many rows there; beside these the job, where one has them."""
+
+_Change = Callable[[_Files], "Exception | None"]
 
 
 class Side(Protocol):
@@ -34,6 +57,14 @@ class Side(Protocol):
 
     def add(self, names: Sequence[str]) -> None:
         """Commit files, durably. Raises where one of them is there, or when it gives up."""
+        ...
+
+    def assign(self, job: str, names: Sequence[str]) -> None:
+        """Give files to a job. Raises where one is not there or another job has it."""
+        ...
+
+    def replace(self, job: str, names: Sequence[str], output: str) -> None:
+        """Put a file in the place of a job's. Raises where one is not the job's, or the new one is there."""
         ...
 
 
@@ -53,6 +84,13 @@ class Ours:
         reference = (NewReference(ROOT, ROWS),)
         self._table.add_files([NewFile(name, reference) for name in names])
 
+    def assign(self, job: str, names: Sequence[str]) -> None:
+        self._table.assign_job_ids([Assignment(job, ROOT, tuple(names))])
+
+    def replace(self, job: str, names: Sequence[str], output: str) -> None:
+        done = ReplaceFileReferences(job, ROOT, tuple(names), Output(output, ROWS * len(names)))
+        self._table.replace_file_references([done])
+
 
 class WholeState:
     """(b) The whole state in one blob; an item says which, and is replaced if it has not changed since it was read.
@@ -66,9 +104,9 @@ class WholeState:
         self._index, self._blobs, self._clock = store.place.index, store.place.blobs, store.place.clock
         self._table = table
         self._window: float = tuning
-        self._lane: Lane[_Waiting] = Lane()
+        self._together: _Together[_Change] = _Together(self._commit, max(self._window, PAUSE_SECONDS))
         self._revision = -1
-        self._state: dict[str, dict[str, int]] = {}
+        self._state: _Files = {}
 
     @staticmethod
     def create(store: Store, table: str) -> None:
@@ -77,15 +115,21 @@ class WholeState:
         store.place.index.commit([Put(Item(f"whole/{table}", "now", {"r": 0, "a": sha256(body)}), Absent())])
 
     def add(self, names: Sequence[str]) -> None:
-        _together(self._lane, _Waiting(names), self._commit, self._window, 10**9)
+        self._together.commit(partial(_put_new, names=names, rows=ROWS))
 
-    def _commit(self, batch: list[_Waiting]) -> None:
+    def assign(self, job: str, names: Sequence[str]) -> None:
+        self._together.commit(partial(_give, job=job, names=names))
+
+    def replace(self, job: str, names: Sequence[str], output: str) -> None:
+        self._together.commit(partial(_put_instead, job=job, names=names, output=output))
+
+    def _commit(self, batch: list[_Waiting[_Change]]) -> None:
         if self._revision < 0:
             self._load()
         for attempt in itertools.count(1):
             state = dict(self._state)
             for waiting in batch:
-                waiting.error = _put_new(state, waiting.names)
+                waiting.error = waiting.wanted(state)
             if self._replace(state):
                 return
             if attempt == ATTEMPTS_MAX:
@@ -93,7 +137,7 @@ class WholeState:
             self._clock.sleep(backoff_seconds(self._clock, attempt, 0.02, 2.0))
             self._load()
 
-    def _replace(self, state: dict[str, dict[str, int]]) -> bool:
+    def _replace(self, state: _Files) -> bool:
         body = encode(state)
         self._blobs.put(_blob_key(self._table, body), body)
         item = Item(f"whole/{self._table}", "now", {"r": self._revision + 1, "a": sha256(body)})
@@ -115,16 +159,18 @@ class WholeState:
 class ItemEach:
     """(c) An item for each file and for each reference, written by transactions that check the partition.
 
-    Tuned by how many commits that wait together share a transaction.
+    Nothing is read: who commits knows how many rows a file has, and that a job's files have one reference each; the
+    conditions hold it to that. Tuned by how many commits that wait together share a transaction.
     """
 
     tunings: Sequence[Any] = (1, 8, 33)
 
     def __init__(self, store: Store, table: str, tuning: Any) -> None:
         self._index: Index = store.place.index
-        self._table = table
+        self._files, self._references = f"items/{table}/files", f"items/{table}/references"
+        self._partitions = f"items/{table}/partitions"
         self._share: int = tuning
-        self._lane: Lane[_Waiting] = Lane()
+        self._together: _Together[list[Write]] = _Together(self._commit, PAUSE_SECONDS, tuning, len, TRANSACTION_WRITES)
         self._pool = ThreadPoolExecutor(PARALLEL)
 
     @staticmethod
@@ -132,66 +178,129 @@ class ItemEach:
         store.place.index.commit([Put(Item(f"items/{table}/partitions", ROOT, {"l": 1}), Absent())])
 
     def add(self, names: Sequence[str]) -> None:
-        if len(names) > TRANSACTION_FILES:
-            parts = [names[start : start + TRANSACTION_FILES] for start in range(0, len(names), TRANSACTION_FILES)]
-            list(self._pool.map(self._write, parts))
-        elif self._share == 1:
-            self._write(names)
+        parts = [names[start : start + TRANSACTION_FILES] for start in range(0, len(names), TRANSACTION_FILES)]
+        if len(parts) > 1:
+            list(self._pool.map(lambda part: self._write(self._new(part, ROWS)), parts))
         else:
-            _together(self._lane, _Waiting(names), self._commit, 0.0, self._share)
+            self._share_out(self._new(names, ROWS))
 
-    def _commit(self, batch: list[_Waiting]) -> None:
+    def assign(self, job: str, names: Sequence[str]) -> None:
+        self._share_out([Put(self._reference(name, ROWS, job), Equals("j", "")) for name in names])
+
+    def replace(self, job: str, names: Sequence[str], output: str) -> None:
+        writes: list[Write] = []
+        for name in names:
+            writes.append(Delete(self._references, f"{ROOT}|{name}", Equals("j", job)))
+            writes.append(Put(Item(self._files, name, {"n": 0}), Equals("n", 1)))
+        self._share_out(writes + self._new([output], ROWS * len(names)))
+
+    def _new(self, names: Sequence[str], rows: int) -> list[Write]:
+        writes: list[Write] = []
+        for name in names:
+            writes.append(Put(Item(self._files, name, {"n": 1}), Absent()))
+            writes.append(Put(self._reference(name, rows, ""), Absent()))
+        return writes
+
+    def _reference(self, name: str, rows: int, job: str) -> Item:
+        return Item(self._references, f"{ROOT}|{name}", {"n": rows, "j": job})
+
+    def _share_out(self, writes: list[Write]) -> None:
+        if self._share == 1:
+            self._write(writes)
+        else:
+            self._together.commit(writes)
+
+    def _commit(self, batch: list[_Waiting[list[Write]]]) -> None:
         try:
-            self._write([name for waiting in batch for name in waiting.names])
-        except ConditionFailed:
+            self._write([write for waiting in batch for write in waiting.wanted])
+        except (ConditionFailed, Invalid):  # Invalid: two of them write one item
             for waiting in batch:
                 try:
-                    self._write(waiting.names)
+                    self._write(waiting.wanted)
                 except ConditionFailed as exc:
                     waiting.error = exc
 
-    def _write(self, names: Sequence[str]) -> None:
-        writes: list[Write] = [Check(f"items/{self._table}/partitions", ROOT, Equals("l", 1))]
-        for name in names:
-            writes.append(Put(Item(f"items/{self._table}/files", name, {"n": 1}), Absent()))
-            writes.append(Put(Item(f"items/{self._table}/references", f"{ROOT}|{name}", {"n": ROWS}), Absent()))
-        self._index.commit(writes)
+    def _write(self, writes: list[Write]) -> None:
+        self._index.commit([Check(self._partitions, ROOT, Equals("l", 1)), *writes])
 
 
-class _Waiting:
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
+class _Waiting(Generic[T]):
+    """What one thread wants committed."""
+
+    def __init__(self, wanted: T) -> None:
+        self.wanted = wanted
         self.error: Exception | None = None
         self.gate: Gate | None = None
         self.leads: bool | None = None
 
 
-def _together(
-    lane: Lane[_Waiting], waiting: _Waiting, commit: Callable[[list[_Waiting]], None], window: float, most: int
-) -> None:
-    """Commit what waits in one go, by the thread whose turn it is."""
-    if lane.enter(waiting):
-        if window:
-            time.sleep(window)
-        batch, served = [waiting], []
-        while len(batch) < most and (other := lane.next()) is not None:
+class _Together(Generic[T]):
+    """Commits what waits in one go, by the thread whose turn it is: ``most`` at once, and no more than fit."""
+
+    def __init__(
+        self,
+        commit: Callable[[list[_Waiting[T]]], None],
+        seconds: float,
+        most: int = 10**9,
+        weight: Callable[[T], int] = lambda _: 0,
+        weight_max: int = 1,
+    ) -> None:
+        self._commit = commit
+        self._seconds = seconds
+        self._most = most
+        self._weight = weight
+        self._weight_max = weight_max
+        self._lane: Lane[_Waiting[T]] = Lane()
+        self._crowd = 1
+
+    def commit(self, wanted: T) -> None:
+        """Return once it is committed. Raises what kept it from that."""
+        waiting = _Waiting(wanted)
+        if self._lane.enter(waiting):
+            self._serve(waiting)
+        if waiting.error is not None:
+            raise waiting.error
+
+    def _serve(self, first: _Waiting[T]) -> None:
+        if self._crowd > 1:
+            self._lane.await_others(self._crowd - 1, self._seconds)
+        batch, weight = [first], self._weight(first.wanted)
+        # The next may weigh as much as a job's end, which must fit as well.
+        while len(batch) < self._most and weight < self._weight_max and (other := self._lane.next()) is not None:
             batch.append(other)
-            served.append(other)
+            weight += self._weight(other.wanted)
+        self._crowd = len(batch)
         try:
-            commit(batch)
+            self._commit(batch)
         except Exception as exc:  # noqa: BLE001 - every one of the batch is told
             for one in batch:
                 one.error = exc
         finally:
-            lane.leave(served)
-    if waiting.error is not None:
-        raise waiting.error
+            self._lane.leave(batch[1:])
 
 
-def _put_new(state: dict[str, dict[str, int]], names: Sequence[str]) -> Exception | None:
+def _put_new(state: _Files, names: Sequence[str], rows: int) -> Exception | None:
     if any(name in state for name in names):
         return ValueError("File already exists")
-    state.update((name, {ROOT: ROWS}) for name in names)
+    state.update((name, {ROOT: rows}) for name in names)
+    return None
+
+
+def _give(state: _Files, job: str, names: Sequence[str]) -> Exception | None:
+    if any(type(state.get(name, {}).get(ROOT)) is not int for name in names):
+        return ValueError("Reference is not there, or a job has it")
+    state.update((name, {ROOT: [state[name][ROOT], job]}) for name in names)
+    return None
+
+
+def _put_instead(state: _Files, job: str, names: Sequence[str], output: str) -> Exception | None:
+    given: list[Any] = [state.get(name, {}).get(ROOT) for name in names]
+    if any(type(one) is not list or one[1] != job for one in given):
+        return ValueError("Reference is not the job's")
+    if output in state:
+        return ValueError("File already exists")
+    state.update((name, {}) for name in names)
+    state[output] = {ROOT: sum(one[0] for one in given)}
     return None
 
 

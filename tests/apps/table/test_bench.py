@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+import stratalog
 from bench.table import Case, costed, run, table
 from bench.table_sides import SIDES
+
+REFUSED = r"already|does not hold|not assigned|not found|not there|the job"
 
 
 @pytest.mark.parametrize("name", SIDES)
@@ -20,12 +25,50 @@ def test_each_store_adds_each_file_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIDES)
-def test_no_store_takes_a_file_twice(name: str) -> None:
-    import stratalog
+def test_each_store_does_each_job_once(name: str) -> None:
+    case, tuning = Case("hosted", 2, files=10, jobs=3), SIDES[name].tunings[-1]
+    row = costed(run(name, case, 60, 10, tuning), name, case, 10, tuning)
+    assert (row.failed, row.jobs) == (0, True)
+    assert row.files_per_second == row.commits_per_second * 10
+    assert "10 → 1" in list(table([row]))[-1]
 
+
+@pytest.mark.parametrize("name", SIDES)
+def test_no_store_gives_a_file_to_two_jobs_or_takes_it_from_another(name: str) -> None:
+    with stratalog.open("memory:") as store:
+        SIDES[name].create(store, "t")
+        side = SIDES[name](store, "t", SIDES[name].tunings[-1])
+        side.add(["a", "b", "c"])
+        side.assign("one", ["a", "b"])
+        with pytest.raises(Exception, match=REFUSED):
+            side.assign("two", ["b", "c"])
+        with pytest.raises(Exception, match=REFUSED):
+            side.replace("two", ["c"], "d")
+        with pytest.raises(Exception, match=REFUSED):
+            side.replace("one", ["a", "b"], "c")
+        side.replace("one", ["a", "b"], "d")
+        with pytest.raises(Exception, match=REFUSED):
+            side.replace("one", ["a", "b"], "e")
+        side.assign("two", ["c", "d"])
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_what_waits_together_is_refused_one_by_one(name: str) -> None:
+    """Of four at once that add one file, one does; none of the others takes a fifth's commit with it."""
+    with stratalog.open("memory:") as store:
+        SIDES[name].create(store, "t")
+        side = SIDES[name](store, "t", SIDES[name].tunings[-1])
+        with ThreadPoolExecutor(5) as pool:
+            answers = [pool.submit(side.add, [filename]) for filename in "aaaab"]
+        refused = [answer.exception() is not None for answer in answers]
+        assert (sum(refused), refused[-1]) == (3, False)
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_no_store_takes_a_file_twice(name: str) -> None:
     with stratalog.open("memory:") as store:
         SIDES[name].create(store, "t")
         side = SIDES[name](store, "t", SIDES[name].tunings[-1])
         side.add(["a"])
-        with pytest.raises(Exception, match=r"already exists|does not hold"):
+        with pytest.raises(Exception, match=REFUSED):
             side.add(["a"])
