@@ -143,6 +143,20 @@ def test_what_is_queued_is_committed_by_a_worker_each_for_itself() -> None:
     assert other.at().files_by_partition() == {"root": ["a"]}
 
 
+def test_what_many_senders_queue_is_one_entry_where_it_waits_together() -> None:
+    store = memory_store()
+    store.rules = RULES
+    table = table_of(store)
+    began, queues = table.version, [TableQueue(table) for _ in range(32)]
+    tickets = [queue.send([add(f"file-{number // 2}")])[0] for number, queue in enumerate(queues)]
+    Worker(store).run(drain=True)
+    done = [queue.wait(ticket, 1) for queue, ticket in zip(queues, tickets, strict=True)]
+    assert [one.reason for one in done] == [
+        text for number in range(16) for text in (None, f"File already exists: file-{number}")
+    ]
+    assert table.version - began < len(queues) / 4
+
+
 def test_a_large_transaction_goes_through_the_queue() -> None:
     store = memory_store()
     store.rules = RULES
