@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -13,3 +17,16 @@ settings.register_profile(
 )
 settings.register_profile("search", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("steady")
+
+
+@pytest.fixture
+def untraced() -> Iterator[None]:
+    """Without the measuring of coverage: it takes the frames of actors on greenlets for those of one thread.
+
+    Coverage's own remedy is to tell greenlets apart in every thread. A thread that ends then runs Python from a pending
+    call of the interpreter, which in Python 3.11 and while traced may go on for ever, where two threads end together.
+    """
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)

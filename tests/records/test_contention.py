@@ -116,6 +116,7 @@ def close(index: Index, blobs: Blobs) -> None:
     blobs.close()
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("run", [updates_in_turns, updates_by_threads])
 def test_of_64_updates_at_once_none_is_lost_and_each_is_applied_once(
     ends: Ends, run: Callable[[int, Ends], Counter[str]]
@@ -125,6 +126,7 @@ def test_of_64_updates_at_once_none_is_lost_and_each_is_applied_once(
     assert met["conflicts"] > 0
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_of_64_updates_in_any_order_none_is_lost_and_each_is_applied_once(seed: int) -> None:
     updates_in_turns(seed, in_memory())

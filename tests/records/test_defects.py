@@ -254,6 +254,7 @@ class SwitchingIndex(MemoryIndex):
         return held
 
 
+@pytest.mark.usefixtures("untraced")
 def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_memory() -> None:
     def add(place: Place, n: int) -> None:
         Records(place, "acme").update("b1", lambda body: body + bytes([n]))

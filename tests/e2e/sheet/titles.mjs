@@ -2,7 +2,20 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { choose, goOffline, isOpen, isSaved, make, open, person, send, shows, textOf, type, windowOf } from "./people.mjs";
+import {
+  choose,
+  goOffline,
+  isOpen,
+  isSaved,
+  make,
+  open,
+  person,
+  send,
+  shows,
+  textOf,
+  type,
+  windowOf,
+} from "./people.mjs";
 
 const isCalled = (page, title) =>
   page.waitForFunction(

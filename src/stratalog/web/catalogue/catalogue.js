@@ -53,7 +53,8 @@ async function search() {
     const focused = document.activeElement?.dataset?.key;
     find("#list").replaceChildren(...found.map(line));
     if (focused) links().find(({ dataset }) => dataset.key === focused)?.focus();
-    hint(found.length === 0 ? "Nothing is called that." : found.length < LIMIT ? "" : `The first ${LIMIT}. Say more to see others.`);
+    const more = found.length < LIMIT ? "" : `The first ${LIMIT}. Say more to see others.`;
+    hint(found.length === 0 ? "Nothing is called that." : more);
     mark();
   } catch (error) {
     if (mine === turn) hint(error.message);
@@ -91,7 +92,8 @@ async function show() {
     if (stats) showOverview(find("#work"), stats, organisation, choose);
     return;
   }
-  await showWork(find("#work"), base, asked, (words) => go({ q: words, of: "", source: "", id: "" }), () => shown === key);
+  const search = (words) => go({ q: words, of: "", source: "", id: "" });
+  await showWork(find("#work"), base, asked, search, () => shown === key);
   if (matchMedia("(max-width: 760px)").matches) find("#work").focus();
 }
 
@@ -121,7 +123,8 @@ async function count() {
 function choice([name, label, works]) {
   const pressed = String(name === named("of"));
   const number = make("small", {}, works.toLocaleString("en"));
-  const button = make("button", { type: "button", "aria-pressed": pressed, onclick: () => choose(name) }, label, number);
+  const facts = { type: "button", "aria-pressed": pressed, onclick: () => choose(name) };
+  const button = make("button", facts, label, number);
   button.dataset.name = name;
   return button;
 }

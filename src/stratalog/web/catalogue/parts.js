@@ -43,7 +43,13 @@ export function size(bytes) {
   return `${(bytes / 1024 ** place).toLocaleString("en", { maximumFractionDigits: place ? 1 : 0 })} ${units[place]}`;
 }
 
-const moments = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+const moments = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+});
 
 function remembered() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");

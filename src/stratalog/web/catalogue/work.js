@@ -21,7 +21,9 @@ export async function showWork(place, base, asked, look, isWanted) {
 }
 
 function missing(id, isDeleted) {
-  const why = isDeleted ? "Its source deleted this record. What it was stays below." : "No work was made of this record yet.";
+  const why = isDeleted
+    ? "Its source deleted this record. What it was stays below."
+    : "No work was made of this record yet.";
   return [make("h2", {}, id), make("p", { class: "lead" }, why)];
 }
 

@@ -279,7 +279,8 @@ export class Book extends EventTarget {
   #save() {
     this.#saving ??= queueMicrotask(() => {
       this.#saving = null;
-      this.#keep?.putPending(this.version, pendingOf(this.model), this.facts.incarnation).catch((error) => this.#tell("trouble", error));
+      const kept = this.#keep?.putPending(this.version, pendingOf(this.model), this.facts.incarnation);
+      kept?.catch((error) => this.#tell("trouble", error));
       this.#tell("state");
     });
   }

@@ -1,5 +1,5 @@
-// Home: all sheets of an organisation. A list to move through with the keyboard, two ways to make another sheet, and for
-// each one a menu to rename and delete it.
+// Home: all sheets of an organisation. A list to move through with the keyboard, two ways to make another sheet, and
+// for each one a menu to rename and delete it.
 
 import { ask } from "./ask.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
