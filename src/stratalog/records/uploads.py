@@ -33,7 +33,7 @@ def unpin(name: Name, pin: str) -> Delete:
 def pins_of(place: Place, name: Name) -> Iterator[Item]:
     """The pins of one record."""
     id = escape(name.id)
-    # `0` comes after `/`, and neither is in an escaped id.
+    # `0` comes right after `/`, which is in no escaped id.
     return place.index.query(uploads_partition(name.organisation), after=f"{id}/", before=f"{id}0")
 
 
