@@ -1,4 +1,4 @@
-"""The second ground of `bench.table`: memory that answers as late as DynamoDB and S3 do."""
+"""The second ground of `bench.table`: memory that answers as late as DynamoDB and S3 do, and counts what is asked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from stratalog import Store
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered import MeteredBlobs, MeteredIndex
 from stratalog.clock import SystemClock
 from stratalog.log import Place
+from stratalog.ports.meter import Meter
 
 __all__ = ["Hosted"]
 
@@ -23,7 +25,9 @@ class Hosted:
 
     def __init__(self) -> None:
         self._clock = SystemClock()
-        self._index, self._blobs = MemoryIndex(), MemoryBlobs(self._clock)
+        self.meter = Meter()
+        self._index = MeteredIndex(MemoryIndex(), self.meter)
+        self._blobs = MeteredBlobs(MemoryBlobs(self._clock), self.meter)
 
     def store(self, *, slow: bool = True) -> Store:
         index: Any = Late(self._index, commit=WRITE_SECONDS, get=READ_SECONDS, query=READ_SECONDS)

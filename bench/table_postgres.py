@@ -64,6 +64,11 @@ class Postgres:
             execute("insert into file values (%s, %s)", [self._table, output])
             execute("insert into reference values (%s, %s, 'root', %s)", [self._table, output, 1000 * len(names)])
 
+    def settle(self) -> None:
+        """Let the planner know how large the tables are by now: it would find out by itself a minute later."""
+        with self._connection.transaction():
+            self._connection.execute("analyze")
+
     def close(self) -> None:
         self._connection.close()
 
