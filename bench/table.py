@@ -26,7 +26,7 @@ import msgspec
 import stratalog
 from bench.table_hosted import Hosted
 from bench.table_postgres import Postgres, running_postgres
-from bench.table_sides import JOB_FILES, SIDES, Side
+from bench.table_sides import BOUNDS, JOB_FILES, SIDES, Side
 from stratalog import Store
 from stratalog.operations.cost import total, units_of
 from stratalog.operations.prices import load_prices
@@ -36,6 +36,7 @@ PARTITION_UNITS = 1000
 GROUNDS = ("folder", "hosted")
 STANDING = 10_000
 COSTED = 200
+EVERY = {**SIDES, **BOUNDS}
 JOBS_STANDING = 4
 """How many times as many files stand in a table that jobs are done on: each is given to one job."""
 
@@ -103,7 +104,7 @@ def main() -> None:
     options = _options()
     if options.plots:
         from bench.table_plots import draw  # what it needs is missed now, and not after a quarter of an hour
-    scale = (0.5, 1, 300) if options.quick else (options.seconds, 10, STANDING)
+    scale = (0.5, 1, 300) if options.quick else (options.seconds, 10, options.standing)
     rows = []
     for row in measured(*scale, options):
         rows.append(row)
@@ -129,7 +130,7 @@ def cases(big: int, standing: int, quick: bool) -> Iterator[Case]:
 
 def measured(seconds: float, big: int, standing: int, options: argparse.Namespace) -> Iterator[Row]:
     """All rows, the better of so many rounds each. Stores take turns: what else the machine does strikes all."""
-    names = [name for name in SIDES if not options.only or name in options.only]
+    names = [name for name in EVERY if name in (options.only or SIDES)]
     every = list(cases(big, standing, options.quick))
     probes = [one for one in every if one.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
     best = {
@@ -152,7 +153,7 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
 
 def tuned(name: str, probe: Case, seconds: float, standing: int) -> Any:
     """The best tuning of a store: that with most commits of 16 writers, or most jobs."""
-    tunings = SIDES[name].tunings
+    tunings = EVERY[name].tunings
     if len(tunings) == 1:
         return tunings[0]
     return max(tunings, key=lambda tuning: run(name, probe, seconds, standing, tuning).commits_per_second)
@@ -180,8 +181,8 @@ def run(name: str, case: Case, seconds: float, standing: int, tuning: Any) -> Ro
 def prepare(name: str, store: Store, case: Case, standing: int) -> None:
     """The tables, with files that stand there before anything is measured."""
     for table in _tables(case):
-        SIDES[name].create(store, table)
-        side = SIDES[name](store, table, SIDES[name].tunings[0])
+        EVERY[name].create(store, table)
+        side = EVERY[name](store, table, EVERY[name].tunings[0])
         for names in _standing(case, standing):
             side.add(names)
 
@@ -193,7 +194,7 @@ def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
     ports = Hosted()
     prepare(name, ports.store(slow=False), case, standing)
     store, meter = ports.store(), ports.meter
-    sides = {table: SIDES[name](store, table, tuning) for table in _tables(case)}
+    sides = {table: EVERY[name](store, table, tuning) for table in _tables(case)}
     commits = min(COSTED, case.jobs * case.writers) if case.jobs else 3 if case.files > 1 else COSTED
     before, numbers = meter.read(), count()
 
@@ -241,7 +242,7 @@ def _folder_share(
     folder: str, name: str, tuning: Any, case: Case, seconds: float, place: int, processes: int, barrier: Any
 ) -> Share:
     with stratalog.open(folder) as store:
-        sides = {table: SIDES[name](store, table, tuning) for table in _tables(case)}
+        sides = {table: EVERY[name](store, table, tuning) for table in _tables(case)}
         barrier.wait()
         return _share(lambda table: sides[table], case, seconds, place, processes)
 
@@ -258,7 +259,7 @@ def _in_threads(ports: Hosted, name: str, tuning: Any, case: Case, seconds: floa
     handles = []
     for _ in range(processes):
         store = ports.store()
-        handles.append({table: SIDES[name](store, table, tuning) for table in _tables(case)})
+        handles.append({table: EVERY[name](store, table, tuning) for table in _tables(case)})
     with ThreadPoolExecutor(processes) as pool:
         futures = [
             pool.submit(_share, handles[place].__getitem__, case, seconds, place, processes)
@@ -304,15 +305,10 @@ def _commit(side: Side, case: Case, writer: int, number: int) -> None:
 
 def _standing(case: Case, standing: int) -> Iterator[list[str]]:
     """The files that stand in a table, in commits: those for the jobs of each writer, or as many as is said."""
-    if not case.jobs:
-        yield _names("standing", case.writers, standing)
-        return
-    every = [
-        name
-        for writer in range(case.writers)
-        for number in range(case.jobs)
-        for name in _names(f"job{number}", writer, case.files)
-    ]
+    every = _names("standing", case.writers, 0 if case.jobs else standing)
+    for writer in range(case.writers):
+        for number in range(case.jobs):
+            every += _names(f"job{number}", writer, case.files)
     for start in range(0, len(every), STANDING):
         yield every[start : start + STANDING]
 
@@ -377,7 +373,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--plots", type=Path, metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", action="append", default=[], metavar="STORE")
+    parser.add_argument("--standing", type=int, default=STANDING, metavar="FILES", help="that stand there before")
+    parser.add_argument("--only", action="append", default=[], metavar="STORE", help=f"one of {', '.join(EVERY)}")
     parser.add_argument("--quick", action="store_true")
     return parser.parse_args()
 

@@ -33,7 +33,7 @@ from stratalog.lane import Gate, Lane
 from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
 
-__all__ = ["JOB_FILES", "SIDES", "ItemEach", "Ours", "Side", "WholeState"]
+__all__ = ["BOUNDS", "JOB_FILES", "SIDES", "ItemEach", "Least", "Ours", "Side", "WholeState"]
 
 ROWS = 1000
 ROOT = "root"
@@ -224,6 +224,33 @@ class ItemEach:
         self._index.commit([Check(self._partitions, ROOT, Equals("l", 1)), *writes])
 
 
+class Least:
+    """No store, but the least that one can do which commits what waits together: an item a commit, nothing checked."""
+
+    tunings: Sequence[Any] = (None,)
+
+    def __init__(self, store: Store, table: str, tuning: Any) -> None:
+        self._index: Index = store.place.index
+        self._put = Put(Item(f"least/{table}", "now", {"n": 0}))
+        self._together: _Together[None] = _Together(self._commit, PAUSE_SECONDS)
+
+    @staticmethod
+    def create(store: Store, table: str) -> None:
+        """Nothing."""
+
+    def add(self, names: Sequence[str]) -> None:
+        self._together.commit(None)
+
+    def assign(self, job: str, names: Sequence[str]) -> None:
+        self._together.commit(None)
+
+    def replace(self, job: str, names: Sequence[str], output: str) -> None:
+        self._together.commit(None)
+
+    def _commit(self, batch: list[_Waiting[None]]) -> None:
+        self._index.commit([self._put])
+
+
 class _Waiting(Generic[T]):
     """What one thread wants committed."""
 
@@ -309,3 +336,5 @@ def _blob_key(table: str, body: bytes) -> str:
 
 
 SIDES: dict[str, Any] = {"ours": Ours, "whole state": WholeState, "item each": ItemEach}
+BOUNDS: dict[str, Any] = {"least": Least}
+"""Measured where they are asked for by name."""

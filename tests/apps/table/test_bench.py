@@ -8,7 +8,7 @@ import pytest
 
 import stratalog
 from bench.table import Case, costed, run, table
-from bench.table_sides import SIDES
+from bench.table_sides import BOUNDS, SIDES
 
 REFUSED = r"already|does not hold|not assigned|not found|not there|the job"
 
@@ -22,6 +22,13 @@ def test_each_store_adds_each_file_once(name: str) -> None:
     assert None not in (row.requests, row.kilobytes, row.dollars_per_million)
     head, _, line = table([row])
     assert (name in line, line.count("|")) == (True, head.count("|"))
+
+
+@pytest.mark.parametrize("case", [Case("hosted", 2), Case("hosted", 2, files=10, jobs=3)])
+def test_the_least_that_a_commit_can_cost_is_one_item(case: Case) -> None:
+    for name in BOUNDS:
+        row = costed(run(name, case, 0.1, 10, None), name, case, 10, None)
+        assert (row.failed, row.partition_limit is not None) == (0, True)
 
 
 @pytest.mark.parametrize("name", SIDES)
