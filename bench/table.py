@@ -185,6 +185,7 @@ def prepare(name: str, store: Store, case: Case, standing: int) -> None:
         side = EVERY[name](store, table, EVERY[name].tunings[0])
         for names in _standing(case, standing):
             side.add(names)
+        side.settle()
 
 
 def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:

@@ -67,6 +67,10 @@ class Side(Protocol):
         """Put a file in the place of a job's. Raises where one is not the job's, or the new one is there."""
         ...
 
+    def settle(self) -> None:
+        """Do now what much that came has left to be done some time."""
+        ...
+
 
 class Ours:
     """The table of this repository."""
@@ -90,6 +94,9 @@ class Ours:
     def replace(self, job: str, names: Sequence[str], output: str) -> None:
         done = ReplaceFileReferences(job, ROOT, tuple(names), Output(output, ROWS * len(names)))
         self._table.replace_file_references([done])
+
+    def settle(self) -> None:
+        self._table.snapshot()
 
 
 class WholeState:
@@ -122,6 +129,9 @@ class WholeState:
 
     def replace(self, job: str, names: Sequence[str], output: str) -> None:
         self._together.commit(partial(_put_instead, job=job, names=names, output=output))
+
+    def settle(self) -> None:
+        """Nothing."""
 
     def _commit(self, batch: list[_Waiting[_Change]]) -> None:
         if self._revision < 0:
@@ -194,6 +204,9 @@ class ItemEach:
             writes.append(Put(Item(self._files, name, {"n": 0}), Equals("n", 1)))
         self._share_out(writes + self._new([output], ROWS * len(names)))
 
+    def settle(self) -> None:
+        """Nothing."""
+
     def _new(self, names: Sequence[str], rows: int) -> list[Write]:
         writes: list[Write] = []
         for name in names:
@@ -246,6 +259,9 @@ class Least:
 
     def replace(self, job: str, names: Sequence[str], output: str) -> None:
         self._together.commit(None)
+
+    def settle(self) -> None:
+        """Nothing."""
 
     def _commit(self, batch: list[_Waiting[None]]) -> None:
         self._index.commit([self._put])
