@@ -133,30 +133,19 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
     names = [name for name in EVERY if name in (options.only or SIDES)]
     every = list(cases(big, standing, options.quick))
     probes = [one for one in every if one.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
-    best = {
-        (name, probe.ground, probe.jobs > 0): tuned(name, probe, seconds, standing)
-        for name in names
-        for probe in probes
-    }
-    with tempfile.TemporaryDirectory() as folder, running_postgres(Path(folder)) as socket:
+    with tempfile.TemporaryDirectory() as name, running_postgres(Path(name)) as socket:
         if socket is None:
             print("postgres: there is none on this machine, so its rows are missing")
+        runs = Runs(Path(name), seconds, standing)
+        best = {(side, probe.ground, probe.jobs > 0): runs.tuned(side, probe) for side in names for probe in probes}
         for place, case in enumerate(every):
-            for name in names:
-                tuning = best[name, case.ground, case.jobs > 0]
-                rounds = [run(name, case, seconds, standing, tuning) for _ in range(options.rounds)]
-                yield costed(better(rounds), name, case, standing, tuning)
+            tunings = {side: best[side, case.ground, case.jobs > 0] for side in names}
+            rounds = [{side: runs.run(side, case, tunings[side]) for side in names} for _ in range(options.rounds)]
+            for side in names:
+                yield costed(better([turn[side] for turn in rounds]), side, case, standing, tunings[side])
             if socket and case.ground == "folder" and (not options.only or "postgres" in options.only):
                 marks = [f"{place}.{turn}" for turn in range(options.rounds)]
                 yield better([postgres(socket, mark, case, seconds, standing) for mark in marks])
-
-
-def tuned(name: str, probe: Case, seconds: float, standing: int) -> Any:
-    """The best tuning of a store: that with most commits of 16 writers, or most jobs."""
-    tunings = EVERY[name].tunings
-    if len(tunings) == 1:
-        return tunings[0]
-    return max(tunings, key=lambda tuning: run(name, probe, seconds, standing, tuning).commits_per_second)
 
 
 def better(rows: Sequence[Row]) -> Row:
@@ -165,17 +154,33 @@ def better(rows: Sequence[Row]) -> Row:
     return msgspec.structs.replace(quickest, failed=sum(row.failed for row in rows))
 
 
-def run(name: str, case: Case, seconds: float, standing: int, tuning: Any) -> Row:
-    with tempfile.TemporaryDirectory() as folder:
+class Runs:
+    """Rounds of cases. Their folders stay to the end: a file system that just deleted many files is slow to make any."""
+
+    def __init__(self, folder: Path, seconds: float, standing: int) -> None:
+        self._folder = folder
+        self._seconds = seconds
+        self._standing = standing
+
+    def run(self, name: str, case: Case, tuning: Any) -> Row:
+        """One round of a store."""
         if case.ground == "folder":
+            folder = tempfile.mkdtemp(dir=self._folder)
             with stratalog.open(folder) as store:
-                prepare(name, store, case, standing)
-            shares = _in_processes(_folder_share, (folder, name, tuning), case, seconds)
+                prepare(name, store, case, self._standing)
+            shares = _in_processes(_folder_share, (folder, name, tuning), case, self._seconds)
         else:
             ports = Hosted()
-            prepare(name, ports.store(slow=False), case, standing)
-            shares = _in_threads(ports, name, tuning, case, seconds)
-    return _row(name, case, shares, tuning)
+            prepare(name, ports.store(slow=False), case, self._standing)
+            shares = _in_threads(ports, name, tuning, case, self._seconds)
+        return _row(name, case, shares, tuning)
+
+    def tuned(self, name: str, probe: Case) -> Any:
+        """The best tuning of a store: that with most commits of 16 writers, or most jobs."""
+        tunings = EVERY[name].tunings
+        if len(tunings) == 1:
+            return tunings[0]
+        return max(tunings, key=lambda tuning: self.run(name, probe, tuning).commits_per_second)
 
 
 def prepare(name: str, store: Store, case: Case, standing: int) -> None:

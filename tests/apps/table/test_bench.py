@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import stratalog
-from bench.table import Case, costed, run, table
+from bench.table import Case, Runs, costed, table
 from bench.table_sides import BOUNDS, SIDES
 
+SECONDS = 0.1
+STANDING = 10
 REFUSED = r"already|does not hold|not assigned|not found|not there|the job"
 
 
 @pytest.mark.parametrize("name", SIDES)
-def test_each_store_adds_each_file_once(name: str) -> None:
+def test_each_store_adds_each_file_once(name: str, tmp_path: Path) -> None:
     case, tuning = Case("hosted", 2, 1, 1, 60), SIDES[name].tunings[-1]
-    row = costed(run(name, case, 0.1, 10, tuning), name, case, 10, tuning)
+    row = costed(Runs(tmp_path, SECONDS, STANDING).run(name, case, tuning), name, case, STANDING, tuning)
     assert (row.failed, row.files) == (0, 60)
     assert row.commits_per_second > 0
     assert None not in (row.requests, row.kilobytes, row.dollars_per_million)
@@ -25,16 +28,16 @@ def test_each_store_adds_each_file_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", [Case("hosted", 2), Case("hosted", 2, files=10, jobs=3)])
-def test_the_least_that_a_commit_can_cost_is_one_item(case: Case) -> None:
+def test_the_least_that_a_commit_can_cost_is_one_item(case: Case, tmp_path: Path) -> None:
     for name in BOUNDS:
-        row = costed(run(name, case, 0.1, 10, None), name, case, 10, None)
+        row = costed(Runs(tmp_path, SECONDS, STANDING).run(name, case, None), name, case, STANDING, None)
         assert (row.failed, row.partition_limit is not None) == (0, True)
 
 
 @pytest.mark.parametrize("name", SIDES)
-def test_each_store_does_each_job_once(name: str) -> None:
+def test_each_store_does_each_job_once(name: str, tmp_path: Path) -> None:
     case, tuning = Case("hosted", 2, files=10, jobs=3), SIDES[name].tunings[-1]
-    row = costed(run(name, case, 60, 10, tuning), name, case, 10, tuning)
+    row = costed(Runs(tmp_path, 60, STANDING).run(name, case, tuning), name, case, STANDING, tuning)
     assert (row.failed, row.jobs) == (0, True)
     assert row.files_per_second == row.commits_per_second * 10
     assert "10 → 1" in list(table([row]))[-1]
