@@ -155,7 +155,7 @@ def better(rows: Sequence[Row]) -> Row:
 
 
 class Runs:
-    """Rounds of cases. Their folders stay to the end: a file system that just deleted many files is slow to make any."""
+    """Rounds of cases. Their folders stay to the end: where many files were just deleted, making some is slow."""
 
     def __init__(self, folder: Path, seconds: float, standing: int) -> None:
         self._folder = folder
