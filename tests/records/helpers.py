@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -48,32 +49,42 @@ Step = Callable[[Callable[[], None]], None]
 
 
 class ScriptedIndex:
-    """An index whose next commits go as scripted; each step is given the real commit. Counts the calls."""
+    """An index whose next commits, whoever's they are, go as scripted; each step is given the real commit.
+
+    Counts the calls. Threads may share it.
+    """
 
     def __init__(self, backend: Index) -> None:
         self._backend = backend
         self.joint_commits = backend.joint_commits
         self.script: list[Step] = []
         self.calls: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
-        self.calls["read"] += 1
+        self._count("read")
         return self._backend.get(partition, sort, consistent=consistent)
 
     def query(self, partition: str, **options: Any) -> Iterator[Item]:
-        self.calls["read"] += 1
+        self._count("read")
         return self._backend.query(partition, **options)
 
     def commit(self, writes: Sequence[Write]) -> None:
-        self.calls["commit"] += 1
-        self.calls["write"] += len(writes)
-        if self.script:
-            self.script.pop(0)(lambda: self._backend.commit(writes))
-        else:
+        self._count("commit")
+        self._count("write", len(writes))
+        with self._lock:
+            step = self.script.pop(0) if self.script else None
+        if step is None:
             self._backend.commit(writes)
+        else:
+            step(lambda: self._backend.commit(writes))
 
     def close(self) -> None:
         self._backend.close()
+
+    def _count(self, name: str, by: int = 1) -> None:
+        with self._lock:
+            self.calls[name] += by
 
 
 class CountingBlobs:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.ports.index import Put, Write
 from stratalog.records import NewBody
 from tests.records.helpers import LONG_SECONDS, World
 
@@ -98,12 +99,18 @@ def test_whatever_happens_to_the_joint_commit_each_is_stored_once(
     assert state(world) == {body.id: [body.body] for body in bodies(20)}
 
 
-def test_one_who_was_overtaken_follows_and_the_rest_is_not_held_up(world: World) -> None:
-    def overtaken(commit: Commit) -> None:
-        world.handle().put("b0003", b"theirs")
-        commit()
+def test_one_who_was_overtaken_follows_and_the_rest_is_not_held_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = world.index.commit
 
-    world.index.script = [overtaken]
+    def overtaken(writes: Sequence[Write]) -> None:
+        if any(isinstance(write, Put) and write.item.partition == world.partition("b0003") for write in writes):
+            monkeypatch.setattr(world.index, "commit", commit)
+            world.handle().put("b0003", b"theirs")
+        commit(writes)
+
+    monkeypatch.setattr(world.index, "commit", overtaken)
     assert all(one.new for one in world.records.put_many(bodies(5)))
     assert state(world)["b0003"] == [b"theirs", b"body 3"]
 
