@@ -36,6 +36,8 @@ PARTITION_UNITS = 1000
 GROUNDS = ("folder", "hosted")
 STANDING = 10_000
 COSTED = 200
+"""How many commits are counted, where they are of a file each."""
+
 EVERY = {**SIDES, **BOUNDS}
 JOBS_STANDING = 4
 """How many times as many files stand in a table that jobs are done on: each is given to one job."""

@@ -102,16 +102,15 @@ class Ours:
 class WholeState:
     """(b) The whole state in one blob; an item says which, and is replaced if it has not changed since it was read.
 
-    Tuned by how long the first of a batch waits for more.
+    Tuned by how many seconds the first of a batch waits at most for as many as came last time.
     """
 
-    tunings: Sequence[Any] = (0.0, 0.005, 0.02)
+    tunings: Sequence[Any] = (PAUSE_SECONDS, 0.005, 0.02)
 
     def __init__(self, store: Store, table: str, tuning: Any) -> None:
         self._index, self._blobs, self._clock = store.place.index, store.place.blobs, store.place.clock
         self._table = table
-        self._window: float = tuning
-        self._together: _Together[_Change] = _Together(self._commit, max(self._window, PAUSE_SECONDS))
+        self._together: _Together[_Change] = _Together(self._commit, tuning)
         self._revision = -1
         self._state: _Files = {}
 

@@ -9,10 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("src/stratalog/web", "examples", "tests/web", "tests/e2e")
 SCRIPTS = [
-    path
-    for folder in FOLDERS
-    for path in sorted((ROOT / folder).rglob("*.*js"))
-    if path.suffix in {".js", ".mjs"} and "node_modules" not in path.parts
+    path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.*js")) if "node_modules" not in path.parts
 ]
 FILE_LINES_MAX = 400
 LINE_LENGTH_MAX = 120

@@ -28,7 +28,7 @@ def test_each_store_adds_each_file_once(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [Case("hosted", 2), Case("hosted", 2, files=10, jobs=3)])
-def test_the_least_that_a_commit_can_cost_is_one_item(case: Case, tmp_path: Path) -> None:
+def test_the_least_that_a_commit_can_do_is_measured_as_stores_are(case: Case, tmp_path: Path) -> None:
     for name in BOUNDS:
         row = costed(Runs(tmp_path, SECONDS, STANDING).run(name, case, None), name, case, STANDING, None)
         assert (row.failed, row.partition_limit is not None) == (0, True)
