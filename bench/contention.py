@@ -13,6 +13,7 @@ import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import TypeVar
 
@@ -139,6 +140,9 @@ class DistantIndex:
         except ConditionFailed:
             self._counts["wasted"] += 1
             raise
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return self._backend.turn(partition)
 
     def close(self) -> None:
         """Nothing: all share the backend."""

@@ -88,7 +88,7 @@ class _Counting:
         self._index = index
         self.joint_commits = index.joint_commits
         self.bytes_written = 0
-        self.get, self.query, self.close = index.get, index.query, index.close
+        self.get, self.query, self.turn, self.close = index.get, index.query, index.turn, index.close
 
     def commit(self, writes: Sequence[Write]) -> None:
         self._index.commit(writes)

@@ -78,6 +78,10 @@ WORKER_MESSAGES_MAX = 1000
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
 
+# How long a process waits for its turn at a file that others share. Then it goes on without: a stopped process may have
+# the turn.
+TURN_WAIT_MS_MAX = 250
+
 # Collecting. So many blobs of an owner are judged at once, and so many chunks are remembered as walked.
 COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
@@ -63,6 +64,9 @@ class RecordingIndex:
         self.commits.append(tuple(writes))
         self._backend.commit(writes)
         self._recorder.done("commit", target)
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return self._backend.turn(partition)
 
     def close(self) -> None:
         self._backend.close()

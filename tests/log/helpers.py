@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
@@ -29,6 +30,8 @@ class ScriptedIndex:
         self.script: list[Mishap] = []
         self.before_page: list[Callable[[], None]] = []
         self.page_items = 100
+        self.turns: list[str] = []
+        self.grants_turns = False
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self.calls["get"] += 1
@@ -63,6 +66,10 @@ class ScriptedIndex:
             self.script.pop(0)(self, writes)
         else:
             self.backend.commit(writes)
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        self.turns.append(partition)
+        return nullcontext(self.grants_turns)
 
     def close(self) -> None:
         self.backend.close()

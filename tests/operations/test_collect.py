@@ -292,6 +292,7 @@ class Watched(MemoryIndex):
         self.joint_commits = True
         self.get = backend.get  # type: ignore[method-assign]
         self.commit = backend.commit  # type: ignore[method-assign]
+        self.turn = backend.turn  # type: ignore[method-assign]
 
 
 class Paging(Watched):

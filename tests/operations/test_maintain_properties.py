@@ -61,6 +61,7 @@ class Killing(MemoryIndex):
     def __init__(self, backend: MemoryIndex, commits: int, *, after: bool, joint_commits: bool) -> None:
         self.joint_commits = joint_commits
         self.get = backend.get  # type: ignore[method-assign]
+        self.turn = backend.turn  # type: ignore[method-assign]
         self._backend = backend
         self._commits_left = commits
         self._after = after

@@ -6,6 +6,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -78,6 +79,10 @@ class ScriptedIndex:
             self._backend.commit(writes)
         else:
             step(lambda: self._backend.commit(writes))
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        self._count("turn")
+        return self._backend.turn(partition)
 
     def close(self) -> None:
         self._backend.close()

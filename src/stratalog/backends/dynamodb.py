@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from stratalog.ports.index import (
     Write,
     check_commit,
     holds,
+    no_turn,
 )
 from stratalog.ports.meter import Meter, commit_operation, count_commit, count_read
 
@@ -121,6 +123,10 @@ class DynamoIndex:
             self._check_alone(writes[0])
         else:
             self._commit_one(writes[0])
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        self._check_open()
+        return no_turn()
 
     def close(self) -> None:
         self._closed = True

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed, ConditionFailed, NotFound
 from stratalog.ports.blobs import BlobStat, check_put, verified
-from stratalog.ports.index import Delete, Item, Put, Write, check_commit, holds
+from stratalog.ports.index import Delete, Item, Put, Write, check_commit, holds, no_turn
 from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
 
 __all__ = ["MemoryBlobs", "MemoryIndex", "MemoryQueue"]
@@ -65,6 +66,10 @@ class MemoryIndex:
                 raise ConditionFailed(failed)
             for write in writes:
                 self._do(write)
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        self._check_open()
+        return no_turn()
 
     def close(self) -> None:
         self._closed = True

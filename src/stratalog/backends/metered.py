@@ -7,6 +7,7 @@ log writes entry by entry as it would on DynamoDB. Requests are counted once eac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 
 from stratalog.codec import compress
@@ -78,6 +79,9 @@ class MeteredIndex:
             self._count_commit(writes, {**standing, **exc.items}, alone, wasted=True)
             raise
         self._count_commit(writes, standing, alone, wasted=False)
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return self._index.turn(partition)
 
     def close(self) -> None:
         self._index.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -64,7 +65,7 @@ class SqliteDatabase:
         log_bytes: int = LOG_BYTES,
     ) -> None:
         self.path = os.fspath(path)
-        self._file = SqliteFile(self.path, synchronous, file_bytes_max, vfs, log_bytes)
+        self._file = SqliteFile(self.path, clock, synchronous, file_bytes_max, vfs, log_bytes)
         self.index = SqliteIndex(self._file)
         self.queue = SqliteQueue(self._file, clock, receives_max)
 
@@ -118,6 +119,10 @@ class SqliteIndex:
         check_commit(writes)
         bodies = [_body(write.item) if isinstance(write, Put) else b"" for write in writes]
         return self._file.write(partial(_write_all, writes, bodies), _rows_if_absent(writes, bodies))
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        """Holds off writers of all partitions: they share the file."""
+        return self._file.turn()
 
     def close(self) -> None:
         self._file.close()

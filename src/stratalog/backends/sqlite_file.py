@@ -1,4 +1,4 @@
-"""A SQLite file that many threads and processes write: group commit, a lock between processes, readers of their own."""
+"""A SQLite file that many threads and processes write: group commit, turns of processes, readers of their own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import fcntl
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import apsw
 
+from stratalog.backends.turnstile import Turnstile, open_lock_file
+from stratalog.clock import Clock
 from stratalog.errors import (
     Closed,
     ConditionFailed,
@@ -62,13 +64,14 @@ Row = tuple[str, str, bytes]
 class SqliteFile:
     """Writes run as jobs inside transactions on the one writing connection; reads have connections of their own.
 
-    Jobs that wait at the same moment share a transaction and its fsync. Processes that share the file take turns on a
-    lock beside it, since SQLite's own busy handler starves some of them.
+    Jobs that wait at the same moment share a transaction and its fsync. Processes that share the file take turns at a
+    turnstile beside it, since SQLite's own busy handler starves some of them.
     """
 
     def __init__(
         self,
         path: str,
+        clock: Clock,
         synchronous: str,
         file_bytes_max: int | None,
         vfs: str | None = None,
@@ -78,14 +81,10 @@ class SqliteFile:
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
-        self._lock_file = _open_lock_file(path + ".lock")
-        try:
-            with _opening(self._lock_file):
-                writer = _open_writer(path, synchronous, file_bytes_max, vfs)
-        except BaseException:
-            os.close(self._lock_file)
-            raise
-        self._writer = _GroupWriter(writer, self._lock_file, log_bytes)
+        with _opening(path):
+            writer = _open_writer(path, synchronous, file_bytes_max, vfs)
+        self._turnstile = Turnstile(path, clock)
+        self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def write(self, job: Job[Result], rows: Sequence[Row] = ()) -> Result:
@@ -110,6 +109,11 @@ class SqliteFile:
         except apsw.Error as exc:
             raise _error(exc) from exc
 
+    def turn(self) -> AbstractContextManager[bool]:
+        """Keep other processes from committing until the end of the block. See `Turnstile.turn`. Raises Closed."""
+        self.check_open()
+        return self._turnstile.turn()
+
     def check_open(self) -> None:
         """Raise Closed after :meth:`close` and in a forked child."""
         if self._closed:
@@ -124,13 +128,13 @@ class SqliteFile:
         try:
             self._writer.close()
         finally:
-            os.close(self._lock_file)
+            self._turnstile.close()
 
     def leave_to_parent(self) -> None:
-        """For a forked child: let go of the lock file without unlocking it."""
+        """For a forked child: close the lock files without unlocking them."""
         if not self._closed:
             self._closed = True
-            os.close(self._lock_file)
+            self._turnstile.close()
 
     def _open_reader(self) -> apsw.Connection:
         reader = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)
@@ -177,10 +181,10 @@ class _Ticket(Generic[Result]):
 class _GroupWriter:
     """The one writing connection of this process. Whoever has the turn runs all jobs that wait, in one transaction."""
 
-    def __init__(self, connection: apsw.Connection, lock_file: int, log_bytes: int) -> None:
+    def __init__(self, connection: apsw.Connection, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
         self._inserting = connection.cursor()
-        self._lock_file = lock_file
+        self._turnstile = turnstile
         self._log_bytes = log_bytes
         self._lane: Lane[_Ticket[Any]] = Lane()
         self._commits = 0
@@ -211,14 +215,15 @@ class _GroupWriter:
         try:
             if self._closed:
                 raise Closed("the database is closed")
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+            entered = self._turnstile.enter()
             try:
                 self._transact(group)
                 self._commits += 1
                 if self._commits == COMMITS_BEFORE_GROWTH:
                     _grow_log(self._connection, self._log_bytes)
             finally:
-                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+                if entered:
+                    self._turnstile.leave()
         except StratalogError as exc:
             _fail(group, exc)
         except BaseException:
@@ -344,15 +349,8 @@ def _grow_log(connection: apsw.Connection, log_bytes: int) -> None:
     connection.pragma("cache_size", pages)
 
 
-def _open_lock_file(path: str) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as exc:
-        raise Unavailable("the database's folder cannot be written", path=path, reason=str(exc)) from exc
-
-
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
-    """In a forked child: let go of the lock file, which would else stay locked if the parent dies holding it."""
+    """In a forked child: close the lock files, which would else stay locked if the parent dies holding them."""
     file = reference()
     if file is not None:
         file.leave_to_parent()
@@ -368,12 +366,13 @@ def _error(exc: apsw.Error) -> StratalogError:
 
 
 @contextmanager
-def _opening(lock_file: int) -> Iterator[None]:
+def _opening(path: str) -> Iterator[None]:
     """One process at a time opens a file, which may be making it."""
+    lock_file = open_lock_file(path + ".lock")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX)
         yield
     except apsw.Error as exc:
         raise _error(exc) from exc
     finally:
-        fcntl.flock(lock_file, fcntl.LOCK_UN)
+        os.close(lock_file)

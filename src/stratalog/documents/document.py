@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -221,23 +222,36 @@ class Document:
     def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
         """Steps 1 to 4 of DESIGN §7, until it stands or time runs out."""
         patience = self.log.patience()
+        lost: VersionConflict | None = None
         fresh = self._state is None or self.log.is_behind()
         while True:
-            state = self._fresh_state() if fresh else self._known_state()
-            try:
-                run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
-                if run.ran:
-                    entry = self._append(state, run, author)
-                    self._state = state.after([entry])
-                if run.ran or fresh:
-                    return run.outcomes
-            except VersionConflict as exc:
-                if not patience.wait(exc):
-                    raise ContentionError("others kept changing the document first", document=self.name) from exc
-            except (Unavailable, OutcomeUnknown):
-                self._state = None
-                raise
+            # What must be read first is read inside the turn: a busy process would commit between the two.
+            with self.log.turn() if lost or fresh else nullcontext(False) as has_turn:
+                if lost and not patience.wait(lost, has_turn=has_turn):
+                    raise ContentionError("others kept changing the document first", document=self.name) from lost
+                try:
+                    outcomes = self._try_batch(batch, group, owner, author, fresh=fresh)
+                except VersionConflict as exc:
+                    lost = exc
+                else:
+                    if outcomes is not None:
+                        return outcomes
             fresh = True
+
+    def _try_batch(
+        self, batch: list[Mutation], group: str, owner: str, author: str, *, fresh: bool
+    ) -> list[Outcome] | None:
+        """The outcomes, committed; None where a state that is not fresh says that there is nothing to commit."""
+        state = self._fresh_state() if fresh else self._known_state()
+        try:
+            run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
+            if run.ran:
+                entry = self._append(state, run, author)
+                self._state = state.after([entry])
+        except (Unavailable, OutcomeUnknown):
+            self._state = None
+            raise
+        return run.outcomes if run.ran or fresh else None
 
     def _append(self, state: State, run: Run, author: str) -> Entry:
         upload = Upload(self.log.place)

@@ -7,7 +7,7 @@ Callers of one process queue in a lane, so that those who wait share the next co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
@@ -154,6 +154,10 @@ class Appender:
         """The head as last seen by this process, which others may have left behind."""
         return self._head
 
+    def turn(self) -> AbstractContextManager[bool]:
+        """See `Log.turn`."""
+        return self._place.index.turn(self._name.prefix)
+
     def is_behind(self) -> bool:
         """See `Log.is_behind`."""
         head = self._head
@@ -191,17 +195,27 @@ class _Attempts:
         self._patience: Patience | None = None
         self._fresh = False
         self._doubtful = False
+        self._lost: ConditionFailed | None = None
 
     def run(self) -> None:
-        while True:
-            try:
-                self._refresh()
-                self._try()
-            except (Unavailable, OutcomeUnknown) as exc:
-                self._wait(exc)
-            if not self._batch:
-                return
-            self._sent = Observation(self._place.clock)
+        """A try that must read the head first, as after a lost race, reads and commits inside the turn."""
+        while self._batch:
+            if self._lost is None and not self._appender.is_behind():
+                self._try_once()
+                continue
+            with self._appender.turn() as has_turn:
+                if self._lost is not None:
+                    self._wait(self._lost, has_turn=has_turn)
+                self._try_once()
+
+    def _try_once(self) -> None:
+        self._lost = None
+        try:
+            self._refresh()
+            self._try()
+        except (Unavailable, OutcomeUnknown) as exc:
+            self._wait(exc)
+        self._sent = Observation(self._place.clock)
 
     def _refresh(self) -> None:
         """Put again the blobs that grew old before this try, which is then as late as they were."""
@@ -220,7 +234,7 @@ class _Attempts:
         except ConditionFailed as exc:
             self._learn(plan, exc)
             if any(pending.expected is None for pending in chosen):
-                self._wait(exc)
+                self._lost = exc
         except OutcomeUnknown as exc:
             self._doubt(plan)
             self._wait(exc)
@@ -377,11 +391,11 @@ class _Attempts:
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._place.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
 
-    def _wait(self, cause: StratalogError) -> None:
+    def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
         if self._patience is None:
             self._patience = Patience(self._place, self._begun, contention=self._appender.contention)
-        if not self._patience.wait(cause):
+        if not self._patience.wait(cause, has_turn=has_turn):
             self._give_up(cause, self._patience.attempts)
 
     def _give_up(self, cause: StratalogError, attempts: int) -> None:

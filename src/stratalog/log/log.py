@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
@@ -88,6 +89,13 @@ class Log:
         An append asks this itself. Who must read before it can say what to append spares a put that would be in vain.
         """
         return self._appender.is_behind()
+
+    def turn(self) -> AbstractContextManager[bool]:
+        """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
+
+        For a caller that decides from what it has read, and lost the race for its version to another process.
+        """
+        return self._appender.turn()
 
     def patience(self) -> Patience:
         """The time budget of who appends again and again until nobody else was first: its waits grow with the crowd."""

@@ -28,13 +28,18 @@ class Patience:
         self.attempts = 0
         """How many tries have failed."""
 
-    def wait(self, cause: StratalogError | None = None) -> bool:
-        """After a try that failed: wait for the next, or say False at once where the budget is used up."""
+    def wait(self, cause: StratalogError | None = None, *, has_turn: bool = False) -> bool:
+        """After a try that failed: wait for the next, or say False at once where the budget is used up.
+
+        A writer that has its turn holds others off and does not wait for them; see `Index.turn`.
+        """
         self.attempts += 1
         clock, settings = self._place.clock, self._place.settings
         left = settings.append_seconds_max - self._since.age_seconds()
         if left < 0:
             return False
+        if has_turn:
+            return True
         first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
         if cause is None or isinstance(cause, Conflict):
             most = min(most, max(first, left * LEFT_SHARE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import msgspec
@@ -25,6 +26,7 @@ __all__ = [
     "check_commit",
     "holds",
     "item_bytes",
+    "no_turn",
 ]
 
 Attribute = str | int | bytes
@@ -133,9 +135,26 @@ class Index(Protocol):
         """
         ...
 
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        """Hold off other writers of ``partition`` until the end of the block: a hint for fairness, never a fence.
+
+        A writer that lost a race reads and commits inside it, and so does not lose to the same busy writer again. The
+        value says whether others are held off; False costs nothing, and the caller backs off instead. A commit inside
+        the block may still meet a failed condition. Waits `TURN_WAIT_MS_MAX` at most, and so do others for its end.
+        Entering it again inside the block is fine.
+
+        Raises Closed.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of files and connections. Calls after it raise Closed; closing twice is fine."""
         ...
+
+
+def no_turn() -> AbstractContextManager[bool]:
+    """What `Index.turn` answers where a backend cannot hold others off."""
+    return nullcontext(False)
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:

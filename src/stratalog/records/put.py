@@ -136,6 +136,7 @@ class Attempts:
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
+        self._lost: ConditionFailed | None = None
 
     def run(self) -> Item:
         """The version that stands in the end, written by this call or there already.
@@ -143,17 +144,9 @@ class Attempts:
         Raises what ``decide`` raised from a fresh head, ContentionError, Unavailable: nothing written. OutcomeUnknown.
         """
         while True:
-            try:
-                found = self._try()
-            except Unavailable as exc:
-                self._wait(exc)
-            except StratalogError as exc:
-                if (verdict := self._verdict(exc)) is exc:
-                    raise
-                raise verdict from exc
-            else:
-                if found is not None:
-                    return found
+            found = self._try_once() if self._lost is None else self._try_in_turn(self._lost)
+            if found is not None:
+                return found
 
     def plan(self) -> Item | Planned:
         """From one look: what a commit is to write, or the item that is the answer. Nothing is tried again here.
@@ -178,6 +171,23 @@ class Attempts:
         self._sends[planned.version] += 1
         self._doubts.add(planned.version)
 
+    def _try_in_turn(self, lost: ConditionFailed) -> Item | None:
+        """After a lost race: read the head and commit inside the turn, so that no busy writer comes between."""
+        with self._place.index.turn(self._name.partition) as has_turn:
+            self._wait(lost, has_turn=has_turn)
+            return self._try_once()
+
+    def _try_once(self) -> Item | None:
+        try:
+            return self._try()
+        except Unavailable as exc:
+            self._wait(exc)
+        except StratalogError as exc:
+            if (verdict := self._verdict(exc)) is exc:
+                raise
+            raise verdict from exc
+        return None
+
     def _try(self) -> Item | None:
         head = self._look()
         for version in sorted(self._doubts):
@@ -190,7 +200,7 @@ class Attempts:
     def _look(self) -> Head:
         """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
         known = self._heads.get(self._name.id)
-        if known is None or self._doubts or not (self._remembers or self._fresh):
+        if known is None or self._doubts or self._lost or not (self._remembers or self._fresh):
             return self._reread()
         if known.seen.age_seconds() > OBSERVATION_SECONDS_MAX / 2:
             return self._reread()
@@ -202,7 +212,7 @@ class Attempts:
         seen = Observation(self._place.clock)
         self._head = Head(latest_item(self._place.index, self._name.partition), seen)
         self._heads.keep(self._name.id, self._head)
-        self._fresh = True
+        self._fresh, self._lost = True, None
         return self._head
 
     def _decided(self, head: Head) -> Draft | Item:
@@ -241,8 +251,7 @@ class Attempts:
             self._doubts.add(version)
         elif 0 not in conflict.items and draft.refusal is not None:
             raise draft.refusal()
-        self._reread()
-        self._wait(conflict)
+        self._lost = conflict
 
     def _land(self, head: Head, item: Item, sent: Observation) -> Item | None:
         """The commit was answered: done, unless the answer came too late to rely on the place having been free.
@@ -287,9 +296,9 @@ class Attempts:
         item = self._place.index.get(self._name.partition, number(version))
         return item is not None and item.attributes.get("w") == self._write_id
 
-    def _wait(self, cause: StratalogError) -> None:
+    def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
-        if self._patience.wait():
+        if self._patience.wait(has_turn=has_turn):
             return
         if isinstance(cause, ConditionFailed):
             attempts = self._patience.attempts

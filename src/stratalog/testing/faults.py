@@ -22,7 +22,7 @@ A `Line` is the wire between one process and its backends. What can happen to a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from random import Random
 from typing import Any, TypeVar
 
@@ -239,6 +239,10 @@ class FaultyIndex:
         except ConditionFailed:
             self._line.counts.bump("conflicts")
             raise
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        """Says now and then that others are held off, which they never are: nothing may rest on a turn."""
+        return nullcontext(self._line.scheduler.steps % 2 == 0)
 
     def close(self) -> None:
         """Nothing: the backend outlives its processes."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.ports.index import Item, Write
+from stratalog.ports.index import Item, Write, no_turn
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyQueue, Line, Weather, draw_weather
 from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
 
@@ -49,6 +50,9 @@ class LaggingIndex:
     def commit(self, writes: Sequence[Write]) -> None:
         self._present.commit(writes)
         self._journal.append((self._scheduler.now_ms, writes))
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return no_turn()
 
     def close(self) -> None:
         self._present.close()
