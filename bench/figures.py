@@ -232,6 +232,44 @@ FIGURES: tuple[Figure, ...] = (
         unit="calls/s",
         goal=1,
     ),
+    Figure(
+        name="shared-lone",
+        what="durable appends of one event where no other process writes; beside one lock in place of the turnstile",
+        unit="events/s",
+        goal=0.97,
+    ),
+    Figure(
+        name="shared-seldom",
+        what="a commit beside a process that commits without pause: 99 of 100 are quicker; beside a lone writer's",
+        unit="ms",
+        goal=50,
+        better="less",
+        judged="value",
+    ),
+    Figure(
+        name="shared-fairness",
+        what="two processes that commit to one document without pause: commits of the one beside the other's",
+        unit="times",
+        goal=2,
+        better="less",
+        judged="value",
+    ),
+    Figure(
+        name="shared-eight",
+        what="a commit of eight processes that offer 12/s each: 99 of 100 are quicker; beside a lone writer's",
+        unit="ms",
+        goal=300,
+        better="less",
+        judged="value",
+    ),
+    Figure(
+        name="shared-stopped",
+        what="the slowest commit beside a process stopped inside its turn; beside 99 of 100 of a lone writer's",
+        unit="ms",
+        goal=250,
+        better="less",
+        judged="value",
+    ),
 )
 
 

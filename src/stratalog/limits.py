@@ -80,7 +80,7 @@ GRACE_SECONDS = 300
 
 # How long a process waits for its turn at a file that others share. Then it goes on without: a stopped process may have
 # the turn.
-TURN_WAIT_MS_MAX = 250
+TURN_WAIT_MS_MAX = 200
 
 # Collecting. So many blobs of an owner are judged at once, and so many chunks are remembered as walked.
 COLLECT_CANDIDATES_MAX = 200_000

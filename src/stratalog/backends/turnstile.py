@@ -9,11 +9,11 @@ Every wait polls and is bounded. A blocking lock would let one stopped process s
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
@@ -22,6 +22,7 @@ from stratalog.limits import TURN_WAIT_MS_MAX
 __all__ = ["Turnstile", "open_lock_file"]
 
 POLL_SECONDS = 0.000_1
+_TRY = LOCK_EX | LOCK_NB
 
 
 class Turnstile:
@@ -44,11 +45,11 @@ class Turnstile:
 
     def enter(self) -> bool:
         """Wait for the room; whether the caller must `leave`. False: inside a turn, or waited in vain."""
-        return not self._in_turn and self._wait(self._transaction, lambda: self._in_turn)
+        return not self._in_turn and self._wait(self._transaction, self._has_turn)
 
     def leave(self) -> None:
         """Let the next process into the room."""
-        _unlock(self._transaction.room)
+        flock(self._transaction.room, LOCK_UN)
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
@@ -65,7 +66,7 @@ class Turnstile:
         finally:
             if self._in_turn:
                 self._in_turn = False
-                _unlock(self._turn.room)
+                flock(self._turn.room, LOCK_UN)
             self._owner.release()
 
     def close(self) -> None:
@@ -79,17 +80,21 @@ class Turnstile:
         A process that waited in vain has a stopped one before it. It does not wait again until it finds the locks free:
         each of its commits would take that long.
         """
-        deadline = None if _try_lock(locks.door) else self._clock.boot_ms() + TURN_WAIT_MS_MAX
-        if deadline is not None and not self._poll(locks.door, deadline, ended):
-            return False
+        deadline = None
+        if not _try_lock(locks.door):
+            deadline = self._clock.boot_ms() + TURN_WAIT_MS_MAX
+            if not self._poll(locks.door, deadline, ended):
+                return False
         try:
             if not _try_lock(locks.room):
-                deadline = deadline or self._clock.boot_ms() + TURN_WAIT_MS_MAX
-                return self._poll(locks.room, deadline, ended)
+                return self._poll(locks.room, deadline or self._clock.boot_ms() + TURN_WAIT_MS_MAX, ended)
             self._overdue = False
             return True
         finally:
-            _unlock(locks.door)
+            flock(locks.door, LOCK_UN)
+
+    def _has_turn(self) -> bool:
+        return self._in_turn
 
     def _poll(self, file: int, deadline: int, ended: Callable[[], bool]) -> bool:
         while not self._overdue and not ended():
@@ -124,14 +129,10 @@ def open_lock_file(path: str) -> int:
 
 def _try_lock(file: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flock(file, _TRY)
     except BlockingIOError:
         return False
     return True
-
-
-def _unlock(file: int) -> None:
-    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _never() -> bool:

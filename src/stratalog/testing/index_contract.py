@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -95,6 +96,33 @@ class IndexContract:
         index.commit([Check("p", "s", LessThan("t", "c"))])
         index.commit([Delete("p", "s", LessThan("b", b"c"))])
         assert index.get("p", "s") is None
+
+    def test_a_turn_lets_its_holder_read_and_commit(self) -> None:
+        index = self.make()
+        with index.turn("p") as has_turn:
+            assert has_turn in (True, False)
+            assert index.get("p", "s") is None
+            index.commit([Put(_item("s", 1), Absent())])
+        assert index.get("p", "s") == _item("s", 1)
+
+    def test_a_turn_inside_a_turn_answers_the_same(self) -> None:
+        index = self.make()
+        with index.turn("p") as outer, index.turn("p") as inner:
+            index.commit([Put(_item("s", 1), Absent())])
+            assert inner == outer
+
+    def test_a_turn_fences_nothing(self) -> None:
+        index = self.make()
+        index.commit([Put(_item("s", 1))])
+        with index.turn("p"):
+            assert _failure(index, [Put(_item("s", 2), Absent())]).items == {0: _item("s", 1)}
+
+    def test_a_turn_ends_with_an_error_in_it(self) -> None:
+        index = self.make()
+        with suppress(ConditionFailed), index.turn("p"):
+            raise ConditionFailed({})
+        with index.turn("p"):
+            index.commit([Put(_item("s", 1), Absent())])
 
     def test_one_failed_condition_undoes_the_whole_commit(self) -> None:
         index = self.make()
@@ -260,7 +288,7 @@ class IndexContract:
         index.close()
         index.close()
         _refused(index, Closed, [Put(_item("t"))])
-        for call in (lambda: index.get("p", "s"), lambda: list(index.query("p"))):
+        for call in (lambda: index.get("p", "s"), lambda: list(index.query("p")), lambda: index.turn("p")):
             assert isinstance(_raised(call), Closed)
 
 

@@ -36,6 +36,8 @@ from stratalog.testing.world_log import LogWorld
 from stratalog.testing.world_queue import QueueWorld
 from stratalog.testing.world_records import RecordsWorld
 from stratalog.testing.world_sync import SyncWorld
+from stratalog.testing.world_turns import MUTANTS as TURNS_MUTANTS
+from stratalog.testing.world_turns import TurnsWorld
 from stratalog.testing.worlds import Outcome, World, run_seed
 
 __all__ = ["MUTANTS", "WORLDS", "Summary", "main", "simulate", "summary", "world_of"]
@@ -65,6 +67,7 @@ WORLDS: Mapping[str, Listed] = {
     "queue": Listed(QueueWorld, weight=1),
     "records": Listed(RecordsWorld, weight=1),
     "sync": Listed(SyncWorld, weight=2),
+    "turns": Listed(TurnsWorld, weight=1),
 }
 MUTANTS = (
     *COLLECT_MUTANTS,
@@ -75,6 +78,7 @@ MUTANTS = (
     *QUEUE_MUTANTS,
     *RECORDS_MUTANTS,
     *SYNC_MUTANTS,
+    *TURNS_MUTANTS,
 )
 
 

@@ -1,0 +1,183 @@
+"""Processes that share a folder: how long a commit to one document takes beside others, and who gets how many.
+
+Each worker is a process of its own: ``python -m bench.sharing '[folder, worker, begin, seconds]'``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.figures import Measured
+from bench.measure import alternated
+from bench.workplace import DOCUMENT, ORGANISATION, WHOLE, Workplace
+from stratalog import Event, StratalogError
+from stratalog.assembly import INDEX_FILE, open_store
+
+__all__ = ["MEASURES"]
+
+SECONDS_WHOLE = 6.0
+SECONDS_QUICK = 0.6
+START_SECONDS = 1.0
+START_SECONDS_EACH = 0.2
+SELDOM_PER_SECOND = 20
+OFFERED_PER_SECOND = 12
+OFFERING = 8
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """What one process does: so many commits a second, as many as it can (0), or it stops inside its turn."""
+
+    per_second: float = 0
+    stops: bool = False
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What one process saw: the seconds each commit took, and the errors of those that failed."""
+
+    seconds: list[float]
+    failures: list[str]
+
+
+BUSY = Worker()
+SELDOM = Worker(per_second=SELDOM_PER_SECOND)
+STOPPED = Worker(stops=True)
+
+
+def seldom(work: Workplace) -> Measured:
+    return Measured(_p99_ms(_runs(work, [SELDOM, BUSY])[:1]), _lone_ms(work))
+
+
+def fairness(work: Workplace) -> Measured:
+    counts = sorted(len(run.seconds) for run in _runs(work, [BUSY, BUSY]))
+    return Measured(counts[1] / max(1, counts[0]), 1.0)
+
+
+def eight(work: Workplace) -> Measured:
+    return Measured(_p99_ms(_runs(work, [Worker(per_second=OFFERED_PER_SECOND)] * OFFERING)), _lone_ms(work))
+
+
+def stopped(work: Workplace) -> Measured:
+    slowest = max(_runs(work, [SELDOM, STOPPED])[0].seconds)
+    return Measured(1000 * slowest, _lone_ms(work))
+
+
+def lone(work: Workplace) -> Measured:
+    """Both sides in one process and in turn, since a disk's mood would hide 3 %."""
+    with open_store(work.fresh()) as ours, open_store(folder := work.fresh()) as other:
+        logs = [store.create_log(ORGANISATION, "log") for store in (ours, other)]
+        writer: Any = other.place.index._file._writer  # type: ignore[attr-defined]
+        with _one_lock(folder / INDEX_FILE) as writer._turnstile:
+            batch = range(work.scale.commits)
+            seconds = alternated(
+                work.scale.rounds,
+                lambda: [logs[0].append(Event("paid", number)) for number in batch],
+                lambda: [logs[1].append(Event("paid", number)) for number in batch],
+            )
+    return Measured(len(batch) / seconds[0], len(batch) / seconds[1])
+
+
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {
+    "shared-lone": lone,
+    "shared-seldom": seldom,
+    "shared-fairness": fairness,
+    "shared-eight": eight,
+    "shared-stopped": stopped,
+}
+
+
+class _OneLock:
+    """What stood in the turnstile's place before it: one lock between processes."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def enter(self) -> bool:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        return True
+
+    def leave(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+@contextmanager
+def _one_lock(path: Path) -> Any:
+    yield _OneLock(os.open(f"{path}.lock", os.O_RDWR))
+
+
+def _lone_ms(work: Workplace) -> float:
+    return _p99_ms(_runs(work, [SELDOM]))
+
+
+def _p99_ms(runs: Sequence[Run]) -> float:
+    """The milliseconds within which 99 of 100 commits were answered. A commit that failed spoils the row."""
+    if failures := [failure for run in runs for failure in run.failures]:
+        raise AssertionError(f"{len(failures)} commits failed: {sorted(set(failures))}")
+    ordered = sorted(seconds for run in runs for seconds in run.seconds)
+    return 1000 * ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+
+
+def _runs(work: Workplace, workers: Sequence[Worker]) -> list[Run]:
+    """Let the workers commit to one document of a new store, all at once."""
+    folder = work.fresh()
+    with open_store(folder) as store:
+        store.create(ORGANISATION, DOCUMENT)
+    begin = time.time() + START_SECONDS + START_SECONDS_EACH * len(workers)
+    seconds = SECONDS_WHOLE if work.scale == WHOLE else SECONDS_QUICK
+    processes = [_start(folder, worker, begin, seconds) for worker in workers]
+    try:
+        return [
+            msgspec.json.decode(process.communicate()[0], type=Run)
+            for process, worker in zip(processes, workers, strict=True)
+            if not worker.stops
+        ]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            process.stdout.close()  # type: ignore[union-attr]
+
+
+def _start(folder: Path, worker: Worker, begin: float, seconds: float) -> subprocess.Popen[bytes]:
+    task = msgspec.json.encode([str(folder), worker, begin, seconds]).decode()
+    return subprocess.Popen([sys.executable, "-m", "bench.sharing", task], stdout=subprocess.PIPE)
+
+
+def _work(folder: str, worker: Worker, begin: float, seconds: float) -> Run:
+    run = Run([], [])
+    with open_store(folder) as store:
+        document = store.document(ORGANISATION, DOCUMENT)
+        client = f"worker-{os.getpid()}"
+        document.mutate("put", {"key": f"items/{client}", "value": 0}, client=client)
+        time.sleep(max(0.0, begin - time.time()))
+        ends = time.perf_counter() + seconds
+        while (sent := time.perf_counter()) < ends:
+            if worker.stops:
+                with document.log.turn():
+                    os.kill(os.getpid(), signal.SIGSTOP)
+            try:
+                document.mutate("put", {"key": f"items/{client}", "value": len(run.seconds)}, client=client)
+                run.seconds.append(time.perf_counter() - sent)
+            except StratalogError as exc:
+                run.failures.append(type(exc).__name__)
+            if worker.per_second:
+                time.sleep(1 / worker.per_second)
+    return run
+
+
+if __name__ == "__main__":
+    task = msgspec.json.decode(sys.argv[1], type=tuple[str, Worker, float, float])
+    sys.stdout.buffer.write(msgspec.json.encode(_work(*task)))

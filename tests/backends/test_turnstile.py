@@ -1,0 +1,201 @@
+"""The turnstile: processes that share a file exclude each other, come in order, and never wait long.
+
+A file lock belongs to the descriptor that took it, so two turnstiles of one process behave like two processes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.backends.turnstile import Turnstile
+from stratalog.errors import Closed, Unavailable
+from stratalog.limits import TURN_WAIT_MS_MAX
+from stratalog.testing.clock import ManualClock
+
+HOLD_TURN = """
+import sys
+from stratalog.backends.turnstile import Turnstile
+from stratalog.clock import SystemClock
+with Turnstile(sys.argv[1], SystemClock()).turn():
+    print("inside", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Watched(ManualClock):
+    """A clock that lets something happen at its next sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acts: list[Callable[[], object]] = []
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.acts:
+            self.acts.pop(0)()
+
+
+@pytest.fixture
+def clock() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Turnstile:
+    return Turnstile(str(tmp_path / "file"), ManualClock())
+
+
+@pytest.fixture
+def turnstile(tmp_path: Path, clock: Watched) -> Turnstile:
+    return Turnstile(str(tmp_path / "file"), clock)
+
+
+def test_a_free_turnstile_is_passed_without_waiting(turnstile: Turnstile, clock: Watched) -> None:
+    began = clock.boot_ms()
+    assert turnstile.enter()
+    turnstile.leave()
+    with turnstile.turn() as has_turn:
+        assert has_turn
+    assert clock.boot_ms() == began
+
+
+def test_a_transaction_waits_until_the_other_leaves(turnstile: Turnstile, other: Turnstile, clock: Watched) -> None:
+    assert other.enter()
+    clock.acts = [lambda: None, other.leave]
+    assert turnstile.enter()
+    assert not clock.acts
+
+
+def test_a_transaction_waits_for_the_end_of_another_process_s_turn(
+    turnstile: Turnstile, other: Turnstile, clock: Watched
+) -> None:
+    turn = other.turn()
+    assert turn.__enter__()
+    clock.acts = [lambda: None, lambda: turn.__exit__(None, None, None)]
+    assert turnstile.enter()
+
+
+def test_nobody_waits_longer_than_the_bound(turnstile: Turnstile, other: Turnstile, clock: Watched) -> None:
+    began = clock.boot_ms()
+    assert other.enter()
+    assert not turnstile.enter()
+    assert TURN_WAIT_MS_MAX <= clock.boot_ms() - began <= TURN_WAIT_MS_MAX + 1
+
+
+def test_a_process_that_waited_in_vain_does_not_wait_again_until_the_way_is_free(
+    turnstile: Turnstile, other: Turnstile, clock: Watched
+) -> None:
+    assert other.enter()
+    assert not turnstile.enter()
+    late = clock.boot_ms()
+    assert not turnstile.enter()
+    assert clock.boot_ms() == late
+    other.leave()
+    assert turnstile.enter()
+    turnstile.leave()
+    assert other.enter()
+    assert not turnstile.enter()
+    assert clock.boot_ms() > late
+
+
+def test_the_one_that_left_does_not_overtake_the_one_that_waits(
+    turnstile: Turnstile, other: Turnstile, clock: Watched
+) -> None:
+    tried: list[bool] = []
+
+    def leave_and_come_again() -> None:
+        other.leave()
+        tried.append(other.enter())
+
+    assert other.enter()
+    clock.acts = [leave_and_come_again]
+    assert turnstile.enter()
+    assert tried == [False]
+
+
+def test_transactions_of_a_process_go_on_inside_its_turn(turnstile: Turnstile, clock: Watched) -> None:
+    began = clock.boot_ms()
+    with turnstile.turn() as has_turn:
+        assert has_turn
+        assert not turnstile.enter()
+    assert clock.boot_ms() == began
+
+
+def test_a_waiting_transaction_goes_on_when_its_own_process_gets_a_turn(
+    turnstile: Turnstile, other: Turnstile, clock: Watched
+) -> None:
+    began = clock.boot_ms()
+    assert other.enter()
+    clock.acts = [lambda: setattr(turnstile, "_in_turn", True)]
+    assert not turnstile.enter()
+    assert clock.boot_ms() - began < TURN_WAIT_MS_MAX
+
+
+def test_a_turn_inside_a_turn_is_the_same_turn(turnstile: Turnstile, other: Turnstile) -> None:
+    with turnstile.turn(), turnstile.turn() as has_turn:
+        assert has_turn
+    assert other.enter()
+
+
+def test_a_turn_that_was_waited_for_in_vain_says_so(turnstile: Turnstile, other: Turnstile) -> None:
+    assert other.enter()
+    with turnstile.turn() as has_turn:
+        assert not has_turn
+    other.leave()
+    with other.turn() as has_turn:
+        assert has_turn
+
+
+def test_an_interrupt_leaves_no_lock_behind(turnstile: Turnstile, other: Turnstile, clock: Watched) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    assert other.enter()
+    clock.acts = [interrupt]
+    with pytest.raises(KeyboardInterrupt):
+        turnstile.enter()
+    other.leave()
+    with pytest.raises(KeyboardInterrupt), turnstile.turn():
+        raise KeyboardInterrupt
+    with other.turn() as has_turn:
+        assert has_turn
+
+
+def test_a_killed_process_frees_its_turn(tmp_path: Path, turnstile: Turnstile) -> None:
+    command = [sys.executable, "-c", HOLD_TURN, str(tmp_path / "file")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"inside\n"
+        assert not turnstile.enter()
+        holder.kill()
+        holder.wait()
+        assert turnstile.enter()
+
+
+def test_a_folder_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="cannot be written"):
+        Turnstile(str(tmp_path / "missing" / "file"), ManualClock())
+
+
+def test_a_closed_database_gives_no_turns(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "store.db", ManualClock())
+    database.close()
+    with pytest.raises(Closed):
+        database.index.turn("p")
+
+
+def test_a_forked_child_frees_no_lock_of_its_parent(tmp_path: Path, turnstile: Turnstile, other: Turnstile) -> None:
+    with turnstile.turn():
+        child = os.fork()
+        if not child:
+            turnstile.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not other.enter()
