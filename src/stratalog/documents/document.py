@@ -27,6 +27,7 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
+from stratalog.forks import close_in_child
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.head import Head
@@ -64,6 +65,7 @@ class Document:
         self.chunks = Chunks(log.place.blobs, log.record.owner)
         self._turn = threading.Lock()
         self._snapshots = threading.Lock()
+        close_in_child(self, "_turn", "_snapshots")
         self._state: Newest[State] = Newest(_version, join=_on_newer_base)
 
     @property

@@ -20,6 +20,7 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
+from stratalog.forks import close_in_child
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
@@ -72,6 +73,7 @@ class Heads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._heads: OrderedDict[str, Head] = OrderedDict()
 
     def get(self, id: str) -> Head | None:
