@@ -12,7 +12,7 @@ from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "stratalog"
-GROUND = {"clock", "codec", "errors", "keys", "lane", "limits"}
+GROUND = {"clock", "codec", "errors", "forks", "keys", "lane", "limits", "newest"}
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 
 # What a package may import of this one, besides the ground floor and itself. "" is the front door, `import stratalog`.

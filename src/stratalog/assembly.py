@@ -19,6 +19,7 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Invalid, StratalogError
+from stratalog.forks import close_in_child, is_inherited
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Log, Place, Settings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
@@ -40,6 +41,8 @@ BLOBS_FOLDER = "blobs"
 class Store:
     """An opened place: an index, blobs and a queue behind one URL. Close it, or use it in a ``with`` statement.
 
+    A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
+
     ``queue`` may be the way to open it, which is taken when it is first asked for: who only reads needs none. ``meter``
     counts what is asked of hosted services; None where nothing is counted.
     """
@@ -57,6 +60,7 @@ class Store:
         self.rules = rules or Rules()
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
 
     @property
     def queue(self) -> Queue:
@@ -127,7 +131,12 @@ class Store:
         return home_of(self.place.index, document)
 
     def close(self) -> None:
-        """Wait for work beside the callers', then let go of files and connections. Closing twice is fine."""
+        """Wait for work beside the callers', then let go of files and connections. Closing twice is fine.
+
+        In a forked child nothing is closed: files and connections are the parent's.
+        """
+        if is_inherited(self.place.index):
+            return
         self.place.beside.wait()
         with self._lock:
             if callable(self._queue):
@@ -151,8 +160,13 @@ class Store:
             return self._documents.get(name)
 
     def _keep(self, document: Document) -> Document:
+        """Hold a handle, unless another thread has opened the same document meanwhile: then answer that one's."""
+        name = (document.organisation, document.name)
         with self._lock:
-            self._documents[document.organisation, document.name] = document
+            known = self._documents.get(name)
+            if known is not None and known.log.record.incarnation == document.log.record.incarnation:
+                return known
+            self._documents[name] = document
             if len(self._documents) > DOCUMENTS_HELD_MAX:
                 self._documents.popitem(last=False)
         return document

@@ -56,20 +56,20 @@ class SystemClock:
 class Observation:
     """When something was asked for. Made *before* the request is sent, since the answer is no newer than that."""
 
-    __slots__ = ("_boot_ms", "_clock", "wall_ms")
+    __slots__ = ("_clock", "boot_ms", "wall_ms")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.wall_ms = clock.wall_ms()
-        self._boot_ms = clock.boot_ms()
+        self.boot_ms = clock.boot_ms()
 
     def age_seconds(self) -> float:
         """Time since then, by whichever of the wall and boot clock says more."""
-        return max(self._clock.wall_ms() - self.wall_ms, self._clock.boot_ms() - self._boot_ms) / 1000
+        return max(self._clock.wall_ms() - self.wall_ms, self._clock.boot_ms() - self.boot_ms) / 1000
 
     def seconds_until(self, later: Observation) -> float:
         """The same from here to ``later``, which spares reading the clocks again."""
-        return max(later.wall_ms - self.wall_ms, later._boot_ms - self._boot_ms) / 1000
+        return max(later.wall_ms - self.wall_ms, later.boot_ms - self.boot_ms) / 1000
 
 
 def new_id(clock: Clock, characters: int = 16) -> str:

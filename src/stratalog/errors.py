@@ -61,6 +61,13 @@ class StratalogError(Exception):
         self.details = details
         super().__init__(" ".join([message, *(f"{name}={_short(value)}" for name, value in details.items())]))
 
+    def copy(self) -> StratalogError:
+        """The same error for another thread: an exception that two threads raise would mix their tracebacks."""
+        copied = type(self).__new__(type(self), *self.args)
+        copied.__dict__.update(self.__dict__)
+        copied.__cause__, copied.__context__ = self.__cause__, self.__context__
+        return copied
+
 
 class Conflict(StratalogError):
     """Somebody else was first. Nothing was written."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
+
+from stratalog.forks import close_in_child
 
 __all__ = ["Gate", "Lane", "Waiter"]
 
@@ -46,6 +48,7 @@ class Lane(Generic[W]):
 
     def __init__(self, new_gate: Callable[[], Gate] = closed_gate) -> None:
         self._turn = threading.Lock()
+        close_in_child(self, "_turn")
         self._waiting: deque[W] = deque()
         self._new_gate = new_gate
         self._wanted = 0
@@ -70,10 +73,17 @@ class Lane(Generic[W]):
         except IndexError:  # the last of them was interrupted between the two looks
             return None
 
-    def leave(self, served: Iterable[W] = ()) -> None:
-        """Let those go on who came from `next`. Then hand the turn on, or free it where nobody waits."""
+    def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
+        """Let those go on who came from `next`. Then hand the turn on, or free it where nobody waits.
+
+        ``again`` are those of them that have no answer yet, since the caller was interrupted: they are queued before
+        all others, in their order.
+        """
+        for waiter in reversed(again):
+            self._waiting.appendleft(waiter)
         for waiter in served:
-            _open(waiter, leads=False)
+            if waiter not in again:
+                _open(waiter, leads=False)
         while True:
             if self._waiting and (successor := self.next()) is not None:
                 return _open(successor, leads=True)

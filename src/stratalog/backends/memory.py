@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed, ConditionFailed, NotFound
+from stratalog.forks import close_in_child
 from stratalog.ports.blobs import BlobStat, check_put, verified
 from stratalog.ports.index import Delete, Item, Put, Write, check_commit, holds, no_turn
 from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
@@ -25,6 +26,7 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._partitions: dict[str, _Partition] = {}
         self._closed = False
 
@@ -137,6 +139,7 @@ class MemoryBlobs:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._bodies: dict[str, bytes] = {}
         self._stats: dict[str, BlobStat] = {}
         self._generation = 0
@@ -192,6 +195,7 @@ class MemoryQueue:
         self._clock = clock
         self._receives_max = receives_max
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._groups: dict[str, list[_Held]] = {}
         self._dead: list[DeadLetter] = []
         self._sent = 0

@@ -25,6 +25,7 @@ from stratalog.backends.attempts import Again, Budget, persist
 from stratalog.backends.boto import Refused, once
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.forks import close_in_child
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.meter import Meter, billed_requests, message_bytes
 from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
@@ -76,6 +77,7 @@ class SqsQueue:
         self._budget = budget or Budget()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._held: dict[str, _Hold] = {}
         self._closed = False
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from stratalog.client.transport import Stop, Transport
 from stratalog.clock import Clock, backoff_seconds
 from stratalog.errors import Closed, StratalogError
+from stratalog.forks import close_in_child
 
 __all__ = ["Background"]
 
@@ -28,6 +29,7 @@ class Background:
         self._clock = clock
         self._wakened = threading.Event()
         self._closing = threading.Event()
+        close_in_child(self, "_wakened", "_closing")
         self._thread: threading.Thread | None = None
         self._stop_listening: Stop | None = None
         self._failures = 0

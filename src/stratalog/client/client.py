@@ -13,6 +13,7 @@ from stratalog.client.replica import Replica
 from stratalog.client.transport import Transport
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import StratalogError
+from stratalog.forks import is_inherited
 from stratalog.protocol.mutators import STOCK, Mutators
 
 __all__ = ["Client"]
@@ -67,7 +68,10 @@ class Client(Replica):
         """Stop, and let go of the file. What is pending stays in it. Closing twice is fine.
 
         A round that does not end soon is left to itself; what it may still learn is learnt again by the next client.
+        In a forked child nothing is closed: file and connections are the parent's.
         """
+        if is_inherited(self._changed):
+            return
         self._background.close()
         self._transport.close()
         self.close_file()

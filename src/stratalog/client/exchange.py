@@ -12,6 +12,7 @@ from stratalog.client.transport import Transport, Unreached
 from stratalog.clock import Clock, Observation
 from stratalog.codec import decode
 from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError
+from stratalog.forks import close_in_child
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Pull, Push
@@ -34,6 +35,7 @@ class Exchange:
         self._transport = transport
         self._clock = clock
         self._turn = threading.Lock()
+        close_in_child(self, "_turn")
         self._turn_of: int | None = None
         self._met = False
         self._queued: Observation | None = None

@@ -11,6 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from stratalog.clock import Clock, backoff_seconds
+from stratalog.forks import close_in_child
 from stratalog.protocol.live import SILENCE_SECONDS_MAX, SUBPROTOCOL, FromServer, Gone, Hello, Poke, Ready
 
 __all__ = ["Listener", "Place"]
@@ -45,6 +46,7 @@ class Listener:
         self._clock = clock
         self._stopped = threading.Event()
         self._lock = threading.Lock()
+        close_in_child(self, "_stopped", "_lock")
         self._connection: ClientConnection | None = None
         self._failures = 0
 

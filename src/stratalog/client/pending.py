@@ -7,6 +7,7 @@ from typing import Any
 
 from stratalog.client.local import Settled
 from stratalog.codec import decode
+from stratalog.forks import close_in_child
 from stratalog.protocol.rebase import Effect, Intent
 
 __all__ = ["Pending"]
@@ -29,6 +30,7 @@ class Pending:
         self.status = "pending"
         self.reason: str | None = None
         self._changed = changed
+        close_in_child(self, "_changed")
         self._abandoned = False
 
     @property

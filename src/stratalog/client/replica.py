@@ -16,6 +16,7 @@ from stratalog.client.pending import Pending
 from stratalog.client.undo import inverse
 from stratalog.clock import Clock
 from stratalog.codec import Value, encode
+from stratalog.forks import close_in_child
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
 from stratalog.protocol.mutators import STOCK, Mutators
@@ -37,6 +38,7 @@ class Replica:
     def __init__(self, path: str, mutators: Mutators, clock: Clock, document: str) -> None:
         self._mutators = mutators
         self._changed = threading.Condition()
+        close_in_child(self, "_changed")
         self._handles: WeakValueDictionary[int, Pending] = WeakValueDictionary()
         self._subscribers: tuple[tuple[str, Callback], ...] = ()
         self._file = ClientFile(path)

@@ -28,12 +28,15 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
+from stratalog.forks import close_in_child
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
+from stratalog.log.head import Head
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.log.upload import Upload
+from stratalog.newest import Newest
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.tree.chunks import Chunks
@@ -63,7 +66,8 @@ class Document:
         self.chunks = Chunks(log.place.blobs, log.record.owner)
         self._turn = threading.Lock()
         self._snapshots = threading.Lock()
-        self._state: State | None = None
+        close_in_child(self, "_turn", "_snapshots")
+        self._state: Newest[State] = Newest(_version, join=_on_newer_base)
 
     @property
     def organisation(self) -> str:
@@ -191,11 +195,9 @@ class Document:
             state = self.state(version)
             taken = take_snapshot(self.log, state)
             if not _is_made(taken):
-                with self._turn:
-                    self._stand_on(taken)
-                taken = take_snapshot(self.log, load_state(self.log, self.chunks, state.version))
-            with self._turn:
                 self._stand_on(taken)
+                taken = take_snapshot(self.log, load_state(self.log, self.chunks, state.version))
+            self._stand_on(taken)
         return state.version
 
     def archive(self, upto: int | None = None) -> int:
@@ -223,35 +225,34 @@ class Document:
         """Steps 1 to 4 of DESIGN §7, until it stands or time runs out."""
         patience = self.log.patience()
         lost: VersionConflict | None = None
-        fresh = self._state is None or self.log.is_behind()
+        state = self._state.value
+        fresh = state is None or self.log.is_behind()
         while True:
             # What must be read first is read inside the turn: a busy process would commit between the two.
-            with self.log.turn() if lost or fresh else nullcontext(False) as has_turn:
+            with self.log.turn() if fresh else nullcontext(False) as has_turn:
                 if lost and not patience.wait(lost, has_turn=has_turn):
                     raise ContentionError("others kept changing the document first", document=self.name) from lost
+                if state is None or fresh:
+                    state = self._fresh_state()
                 try:
-                    outcomes = self._try_batch(batch, group, owner, author, fresh=fresh)
+                    run = self._try_batch(state, batch, group, owner, author)
+                    if run.ran or fresh:
+                        return run.outcomes
                 except VersionConflict as exc:
                     lost = exc
-                else:
-                    if outcomes is not None:
-                        return outcomes
             fresh = True
 
-    def _try_batch(
-        self, batch: list[Mutation], group: str, owner: str, author: str, *, fresh: bool
-    ) -> list[Outcome] | None:
-        """The outcomes, committed; None where a state that is not fresh says that there is nothing to commit."""
-        state = self._fresh_state() if fresh else self._known_state()
+    def _try_batch(self, state: State, batch: list[Mutation], group: str, owner: str, author: str) -> Run:
+        """The batch run on ``state``, and committed where it has an effect. Raises VersionConflict."""
         try:
             run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
             if run.ran:
                 entry = self._append(state, run, author)
-                self._state = state.after([entry])
+                self._state.offer(state.after([entry]))
         except (Unavailable, OutcomeUnknown):
-            self._state = None
+            self._state.drop(state)
             raise
-        return run.outcomes if run.ran or fresh else None
+        return run
 
     def _append(self, state: State, run: Run, author: str) -> Entry:
         upload = Upload(self.log.place)
@@ -260,46 +261,49 @@ class Document:
 
     def _append_event(self, event: Event) -> Entry:
         with self._turn:
+            state = self._state.value
             entry = self.log.append(event)
-            self._state = None
+            self._state.drop(state)
         return entry
 
-    def _known_state(self) -> State:
-        return self._state or self._fresh_state()
-
     def _fresh_state(self) -> State:
-        """The state at the head, read now.
+        """The state at the head, read now; or a newer one that another thread has made meanwhile.
 
-        Readers come here beside a commit and do not wait for it. What they remember may be a version behind what the
-        commit remembers; states are immutable, so that costs the next one a read and nothing else.
+        Readers come here beside a commit and do not wait for it.
         """
         head = self.log.head()
-        state, interval = self._state, self.log.place.settings.snapshot_entries_interval
-        if state is None or state.stale or head.version - state.version > interval:
-            state = load_state(self.log, self.chunks, head.version)
-        elif state.version < head.version:
+        state, interval = self._state.value, self.log.place.settings.snapshot_entries_interval
+        if state is not None and state.stale:
+            self._state.drop(state)
+            state = None
+        if state is None or head.version - state.version > interval:
+            return self._state.offer(self._load(head.version, head))
+        if state.version < head.version:
             state = state.after(self.log.read(state.version, head.version, head=head))
             if state.snapshot_version < state.floor:
                 # The snapshot beneath went with the history; its chunks are the collector's.
-                state = load_state(self.log, self.chunks, head.version)
-        self._state = state
-        return state
+                state = self._load(head.version, head)
+        return self._state.offer(state)
+
+    def _load(self, version: int, head: Head) -> State:
+        return load_state(self.log, self.chunks, version, head)
 
     def _state_at(self, version: int) -> State:
-        state = self._state
+        state = self._state.value
         if state is not None and state.version == version:
             return state
-        known = self.log.known_head()
-        head = known if known and known.version >= version else self.log.head()
+        head = self.log.known_head()
+        if head is None or head.version < version:
+            head = self.log.head()
         if version > head.version:
             raise NotFound("no such version", document=self.name, version=version, head=head.version)
-        return load_state(self.log, self.chunks, version)
+        return self._load(version, head)
 
     def _keep_snapshots(self) -> None:
         """The writer that crosses the interval makes the snapshot, after its commit. One that fails is made up later:
         the lag stays, so that the next commit sees it, as does one that comes while another is made.
         """
-        state = self._state
+        state = self._state.value
         interval = self.log.place.settings.snapshot_entries_interval
         if state is None or state.version - max(state.snapshot_version, self.log.first) < interval:
             return
@@ -308,12 +312,14 @@ class Document:
         try:
             newest = newest_snapshot(self.log.place.index, self.log.record.prefix, state.version)
             if newest and newest.version > state.snapshot_version:
-                self._state = state = state.onto(newest.version, roots_of(newest))
+                state = self._state.offer(state.onto(newest.version, roots_of(newest)))
             if state.version - state.snapshot_version >= interval:
                 self._stand_on(take_snapshot(self.log, state))
-        except StratalogError as exc:
-            # The commit stands whatever becomes of its snapshot. Where a chunk is gone, so is what the state stands on.
-            self._state = state if isinstance(exc, Unavailable | OutcomeUnknown) else None
+        except (Unavailable, OutcomeUnknown):
+            self.log.place.counters["snapshot failed"] += 1
+        except StratalogError:
+            # The commit stands whatever becomes of its snapshot. Where a chunk is gone, so is the base of the state.
+            self._forget_base(state.snapshot_version)
             self.log.place.counters["snapshot failed"] += 1
         finally:
             self._snapshots.release()
@@ -321,15 +327,30 @@ class Document:
     def _stand_on(self, taken: State) -> None:
         """Stand on the snapshot that was made, with what was committed since, unless on a newer one by now.
 
-        Where it was not made, since that on which it stands is gone, that is let go of as well.
+        Where it was not made, since its own base is gone, states on that base are let go of.
         """
-        state = self._state
-        if state is None:
-            return
         if not _is_made(taken):
-            self._state = None if state.snapshot_version == taken.snapshot_version else state
-        elif state.snapshot_version < taken.version <= state.version:
-            self._state = state.onto(taken.version, taken.roots)
+            self._forget_base(taken.snapshot_version)
+            return
+        state = self._state.value
+        if state is not None and state.snapshot_version < taken.version <= state.version:
+            self._state.offer(state.onto(taken.version, taken.roots))
+
+    def _forget_base(self, snapshot_version: int) -> None:
+        state = self._state.value
+        if state is not None and state.snapshot_version == snapshot_version:
+            self._state.drop(state)
+
+
+def _version(state: State) -> int:
+    return state.version
+
+
+def _on_newer_base(newer: State, older: State) -> State:
+    """The newer state, on the snapshot of the older one where that is newer and not known to be gone."""
+    if newer.snapshot_version < older.snapshot_version <= newer.version and not older.stale:
+        return newer.onto(older.snapshot_version, older.roots)
+    return newer
 
 
 def _is_made(taken: State) -> bool:

@@ -12,6 +12,7 @@ from stratalog.codec import encode
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
 from stratalog.log import Log
+from stratalog.log.head import Head
 from stratalog.log.snapshots import Snapshot, put_snapshot
 from stratalog.log.upload import Upload
 from stratalog.tree.chunks import TOGETHER_MIN, Chunks
@@ -24,11 +25,14 @@ __all__ = ["load_state", "roots_of", "take_snapshot", "tree_roots"]
 BATCH_CHUNKS = 1024
 
 
-def load_state(log: Log, chunks: Chunks, at: int) -> State:
-    """The state at ``at``: the newest snapshot at or before it and the entries after. Raises VersionForgotten."""
+def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
+    """The state at ``at``: the newest snapshot at or before it and the entries after. Raises VersionForgotten.
+
+    ``head`` is the head that showed ``at`` to exist; without it the newest known.
+    """
     snapshot = log.snapshot_at(at)
     state = State.at_snapshot(chunks, snapshot.version if snapshot else 0, _roots_in(log, snapshot))
-    head = log.known_head() or log.head()
+    head = head or log.known_head() or log.head()
     if state.version < min(at, log.first):
         state = state.after(log.read(state.version, min(at, log.first), head=head), clients=False)
     return state.after(log.read(state.version, at, head=head)) if state.version < at else state

@@ -6,8 +6,8 @@ place       the ports a log stands on, and its settings
 entries     entries and events as index items              bodies      large bodies as blobs
 names       the one record of a log that changes           directory   who owns which log
 head        where a log ends                               segments    runs of entries in one partition
-append      plan, attempts                                 contention  whether to read first, how long to wait
-read        bounded reads, across segments and archives
+plan        what one commit writes                         append      group commits, tries and doubts
+contention  whether to read first, how long to wait        read        bounded reads, across segments and archives
 pending     an entry on its way                            upload      the blobs of one commit
 log         the handle                                     lifecycle   create, fork, delete
 snapshots   a version with its state                       archive, retention, sweep    what happens to old segments

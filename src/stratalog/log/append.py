@@ -1,6 +1,6 @@
 """Appending: entry n + 1 is written by one conditional put that succeeds only when no entry n + 1 exists.
 
-:func:`plan_append` decides what to write, purely; :class:`Appender` does it, learns from every answer and tries again.
+`plan_append` decides what to write, purely; :class:`Appender` does it, learns from every answer and tries again.
 Callers of one process queue in a lane, so that those who wait share the next commit.
 """
 
@@ -23,65 +23,34 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.keys import entries_partition, number
+from stratalog.keys import number
 from stratalog.lane import Lane
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.contention import Contention
-from stratalog.log.entries import SEAL, Entry, Event, check_author, check_write_id, encode_events, inline_body
-from stratalog.log.head import Head, first_head, follow_head
-from stratalog.log.names import NameRecord, name_put, require_name
+from stratalog.log.entries import Entry, Event, check_author, check_write_id, encode_events, inline_body
+from stratalog.log.head import Head, first_head, follow_head, head_rank
+from stratalog.log.names import NameRecord, require_name
 from stratalog.log.patience import Patience
 from stratalog.log.pending import Pending
 from stratalog.log.place import Place
-from stratalog.log.segments import Segment, segment_put
+from stratalog.log.plan import Plan, plan_append
 from stratalog.log.upload import Upload
-from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
+from stratalog.newest import Newest
+from stratalog.ports.index import Attribute, Delete, Equals, Item
 
-__all__ = ["Appender", "Pending", "Plan", "plan_append"]
+__all__ = ["Appender", "Pending"]
 
 WRITE_ID_CHARACTERS = 16
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 
-_ABSENT = Absent()
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """One commit: its writes, the pending entries that take the versions from ``first`` on, and the head after it."""
-
-    writes: Sequence[Write]
-    first: int
-    batch: Sequence[Pending]
-    partition: str
-    segment: int
-    created_ms: int
-
-
-def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: int, roll_over: bool) -> Plan:
-    """What to write so that ``batch`` follows ``head``: an item each, and on roll-over the seal and the new segment."""
-    created_ms = max(now_ms, head.created_ms)
-    segment = head.version + 1 if roll_over else head.segment
-    partition = entries_partition(name.prefix, segment)
-    writes: list[Write] = _seal(name, head, created_ms) if roll_over else []
-    for version, pending in enumerate(batch, head.version + 1):
-        item = Item(partition, number(version), {"c": created_ms, **pending.attributes})
-        writes.append(Put(item, _ABSENT))
-    return Plan(writes, head.version + 1, batch, partition, segment, created_ms)
-
-
-def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
-    """The seal where the next entry would have stood, the next segment's record, the name record that leads there."""
-    version = head.version + 1
-    seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})
-    return [
-        Put(seal, _ABSENT),
-        segment_put(name.prefix, Segment(first=version, created_ms=created_ms), _ABSENT),
-        name_put(msgspec.structs.replace(name, segment=version, revision=name.revision + 1)),
-    ]
-
 
 class Appender:
-    """Writes one log's entries for all threads of a process. Remembers the head, so a steady writer reads nothing."""
+    """Writes one log's entries for all threads of a process. Remembers the head, so a steady writer reads nothing.
+
+    Readers and the leader of a group commit share the head; only a leader changes what else is kept from one commit to
+    the next. Contention is shared too, but it only guesses.
+    """
 
     def __init__(
         self,
@@ -92,16 +61,21 @@ class Appender:
         seen: Observation | None,
     ) -> None:
         self._place = place
-        self._name = name
+        self._names = Newest(_revision, name)
         self._stored_entry = stored_entry
         self._segment_ready = segment_ready
         self.contention = Contention()
         self._lane: Lane[Pending] = Lane()
-        self._head: Head | None = None
-        self._left_behind = False
-        # What the name record told when it was read spares reading it again, as long as the observation rule allows.
-        self._origin = None if seen is None else first_head(name, seen)
+        self._head: Newest[Head] = Newest(head_rank)
+        self._left_behind: Head | None = None
+        # The name record's segment spares reading the record again, as long as the observation rule allows.
+        self._origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self._ask_again_at = 0
+
+    @property
+    def name(self) -> NameRecord:
+        """The newest name record that this process has seen."""
+        return self._names.require()
 
     def pending(
         self,
@@ -125,43 +99,47 @@ class Appender:
             attributes[name] = stored
         else:
             upload = upload or Upload(self._place)
-            attributes["x"] = encode(upload.write(f"{self._name.owner}/bodies", body))
+            attributes["x"] = encode(upload.write(f"{self.name.owner}/bodies", body))
         pending = Pending(events, body, attributes, expected, upload)
         pending.named = write_id is not None
         return pending
 
     def append(self, pending: Pending) -> Entry:
-        """Write ``pending`` as the next entry; its error otherwise. See `Log.append`."""
+        """Write ``pending`` as the next entry; its error otherwise. See `Log.append`.
+
+        A leader that is interrupted ends its own call only. The others of its batch that have no answer yet go back to
+        the front of the queue; the next leader resolves by their write ids what may have been written.
+        """
         if self._lane.enter(pending):
             batch = [pending]
             try:
                 self._fill(batch)
-                self._run(list(batch))
+                self._run(batch)
             finally:
-                self._lane.leave(batch[1:])
+                self._lane.leave(batch[1:], again=[other for other in batch[1:] if not other.settled])
         return pending.answer()
 
     def head(self) -> Head:
-        """The head, read now and consistently."""
-        known = self._head
-        head = self._head = follow_head(self._place.index, self._place.clock, self._name, known or self._origin)
-        self._left_behind = False
-        if known is not None and (self.contention.crowded or head.version != known.version):
+        """The head, read now and consistently; or a newer one that another thread has learnt of meanwhile."""
+        known = self._head.value
+        read = follow_head(self._place.index, self._place.clock, self.name, known or self._origin.value)
+        head = self._head.offer(read)
+        if known is not None and head is read and (self.contention.crowded or head.version != known.version):
             self.contention.saw(head.version - known.version, known.seen.seconds_until(head.seen))
         return head
 
     def known_head(self) -> Head | None:
         """The head as last seen by this process, which others may have left behind."""
-        return self._head
+        return self._head.value
 
     def turn(self) -> AbstractContextManager[bool]:
         """See `Log.turn`."""
-        return self._place.index.turn(self._name.prefix)
+        return self._place.index.turn(self.name.prefix)
 
     def is_behind(self) -> bool:
         """See `Log.is_behind`."""
-        head = self._head
-        if head is None or self._left_behind:
+        head = self._head.value
+        if head is None or head is self._left_behind:
             return True
         return self.contention.crowded and self.contention.is_behind(head.seen.age_seconds())
 
@@ -174,14 +152,16 @@ class Appender:
             size += len(pending.body)
 
     def _run(self, batch: list[Pending]) -> None:
+        attempts = _Attempts(self, list(batch))
         try:
-            _Attempts(self, batch).run()
-        except BaseException as exc:
+            attempts.run()
+        except StratalogError as exc:
             for pending in batch:
                 if not pending.settled:
-                    pending.fail(exc)
-            if not isinstance(exc, StratalogError):
-                raise
+                    pending.fail(exc.copy())  # each is raised by another thread
+        except BaseException:
+            attempts.interrupt()
+            raise
 
 
 class _Attempts:
@@ -194,28 +174,37 @@ class _Attempts:
         self._begun = self._sent = Observation(self._place.clock)
         self._patience: Patience | None = None
         self._fresh = False
-        self._doubtful = False
-        self._lost: ConditionFailed | None = None
+        self._doubtful = any(pending.doubts for pending in batch)
+        self._sending: Plan | None = None
+        self._setback: StratalogError | None = None
 
     def run(self) -> None:
         """A try that must read the head first, as after a lost race, reads and commits inside the turn."""
         while self._batch:
-            if self._lost is None and not self._appender.is_behind():
+            setback, self._setback = self._setback, None
+            lost = isinstance(setback, ConditionFailed)
+            if setback is not None and not lost:
+                self._wait(setback)  # not inside the turn: others would wait for it
+            if not lost and not self._appender.is_behind():
                 self._try_once()
                 continue
             with self._appender.turn() as has_turn:
-                if self._lost is not None:
-                    self._wait(self._lost, has_turn=has_turn)
+                if setback is not None and lost:
+                    self._wait(setback, has_turn=has_turn)
                 self._try_once()
 
     def _try_once(self) -> None:
-        self._lost = None
         try:
             self._refresh()
             self._try()
         except (Unavailable, OutcomeUnknown) as exc:
-            self._wait(exc)
+            self._setback = exc
         self._sent = Observation(self._place.clock)
+
+    def interrupt(self) -> None:
+        """The leader is interrupted. Its commit may have been under way: the next leader must look for it."""
+        if self._sending is not None:
+            self._doubt(self._sending)
 
     def _refresh(self) -> None:
         """Put again the blobs that grew old before this try, which is then as late as they were."""
@@ -227,23 +216,36 @@ class _Attempts:
         if self._doubtful:
             self._resolve_doubts(head)
         chosen = self._choose(head)
-        if not chosen or (plan := self._plan(head, chosen)) is None:
-            return
+        if not chosen and not self._fresh:
+            head = self._reread()
+            chosen = self._choose(head)
+        if not chosen:
+            self._refuse_all(head)
+        elif (plan := self._plan(head, chosen)) is not None:
+            self._commit(plan, head)
+
+    def _commit(self, plan: Plan, head: Head) -> None:
+        self._sending = plan
         try:
             self._place.index.commit(plan.writes)
         except ConditionFailed as exc:
-            self._learn(plan, exc)
-            if any(pending.expected is None for pending in chosen):
-                self._lost = exc
-        except OutcomeUnknown as exc:
+            self._sending = None
+            self._learn(plan, head, exc)
+            if any(pending.expected is None for pending in plan.batch):
+                self._setback = exc
+        except OutcomeUnknown:
             self._doubt(plan)
-            self._wait(exc)
+            raise
+        except Unavailable:
+            self._sending = None
+            raise
         else:
             self._land(plan, head)
+            self._sending = None
 
     def _usable_head(self) -> Head:
         """The head as remembered, or read anew where it is unknown, too old to be relied on or probably left behind."""
-        head = self._appender._head
+        head = self._appender._head.value
         if head is None or self._doubtful:
             return self._reread()
         if self._appender.contention.crowded and self._appender.is_behind():
@@ -252,16 +254,11 @@ class _Attempts:
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _choose(self, head: Head) -> list[Pending]:
-        """Those whose expected version fits the place they would get. Fails the others, but only from a fresh head."""
+        """Those whose expected version fits the version they would get after ``head``."""
         chosen: list[Pending] = []
         for pending in self._batch:
             if pending.expected in (None, head.version + len(chosen)):
                 chosen.append(pending)
-        if not chosen and not self._fresh:
-            self._reread()
-        elif not chosen:
-            for pending in list(self._batch):
-                self._refuse(pending, head)
         return chosen
 
     def _reread(self) -> Head:
@@ -270,9 +267,15 @@ class _Attempts:
         self._fresh = True
         return head
 
+    def _refuse_all(self, head: Head) -> None:
+        """Answer those that no longer fit. Only from a head that was read during this call, or a newer one."""
+        assert self._fresh
+        for pending in list(self._batch):
+            self._refuse(pending, head)
+
     def _refuse(self, pending: Pending, head: Head) -> None:
         """The version expected is not the head's — unless an earlier call of the same write id made it so."""
-        expected, name = pending.expected or 0, self._appender._name.name
+        expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._stands_at(pending, expected + 1)):
             pending.error = VersionConflict(
                 "the log is not at the expected version", log=name, expected=expected, actual=head.version
@@ -297,12 +300,14 @@ class _Attempts:
         """None: the head's segment is sealed, as its name record shows, and may be freed by the time of the commit."""
         roll_over = self._roll_over_due(head)
         if roll_over:
-            name, seen = self._appender._name, Observation(self._place.clock)
-            self._appender._name = require_name(self._place.index, name.organisation, name.name, name.incarnation)
-            if self._appender._name.segment != head.segment:
-                self._appender._head, self._appender._origin = None, first_head(self._appender._name, seen)
+            name, seen = self._appender.name, Observation(self._place.clock)
+            name = require_name(self._place.index, name.organisation, name.name, name.incarnation)
+            name = self._appender._names.offer(name)
+            if name.segment != head.segment:
+                self._appender._head.drop(head)
+                self._appender._origin.offer(first_head(name, seen))
                 return None
-        return plan_append(self._appender._name, head, chosen, self._sent.wall_ms, roll_over)
+        return plan_append(self._appender.name, head, chosen, self._sent.wall_ms, roll_over)
 
     def _roll_over_due(self, head: Head) -> bool:
         target = self._place.settings.segment_entries_target
@@ -325,15 +330,16 @@ class _Attempts:
             self._doubt(plan)
             return
         self._settle(plan)
-        self._appender._head = Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent)
+        self._appender._head.offer(Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent))
         self._fresh = True
         if (contention := self._appender.contention).crowded:
             contention.saw(0, head.seen.seconds_until(self._sent))
             contention.won()
         if plan.segment != head.segment:
             self._place.counters["roll-over"] += 1
-            name = self._appender._name
-            self._appender._name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
+            name = self._appender.name
+            name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
+            self._appender._names.offer(name)
 
     def _settle(self, plan: Plan) -> None:
         for version, pending in enumerate(plan.batch, plan.first):
@@ -344,7 +350,7 @@ class _Attempts:
                 raise
             self._batch.remove(pending)
 
-    def _learn(self, plan: Plan, conflict: ConditionFailed) -> None:
+    def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> None:
         """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost.
 
         The head is read after the wait, not before it: what is read now would be left behind by then.
@@ -353,7 +359,7 @@ class _Attempts:
         ours = {pending.write_id for pending in plan.batch}
         if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
             self._doubt(plan)
-        self._appender._left_behind = True
+        self._appender._left_behind = head
         self._appender.contention.lost(self._place.settings)
 
     def _doubt(self, plan: Plan) -> None:
@@ -399,9 +405,13 @@ class _Attempts:
             self._give_up(cause, self._patience.attempts)
 
     def _give_up(self, cause: StratalogError, attempts: int) -> None:
-        name = self._appender._name.name
+        name = self._appender.name.name
         if isinstance(cause, OutcomeUnknown) or any(pending.doubts for pending in self._batch):
             raise OutcomeUnknown("an append was not answered in time", log=name) from cause
         if isinstance(cause, Unavailable):
             raise cause
         raise ContentionError("others kept appending first", log=name, attempts=attempts) from cause
+
+
+def _revision(name: NameRecord) -> int:
+    return name.revision

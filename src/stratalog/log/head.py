@@ -14,7 +14,7 @@ from stratalog.log.entries import END, SEAL
 from stratalog.log.names import NameRecord, require_name
 from stratalog.ports.index import Index, Item
 
-__all__ = ["Head", "find_head", "first_head", "follow_head"]
+__all__ = ["Head", "find_head", "first_head", "follow_head", "head_rank"]
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -24,6 +24,11 @@ class Head(msgspec.Struct, frozen=True):
     segment: int
     created_ms: int
     seen: Observation
+
+
+def head_rank(head: Head) -> tuple[int, int]:
+    """Orders the heads that one process has seen of one incarnation."""
+    return head.version, head.seen.boot_ms
 
 
 def first_head(name: NameRecord, seen: Observation) -> Head:

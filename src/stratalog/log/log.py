@@ -17,6 +17,7 @@ from stratalog.log.place import Place
 from stratalog.log.read import Reader
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.log.upload import Upload
+from stratalog.newest import Newest
 
 __all__ = ["Log"]
 
@@ -37,7 +38,7 @@ class Log:
         self.record = record
         """The name record as it was when the handle was made."""
 
-        self._floor = record.floor
+        self._floor: Newest[int] = Newest(int, record.floor)
         self._appender = Appender(place, record, self._stored_entry, self._segment_ready, seen)
         self._reader = Reader(place, record.prefix, record.owner, upcasters)
         self._ancestors = [(parent, Reader(place, parent.prefix, record.owner, upcasters)) for parent in record.lineage]
@@ -105,8 +106,7 @@ class Log:
         """The oldest version kept, read now; 0 while all are."""
         record = self.record
         floor = require_name(self.place.index, record.organisation, record.name, record.incarnation).floor
-        self._floor = max(self._floor, floor)
-        return floor
+        return self._floor.offer(floor)
 
     def entry(self, version: int) -> Entry:
         """One entry. Raises NotFound, VersionForgotten."""
@@ -118,12 +118,14 @@ class Log:
     def read(self, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Iterator[Entry]:
         """Entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.
 
-        The upper bound is fixed before the first page. ``head`` spares a caller who has just read it that read.
+        The upper bound is fixed before the first page. ``head`` spares a caller who has just read it that read; it is
+        read again before ``upto`` is called too high.
         Raises NotFound for an ``upto`` beyond the head, VersionForgotten, Corrupt — while iterating.
         """
         self._check_version(after, least=0)
         self._check_kept(after + 1)
-        head = head or self.head()
+        if head is None or (upto is not None and upto > head.version):
+            head = self.head()
         last = head.version if upto is None else upto
         if last > head.version:
             raise NotFound("no such version", log=self.record.name, version=last, head=head.version)
@@ -209,8 +211,9 @@ class Log:
 
     def _check_kept(self, version: int) -> None:
         """What lies below the floor is forgotten at once, also while its segment still stands."""
-        if version < self._floor:
-            raise VersionForgotten("the version is not kept", log=self.record.name, version=version, floor=self._floor)
+        floor = self._floor.require()
+        if version < floor:
+            raise VersionForgotten("the version is not kept", log=self.record.name, version=version, floor=floor)
 
     def _check_version(self, version: int, least: int) -> None:
         if type(version) is not int or version < least:

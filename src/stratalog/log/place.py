@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from stratalog.clock import Clock
+from stratalog.forks import close_in_child
 from stratalog.limits import BODY_INLINE_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
@@ -43,6 +44,7 @@ class Beside:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._threads: list[threading.Thread] = []
 
     def start(self, work: Callable[[], None]) -> threading.Thread:
@@ -72,3 +74,4 @@ class Place:
         self.settings = settings or Settings()
         self.counters: Counter[str] = Counter()
         self.beside = Beside()
+        close_in_child(self, "index", "blobs")

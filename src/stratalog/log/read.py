@@ -8,6 +8,7 @@ from itertools import chain, islice
 
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
+from stratalog.forks import close_in_child
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import read_archive
@@ -173,6 +174,7 @@ class _Archived:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._first = 0
         self._items: list[Item] | None = None
 

@@ -9,6 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from stratalog.forks import close_in_child
 from stratalog.ports.index import Item, Put, Write, item_bytes
 
 __all__ = [
@@ -44,6 +45,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._sums: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def add(self, operation: str, unit: str, amount: float = 1) -> None:

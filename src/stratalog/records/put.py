@@ -20,6 +20,7 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
+from stratalog.forks import close_in_child
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
@@ -72,6 +73,7 @@ class Heads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._heads: OrderedDict[str, Head] = OrderedDict()
 
     def get(self, id: str) -> Head | None:
@@ -136,7 +138,8 @@ class Attempts:
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
-        self._lost: ConditionFailed | None = None
+        self._setback: StratalogError | None = None
+        self._left_behind = False
 
     def run(self) -> Item:
         """The version that stands in the end, written by this call or there already.
@@ -144,8 +147,8 @@ class Attempts:
         Raises what ``decide`` raised from a fresh head, ContentionError, Unavailable: nothing written. OutcomeUnknown.
         """
         while True:
-            found = self._try_once() if self._lost is None else self._try_in_turn(self._lost)
-            if found is not None:
+            setback, self._setback = self._setback, None
+            if (found := self._try_after(setback)) is not None:
                 return found
 
     def plan(self) -> Item | Planned:
@@ -171,17 +174,24 @@ class Attempts:
         self._sends[planned.version] += 1
         self._doubts.add(planned.version)
 
-    def _try_in_turn(self, lost: ConditionFailed) -> Item | None:
-        """After a lost race: read the head and commit inside the turn, so that no busy writer comes between."""
-        with self._place.index.turn(self._name.partition) as has_turn:
-            self._wait(lost, has_turn=has_turn)
-            return self._try_once()
+    def _try_after(self, setback: StratalogError | None) -> Item | None:
+        """The next try. After a lost race it reads and commits inside the turn, so that no busy writer comes between.
+
+        Any other wait is outside the turn: others would wait for it.
+        """
+        if isinstance(setback, ConditionFailed):
+            with self._place.index.turn(self._name.partition) as has_turn:
+                self._wait(setback, has_turn=has_turn)
+                return self._try_once()
+        if setback is not None:
+            self._wait(setback)
+        return self._try_once()
 
     def _try_once(self) -> Item | None:
         try:
             return self._try()
         except Unavailable as exc:
-            self._wait(exc)
+            self._setback = exc
         except StratalogError as exc:
             if (verdict := self._verdict(exc)) is exc:
                 raise
@@ -200,7 +210,7 @@ class Attempts:
     def _look(self) -> Head:
         """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
         known = self._heads.get(self._name.id)
-        if known is None or self._doubts or self._lost or not (self._remembers or self._fresh):
+        if known is None or self._doubts or self._left_behind or not (self._remembers or self._fresh):
             return self._reread()
         if known.seen.age_seconds() > OBSERVATION_SECONDS_MAX / 2:
             return self._reread()
@@ -212,7 +222,7 @@ class Attempts:
         seen = Observation(self._place.clock)
         self._head = Head(latest_item(self._place.index, self._name.partition), seen)
         self._heads.keep(self._name.id, self._head)
-        self._fresh, self._lost = True, None
+        self._fresh, self._left_behind = True, False
         return self._head
 
     def _decided(self, head: Head) -> Draft | Item:
@@ -238,7 +248,7 @@ class Attempts:
         except OutcomeUnknown as exc:
             self._doubts.add(version)
             self._make_sure()
-            self._wait(exc)
+            self._setback = exc
         else:
             return self._land(head, put.item, sent)
         return None
@@ -251,7 +261,7 @@ class Attempts:
             self._doubts.add(version)
         elif 0 not in conflict.items and draft.refusal is not None:
             raise draft.refusal()
-        self._lost = conflict
+        self._setback, self._left_behind = conflict, True
 
     def _land(self, head: Head, item: Item, sent: Observation) -> Item | None:
         """The commit was answered: done, unless the answer came too late to rely on the place having been free.

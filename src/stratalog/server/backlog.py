@@ -16,6 +16,7 @@ from stratalog.documents import Document
 from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
 from stratalog.errors import Invalid, LimitExceeded
+from stratalog.forks import close_in_child
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
 from stratalog.protocol.messages import Mutation, check_mutation
 from stratalog.protocol.sync import Push, Pushed
@@ -52,6 +53,7 @@ class Backlog:
         self._pushes_max = pushes_max
         self._message_bytes_max = message_bytes_max
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
 
     def push(self, document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
@@ -103,6 +105,7 @@ class _Sent:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._waiting: deque[tuple[Observation, dict[str, int]]] = deque()
 
     def note(self, mutations: Sequence[Mutation]) -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid, Unavailable
+from stratalog.forks import close_in_child
 from stratalog.server.security import Principal
 
 __all__ = ["WebTokens", "principal_from_claims"]
@@ -97,6 +98,7 @@ class _Keys:
         self._fetch = fetch
         self._clock = clock
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._found: dict[str, jwt.PyJWK] = {}
         self._fetched_ms: int | None = None
 

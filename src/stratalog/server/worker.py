@@ -25,6 +25,7 @@ import msgspec
 from stratalog.assembly import Store
 from stratalog.clock import Clock, Observation, backoff_seconds
 from stratalog.errors import Closed, StratalogError
+from stratalog.forks import close_in_child
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
 from stratalog.ports.queue import Message
 from stratalog.server.applying import TRANSIENT
@@ -79,6 +80,7 @@ class Worker:
         self._clock: Clock = store.place.clock
         self._hands: dict[str, _Hand] = {}
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._stopping = False
         self._is_news_turn = False
         # A new process takes one message, so that one which ends it takes no others along; each that goes well doubles.

@@ -19,7 +19,7 @@ class ManualClock:
         self._wall_ms = wall_ms
         self._boot_ms = boot_ms
         self._random = random.Random(seed)
-        self._slept_ms = 0.0
+        self._slept_ms = 0.0  # what is left of sleeps shorter than a millisecond
 
     def wall_ms(self) -> int:
         return self._wall_ms
@@ -30,9 +30,10 @@ class ManualClock:
     def sleep(self, seconds: float) -> None:
         with self._lock:
             self._slept_ms += seconds * 1000
-            passed, self._slept_ms = divmod(round(self._slept_ms, 6), 1)
-            self._wall_ms += int(passed)
-            self._boot_ms += int(passed)
+            passed = round(self._slept_ms)
+            self._slept_ms -= passed
+            self._wall_ms += passed
+            self._boot_ms += passed
 
     def set_wall(self, wall_ms: int) -> None:
         """Step the wall clock alone, as an administrator or a time server does."""

@@ -11,7 +11,7 @@ from stratalog.codec import sha256
 from stratalog.errors import NotFound, StratalogError
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log import Entry, append, head, lifecycle, retention
+from stratalog.log import Entry, append, head, lifecycle, plan, retention
 from stratalog.log.append import Appender, Pending, _Attempts
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
@@ -60,7 +60,7 @@ def _write_later(self: Any, prefix: str, body: bytes) -> BodyRef:
 def _append_then_put(self: Any, pending: Pending) -> Entry:
     entry = _append(self, pending)
     if "x" in pending.attributes:
-        write_body(self._place.blobs, f"{self._name.owner}/bodies", pending.body)
+        write_body(self._place.blobs, f"{self.name.owner}/bodies", pending.body)
     return entry
 
 
@@ -121,10 +121,10 @@ class _Lagging:
 
 def _reread_lagging(self: Any) -> Head:
     appender, place = self._appender, self._place
-    known = appender._head or appender._origin
+    known = appender._head.value or appender._origin.value
     index: Any = _Lagging(place.index)
-    found = appender._head = follow_head(index, place.clock, appender._name, known)
-    appender._left_behind, self._fresh = False, True
+    self._fresh = True
+    found: Head = appender._head.offer(follow_head(index, place.clock, appender.name, known))
     return found
 
 
@@ -145,7 +145,7 @@ def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
 
 
 MUTANTS = (
-    _mutant("condition dropped", replaced(append, "_ABSENT", None), "acknowledged", "history-changed", "gapless"),
+    _mutant("condition dropped", replaced(plan, "_ABSENT", None), "acknowledged", "history-changed", "gapless"),
     _mutant("write id ignored", replaced(_Attempts, "_landed", _landed_unseen), "once", "refused"),
     _mutant(
         "doubt dropped while its place is free", replaced(_Attempts, "_landed", _landed_or_absent), "refused", "once"

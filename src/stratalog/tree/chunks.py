@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt
+from stratalog.forks import close_in_child
 from stratalog.ports.blobs import Blobs
 from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 
@@ -41,6 +42,7 @@ class Chunks:
         self._blobs = blobs
         self._prefix = f"{owner}/chunks/"
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._cache = _Cache(cache_bytes)
 
     def top(self, root: Root) -> Node:

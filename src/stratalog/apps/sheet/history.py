@@ -22,6 +22,7 @@ from stratalog.apps.sheet.events import (
     fact_of,
     target_of,
 )
+from stratalog.forks import close_in_child
 
 __all__ = ["Activity", "CellChange", "Labels", "NamedVersion", "activity", "cell_changes", "compare"]
 
@@ -65,6 +66,7 @@ class Labels:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._read_to = 0
         self._found: dict[int, NamedVersion] = {}
 

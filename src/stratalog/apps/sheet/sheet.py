@@ -41,6 +41,7 @@ from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, ContentionError, Invalid, NotFound, StratalogError
+from stratalog.forks import close_in_child
 from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 
 __all__ = ["Sheet"]
@@ -64,6 +65,7 @@ class Sheet:
         self._settings = settings
         self._stories = Stories(log, self.state, settings.undo_entries)
         self._turn = threading.Lock()
+        close_in_child(self, "_turn")
         self._window: Window | None = None
         self._titles = Titles(log)
         self._labels = history.Labels(log)

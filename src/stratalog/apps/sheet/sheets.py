@@ -20,6 +20,7 @@ from stratalog.apps.sheet.story import with_revision
 from stratalog.apps.sheet.xlsx import count_filled, unpack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, VersionConflict
+from stratalog.forks import close_in_child
 from stratalog.limits import DOCUMENTS_HELD_MAX, SHEET_CELLS_MAX
 
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
@@ -48,6 +49,7 @@ class Sheets:
         self._models = Models(self.engine, store.place.clock)
         self._held: OrderedDict[tuple[str, str], Sheet] = OrderedDict()
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
 
     def create(self, organisation: str, name: str, *, title: str = "", author: str = "") -> Sheet:
         """A new, empty sheet. Raises Conflict where something of that name lives."""

@@ -18,6 +18,7 @@ from stratalog import Entry, Log
 from stratalog.apps.sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog.apps.sheet.state import join_state
 from stratalog.errors import Corrupt
+from stratalog.forks import close_in_child
 
 __all__ = ["Base", "Stories", "Story", "revision_in", "with_revision"]
 
@@ -55,6 +56,7 @@ class Stories:
         self._state_at = state_at
         self._bases: OrderedDict[int, Base] = OrderedDict()
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
 
     def tell(self, at: int) -> Story:
         """The story of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""

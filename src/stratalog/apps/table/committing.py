@@ -69,8 +69,7 @@ class Committer:
         self._document = document
         self._clock = clock
         self._author = author
-        self._client = f"table/{new_id(clock, CLIENT_CHARACTERS)}"
-        self._number = 0
+        self._begin_anew()
         self._lane: Lane[_Waiting] = Lane()
         self._crowd = 1
         self._commit_ms = 0
@@ -97,7 +96,7 @@ class Committer:
             self._crowd, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
             self._keep_small(sum(one.weight for one in batch))
         finally:
-            self._lane.leave(served)
+            self._lane.leave(served, again=[one for one in served if not one.settled])
         return waiting.answer()
 
     def _keep_small(self, weight: int) -> None:
@@ -143,15 +142,23 @@ class Committer:
             else:
                 for waiting in batch:
                     self._serve([waiting])
-        except BaseException as exc:
+        except StratalogError as exc:
+            self._begin_anew()
             for waiting in batch:
-                waiting.error = exc
-            if not isinstance(exc, StratalogError):
-                raise
+                waiting.error = exc.copy()  # each is raised by another thread
+        except BaseException:
+            self._begin_anew()
+            for waiting in batch:
+                waiting.error = OutcomeUnknown("the thread that committed for others was interrupted")
+            raise
         else:
             for waiting in batch:
                 count = len(waiting.requests)
                 waiting.answers, answers = answers[:count], answers[count:]
+
+    def _begin_anew(self) -> None:
+        """The last batch may be committed or not, now or later. No other batch may use its numbers."""
+        self._client, self._number = f"table/{new_id(self._clock, CLIENT_CHARACTERS)}", 0
 
     def _apply(self, requests: Sequence[Request]) -> list[Committed]:
         mutations = [
@@ -192,13 +199,18 @@ class _Waiting:
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = list(requests)
         self.weight = sum(request.weight for request in requests)
-        self.answers: list[Committed] = []
-        self.error: BaseException | None = None
+        self.answers: list[Committed] | None = None
+        self.error: StratalogError | None = None
         self.gate: Gate | None = None
         self.leads: bool | None = None
 
+    @property
+    def settled(self) -> bool:
+        """Whether its answers or its error are known."""
+        return self.answers is not None or self.error is not None
+
     def answer(self) -> list[Committed]:
         """The answers, or the error raised."""
-        if self.error is not None:
-            raise self.error
+        if self.answers is None:
+            raise self.error or OutcomeUnknown("a commit ended without an answer")
         return self.answers

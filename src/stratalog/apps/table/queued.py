@@ -17,6 +17,7 @@ from stratalog.apps.table.committing import REQUESTS_MAX, TRANSIENT, Committed, 
 from stratalog.apps.table.table import Table
 from stratalog.clock import Observation, backoff_seconds, new_id
 from stratalog.errors import LimitExceeded
+from stratalog.forks import close_in_child
 from stratalog.server.backlog import Backlog
 from stratalog.server.queued import Carried, QueuedPush
 
@@ -47,6 +48,7 @@ class TableQueue:
         self._number = table.document.last_mutation(self._client)
         self._backlog = Backlog(table.store)
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
 
     def send(self, requests: Sequence[Request]) -> list[Ticket]:
         """Queue transactions, durably, as one message.

@@ -1,0 +1,53 @@
+"""Plans: what one commit writes so that entries follow a head. Pure: nothing is read and nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stratalog.keys import entries_partition, number
+from stratalog.log.entries import SEAL
+from stratalog.log.head import Head
+from stratalog.log.names import NameRecord, name_put
+from stratalog.log.pending import Pending
+from stratalog.log.segments import Segment, segment_put
+from stratalog.ports.index import Absent, Item, Put, Write
+
+__all__ = ["Plan", "plan_append"]
+
+_ABSENT = Absent()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One commit: its writes, the pending entries that take the versions from ``first`` on, and the head after it."""
+
+    writes: Sequence[Write]
+    first: int
+    batch: Sequence[Pending]
+    partition: str
+    segment: int
+    created_ms: int
+
+
+def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: int, roll_over: bool) -> Plan:
+    """What to write so that ``batch`` follows ``head``: an item each, and on roll-over the seal and the new segment."""
+    created_ms = max(now_ms, head.created_ms)
+    segment = head.version + 1 if roll_over else head.segment
+    partition = entries_partition(name.prefix, segment)
+    writes: list[Write] = _seal(name, head, created_ms) if roll_over else []
+    for version, pending in enumerate(batch, head.version + 1):
+        item = Item(partition, number(version), {"c": created_ms, **pending.attributes})
+        writes.append(Put(item, _ABSENT))
+    return Plan(writes, head.version + 1, batch, partition, segment, created_ms)
+
+
+def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
+    """The seal where the next entry would have stood, the next segment's record, the name record that leads there."""
+    version = head.version + 1
+    seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})
+    return [
+        Put(seal, _ABSENT),
+        segment_put(name.prefix, Segment(first=version, created_ms=created_ms), _ABSENT),
+        name_put(msgspec.structs.replace(name, segment=version, revision=name.revision + 1)),
+    ]

@@ -1,0 +1,69 @@
+"""Newest: a value that threads share, and that is only ever replaced by something newer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from stratalog.forks import close_in_child
+
+__all__ = ["Newest"]
+
+T = TypeVar("T")
+
+
+def _newer(newer: T, older: T) -> T:
+    return newer
+
+
+class Newest(Generic[T]):
+    """The newest value that any thread has offered, or None.
+
+    ``rank`` orders values. ``join`` makes of a newer and an older value the one to hold; by default the newer one. It
+    runs under a lock, so it must not wait. A value that was dropped still bars older ones: a slow thread cannot bring
+    back what the handle has left behind.
+    """
+
+    __slots__ = ("__weakref__", "_bar", "_join", "_lock", "_rank", "_value")
+
+    def __init__(
+        self, rank: Callable[[T], Any], value: T | None = None, *, join: Callable[[T, T], T] | None = None
+    ) -> None:
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._rank = rank
+        self._join = join or _newer
+        self._value = value
+        self._bar = None if value is None else rank(value)
+
+    @property
+    def value(self) -> T | None:
+        """What is held now. A decision reads it once and passes it on: the next read may give something newer."""
+        return self._value
+
+    def require(self) -> T:
+        """What is held now, where something always is."""
+        value = self._value
+        assert value is not None, "nothing was offered, or it was dropped"
+        return value
+
+    def offer(self, value: T) -> T:
+        """Hold ``value`` unless something newer is held. Return what is held then, or ``value`` if nothing is."""
+        rank = self._rank(value)
+        with self._lock:
+            held = self._value
+            if self._bar is None or rank >= self._bar:
+                self._bar = rank
+                self._value = value if held is None else self._join(value, held)
+            elif held is not None:
+                self._value = self._join(held, value)
+            else:
+                return value
+            return self._value
+
+    def drop(self, value: T | None) -> None:
+        """Forget ``value``. What has replaced it since stays."""
+        with self._lock:
+            if self._value is value:
+                self._value = None

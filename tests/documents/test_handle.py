@@ -1,0 +1,99 @@
+"""A document's handle that threads share never goes back, whatever they do between two steps of a slow call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.documents import Document
+from stratalog.documents.state import State
+from tests.documents.helpers import World, inc, statuses
+
+STEPS_MAX = 40
+
+
+def before_answer(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
+    """Have ``meanwhile`` happen between the read of the ``step``-th query and its answer; the queries so far."""
+    calls, index = [0], world.backend
+    query = index.query
+
+    def slow(partition: str, **options: object) -> object:
+        items = list(query(partition, **options))  # type: ignore[arg-type]
+        calls[0] += 1
+        if calls[0] == step:
+            meanwhile()
+        return iter(items)
+
+    index.query = slow  # type: ignore[method-assign, assignment]
+    return calls
+
+
+def get(document: Document) -> int:
+    value: int = document.get("n")
+    return value
+
+
+def apply(document: Document) -> int:
+    assert statuses(document.apply([inc(client="cat")])) == ["applied"]
+    return get(document)
+
+
+@pytest.mark.parametrize("call", [get, apply])
+@pytest.mark.parametrize("interval", [2, 1000])
+def test_what_another_thread_learns_amid_a_call_is_not_lost(call: Callable[[Document], int], interval: int) -> None:
+    for step in range(1, STEPS_MAX):
+        world = World(snapshot_entries_interval=interval)
+        rival = world.create()
+        rival.apply([inc()])
+        document = world.open()
+        assert get(document) == 1
+        for _ in range(2):
+            rival.apply([inc()])
+
+        learnt: list[int] = []
+
+        def meanwhile(rival: Document = rival, document: Document = document, learnt: list[int] = learnt) -> None:
+            for _ in range(3):
+                rival.apply([inc()])
+            assert get(document) == get(rival)
+            learnt.append(document.version)
+
+        calls = before_answer(world, step, meanwhile)
+        found = call(document)
+        if calls[0] < step:
+            break
+        known = document.log.known_head()
+        assert known is not None
+        assert min(known.version, held(document).version) >= learnt[0]
+        assert 3 <= found <= get(document) == get(rival)
+    assert step > 1
+
+
+def test_a_state_on_an_older_snapshot_moves_onto_the_newer_one() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    for _ in range(3):
+        document.apply([inc()])
+    old = held(document)
+    document.snapshot()
+    assert (old.snapshot_version, held(document).snapshot_version) == (0, 3)
+    world.open().apply([inc()])
+    document._state.offer(old.after(document.log.read(3, 4)))
+    assert (held(document).version, held(document).snapshot_version) == (4, 3)
+    assert get(document) == 4
+
+
+def test_a_failed_append_forgets_only_the_state_that_it_was_made_from() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc()])
+    old = held(document)
+    world.open().apply([inc()])
+    document.state()
+    document._state.drop(old)
+    assert held(document).version == 2
+
+
+def held(document: Document) -> State:
+    return document._state.require()

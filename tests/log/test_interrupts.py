@@ -1,0 +1,123 @@
+"""A leader that is interrupted ends its own append only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from stratalog.errors import Corrupt, StratalogError
+from stratalog.log import Log
+from stratalog.log.append import Pending
+from stratalog.ports.index import Write
+from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, new_log, scripted
+
+
+class Group:
+    """Appends of ``names`` by threads that share one commit, whose leader is the first."""
+
+    def __init__(self, log: Log, names: Sequence[str], mishap: Mishap) -> None:
+        self.ends: dict[str, object] = {}
+        self._log = log
+        lane = log._appender._lane
+        held = log._appender.pending([event("held")])
+        assert lane.enter(held)
+        threads = [threading.Thread(target=self._append, args=(name,)) for name in names]
+        for waiting, thread in enumerate(threads, 1):
+            thread.start()
+            while len(lane._waiting) < waiting:
+                pass
+        scripted(log.place).script = [mishap]
+        lane.leave()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+
+    def _append(self, name: str) -> None:
+        try:
+            self.ends[name] = self._log.append(event(name)).version
+        except BaseException as exc:  # noqa: BLE001 - whatever it is, it is what the test looks at
+            self.ends[name] = exc
+
+
+def interrupted_before(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted_after(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+    index.backend.commit(writes)
+    raise KeyboardInterrupt
+
+
+def out_of_memory(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+    raise MemoryError
+
+
+def damaged(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+    raise Corrupt("scripted", cause="test")
+
+
+@pytest.mark.parametrize("mishap", [interrupted_before, interrupted_after, out_of_memory])
+def test_the_others_of_an_interrupted_leader_are_written_once(mishap: Mishap) -> None:
+    log = new_log()
+    group = Group(log, ["leader", "second", "third"], mishap)
+    assert isinstance(group.ends["leader"], KeyboardInterrupt | MemoryError)
+    found = data(log)
+    assert [found[version - 1] for version in (group.ends["second"], group.ends["third"])] == ["second", "third"]  # type: ignore[operator]
+    assert len(found) == len(set(found))
+
+
+def test_the_next_leader_finds_what_an_interrupted_one_committed() -> None:
+    log = new_log()
+    group = Group(log, ["leader", "second", "third"], interrupted_after)
+    assert (group.ends["second"], group.ends["third"]) == (2, 3)
+    assert data(log) == ["leader", "second", "third"]
+
+
+def test_a_leader_interrupted_while_it_waits_leaves_the_doubt_of_its_lost_answer() -> None:
+    log = new_log()
+    clock = log.place.clock
+
+    def interrupt(seconds: float) -> None:
+        del clock.sleep  # type: ignore[attr-defined]
+        raise KeyboardInterrupt
+
+    clock.sleep = interrupt  # type: ignore[method-assign]
+    group = Group(log, ["leader", "second"], lost_answer)
+    assert isinstance(group.ends["leader"], KeyboardInterrupt)
+    assert group.ends["second"] == 2
+    assert data(log) == ["leader", "second"]
+
+
+def test_those_who_share_a_failed_commit_raise_errors_of_their_own() -> None:
+    group = Group(new_log(), ["leader", "second", "third"], damaged)
+    errors = [group.ends[name] for name in ("leader", "second", "third")]
+    assert all(isinstance(error, Corrupt) and error.details == {"cause": "test"} for error in errors)
+    assert len(set(map(id, errors))) == 3
+
+
+def test_one_that_was_answered_before_the_interrupt_keeps_its_answer() -> None:
+    log = new_log()
+    settle, interrupts = Pending.settle, [KeyboardInterrupt]
+
+    def interrupted(self: Pending, version: int, created_ms: int) -> None:
+        if self.events[0].data == "third" and interrupts:
+            raise interrupts.pop()
+        settle(self, version, created_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pending, "settle", interrupted)
+        group = Group(log, ["leader", "second", "third"], lambda index, writes: index.backend.commit(writes))
+    assert isinstance(group.ends["leader"], KeyboardInterrupt)
+    assert (group.ends["second"], group.ends["third"]) == (2, 3)
+    assert data(log) == ["leader", "second", "third"]
+
+
+def test_an_error_copied_says_the_same() -> None:
+    cause = ValueError("why")
+    error = StratalogError("failed", limit=3)
+    error.__cause__ = cause
+    copied = error.copy()
+    assert copied is not error
+    assert (str(copied), copied.details, copied.__cause__) == ("failed limit=3", {"limit": 3}, cause)

@@ -1,0 +1,169 @@
+"""A forked child that uses a handle of its parent is told so, whatever the parent's threads held at that moment."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratalog
+from stratalog.client import Client
+from stratalog.errors import Closed
+from stratalog.log import Event
+from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+
+SECONDS_MAX = 20
+RAISED_CLOSED, RETURNED, RAISED_OTHER = 3, 4, 5
+SOURCE = Path(stratalog.__file__).parent
+LOCKS = {"Lock", "RLock", "Condition"}
+NO_HANDLES = {
+    "apps/sheet/engine.py": "the engine has its own child process",
+    "apps/sheet/http.py": "a server's, which does not fork",
+    "server/workers.py": "a server's, which does not fork",
+    "lane.py": "a gate, which only threads of the parent wait at",
+}
+
+
+def in_child(call: Callable[[], object]) -> int:
+    """What became of ``call`` in a forked child, which is killed if it hangs."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS_MAX)
+        end = RAISED_OTHER
+        try:
+            call()
+            end = RETURNED
+        except Closed:
+            end = RAISED_CLOSED
+        finally:
+            os._exit(end)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture(params=["memory:", "folder"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    with stratalog.open(tmp_path if request.param == "folder" else "memory:") as opened:
+        yield opened
+
+
+CALLS: dict[str, Callable[[stratalog.Store, stratalog.Document], object]] = {
+    "apply": lambda store, document: document.mutate("put", {"key": "a", "value": 1}),
+    "get": lambda store, document: document.get("a"),
+    "snapshot": lambda store, document: document.snapshot(),
+    "history": lambda store, document: [*document.history("a")],
+    "head": lambda store, document: document.log.head(),
+    "append": lambda store, document: document.log.append(Event("e", 1)),
+    "read": lambda store, document: [*document.log.read()],
+    "entry": lambda store, document: document.log.entry(1),
+    "open": lambda store, document: store.document("acme", "plan"),
+    "create": lambda store, document: store.create("acme", "other"),
+    "list": lambda store, document: [*store.list("acme")],
+    "record": lambda store, document: store.records("acme").put("r", b"body"),
+    "queue": lambda store, document: store.queue.send("g", [b"m"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_in_a_forked_child_raises_closed_though_another_thread_held_every_lock(
+    store: stratalog.Store, name: str
+) -> None:
+    document = store.create("acme", "plan")
+    document.mutate("put", {"key": "a", "value": 1})
+    queue = store.queue
+    queue.send("g", [b"m"])
+    held = [
+        document._turn,
+        document._snapshots,
+        document.log._appender._lane._turn,
+        document.log._appender._head._lock,
+        document._state._lock,
+        document.chunks._lock,
+        store._lock,
+    ]
+    for lock in held:
+        lock.acquire()
+    try:
+        assert in_child(lambda: CALLS[name](store, document)) == RAISED_CLOSED
+    finally:
+        for lock in held:
+            lock.release()
+    CALLS[name](store, document)
+
+
+def test_a_forked_child_may_leave_the_store_of_its_parent(store: stratalog.Store) -> None:
+    document = store.create("acme", "plan")
+    assert in_child(store.close) == RETURNED
+    assert document.mutate("put", {"key": "a", "value": 1}).status == "applied"
+
+
+def test_a_forked_child_opens_a_store_for_itself(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path) as store:
+        document = store.create("acme", "plan")
+
+        def write() -> None:
+            with stratalog.open(tmp_path) as own:
+                own.document("acme", "plan").mutate("put", {"key": "a", "value": 1})
+
+        assert in_child(write) == RETURNED
+        assert document.get("a") == 1
+
+
+class NoServer:
+    """A transport that reaches nobody."""
+
+    def push(self, push: Push) -> Pushed:
+        raise AssertionError
+
+    def pull(self, pull: Pull) -> Pulled:
+        raise AssertionError
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("call", [lambda client: client.get("a"), Client.sync, lambda client: client.mutate("inc")])
+def test_a_client_in_a_forked_child_raises_closed(call: Callable[[Client], object]) -> None:
+    with Client(NoServer()) as client, client._changed, client._exchange._turn:
+        assert in_child(lambda: call(client)) == RAISED_CLOSED
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_lock_of_an_object_is_closed_in_a_child(path: Path) -> None:
+    name = str(path.relative_to(SOURCE))
+    if name.startswith("testing/") or name in NO_HANDLES:
+        pytest.skip("no handle's lock")
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef):
+            assert locks_made(function) <= closed(function), f"{name}:{function.lineno}"
+
+
+def locks_made(function: ast.FunctionDef) -> set[str]:
+    """The attributes that the function gives a lock; other targets by their source."""
+    made = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            if isinstance(called, ast.Attribute) and called.attr in LOCKS:
+                target = node.targets[0]
+                made.add(target.attr if isinstance(target, ast.Attribute) else ast.unparse(target))
+    return made
+
+
+def closed(function: ast.FunctionDef) -> set[str]:
+    """The attributes that the function has closed in a child."""
+    return {
+        str(argument.value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "close_in_child"
+        for argument in node.args[1:]
+        if isinstance(argument, ast.Constant)
+    }

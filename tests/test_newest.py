@@ -1,0 +1,61 @@
+"""A shared value is only replaced by something newer, in whatever order its threads come."""
+
+from __future__ import annotations
+
+from stratalog.newest import Newest
+
+
+def test_it_holds_nothing_at_first() -> None:
+    assert Newest(int).value is None
+
+
+def test_a_newer_value_replaces_an_older_one() -> None:
+    shared = Newest(int, 1)
+    assert shared.offer(2) == 2
+    assert shared.value == 2
+
+
+def test_an_older_value_is_refused_and_the_newer_one_returned() -> None:
+    shared = Newest(int, 5)
+    assert shared.offer(2) == 5
+    assert shared.value == 5
+
+
+def test_of_equal_values_the_last_one_is_held() -> None:
+    shared: Newest[list[int]] = Newest(len, [1])
+    again = [2]
+    assert shared.offer(again) is again
+    assert shared.value is again
+
+
+def test_a_value_is_dropped() -> None:
+    shared = Newest(int, 5)
+    shared.drop(shared.value)
+    assert shared.value is None
+
+
+def test_a_drop_leaves_what_has_replaced_the_value_since() -> None:
+    shared: Newest[list[int]] = Newest(len, [1])
+    seen = shared.value
+    shared.offer([1, 2])
+    shared.drop(seen)
+    assert shared.value == [1, 2]
+
+
+def test_a_dropped_value_still_bars_an_older_one() -> None:
+    shared = Newest(int, 5)
+    shared.drop(5)
+    assert shared.offer(4) == 4
+    assert shared.value is None
+    assert shared.offer(5) == 5
+    assert shared.value == 5
+
+
+def test_a_newer_and_an_older_value_are_joined_in_either_order() -> None:
+    def join(newer: tuple[int, int], older: tuple[int, int]) -> tuple[int, int]:
+        return newer[0], max(newer[1], older[1])
+
+    for first, second in (((2, 0), (1, 1)), ((1, 1), (2, 0))):
+        shared = Newest(lambda pair: pair[0], first, join=join)
+        assert shared.offer(second) == (2, 1)
+        assert shared.value == (2, 1)
