@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis looks for examples.
+"""What every test shares: emulators, the reports of processes that die, and how Hypothesis looks for examples.
 
 `make test` must give the same verdict for the same commit, so examples follow from the test alone. To look further:
 `pytest --hypothesis-profile=search`, which prints how to run a failure again.
@@ -12,8 +12,35 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.crashes import (
+    pytest_configure,
+    pytest_configure_node,
+    pytest_handlecrashitem,
+    pytest_runtest_makereport,
+    pytest_unconfigure,
+)
+from tests.emulators import aws, bucket, dynamo, sqs
+
+__all__ = [
+    "aws",
+    "bucket",
+    "dynamo",
+    "pytest_configure",
+    "pytest_configure_node",
+    "pytest_handlecrashitem",
+    "pytest_runtest_makereport",
+    "pytest_unconfigure",
+    "sqs",
+    "untraced",
+]
+
 settings.register_profile(
-    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "steady",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("search", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("steady")
