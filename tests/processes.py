@@ -78,6 +78,11 @@ class ChildProcess:
         return self._process.poll()
 
     @property
+    def was_ended(self) -> bool:
+        """Whether its test asked it to end."""
+        return not self._must_live
+
+    @property
     def stderr(self) -> str:
         """What it has written to stderr so far."""
         if self._stderr.closed:
