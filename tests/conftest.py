@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -20,11 +21,14 @@ from tests.crashes import (
     pytest_unconfigure,
 )
 from tests.emulators import aws, bucket, dynamo, sqs
+from tests.selection import pytest_addoption, pytest_collection_modifyitems
 
 __all__ = [
     "aws",
     "bucket",
     "dynamo",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_configure_node",
     "pytest_handlecrashitem",
@@ -48,12 +52,17 @@ settings.load_profile("steady")
 
 @pytest.fixture
 def untraced() -> Iterator[None]:
-    """Without the measuring of coverage: it takes the frames of actors on greenlets for those of one thread.
+    """Without the measuring of coverage, in this thread and those started meanwhile.
+
+    It is for long computations whose lines other tests reach, since tracing makes them three to ten times slower. It is
+    also for actors on greenlets, whose frames coverage takes for those of one thread.
 
     Coverage's own remedy is to tell greenlets apart in every thread. A thread that ends then runs Python from a pending
     call of the interpreter, which in Python 3.11 and while traced may go on for ever, where two threads end together.
     """
-    tracer = sys.gettrace()
+    tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type]
     yield
     sys.settrace(tracer)
+    threading.settrace(tracer_of_threads)  # type: ignore[arg-type]

@@ -22,8 +22,9 @@ __all__ = ["aws", "bucket", "dynamo", "sqs"]
 
 
 @pytest.fixture(scope="session")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+def aws(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """DynamoDB and SQS."""
+    _require_full_run(request)
     with ministack(tmp_path_factory.mktemp("ministack")) as emulator, watched(emulator):
         yield emulator
 
@@ -39,11 +40,12 @@ def dynamo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """An object store with one bucket that keeps versions and one that does not."""
     from stratalog.backends.s3_versions import create_bucket
     from tests.cloud.seaweed import PLAIN, VERSIONED, client
 
+    _require_full_run(request)
     with seaweed(tmp_path_factory.mktemp("seaweed")) as emulator, watched(emulator):
         create_bucket(client(emulator), VERSIONED)
         client(emulator).create_bucket(Bucket=PLAIN)
@@ -51,9 +53,15 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 
 
 @pytest.fixture(scope="session")
-def sqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def sqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """SQS that goes by a test's clock."""
     from tests.cloud.sqs_service import running
 
+    _require_full_run(request)
     with running(tmp_path_factory.mktemp("sqs")) as service:
         yield service
+
+
+def _require_full_run(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("quick"):
+        pytest.fail("a quick run starts no emulators: tests/selection.py must leave this test out")

@@ -20,6 +20,8 @@ from click.testing import CliRunner
 from stratalog.cli import main
 from tests.processes import ROOT, run, start
 
+pytestmark = pytest.mark.slow
+
 DEMO = Path(__file__).parents[1] / "examples" / "demo_core.py"
 SYNC_DEMO = DEMO.with_name("demo_sync.py")
 ON_AWS = (sys.executable, "-m", "stratalog.testing.aws_local")

@@ -44,7 +44,7 @@ def test_a_command_that_ends_as_expected_gives_what_it_printed() -> None:
 
 def test_a_command_that_takes_too_long_is_named_and_killed() -> None:
     with pytest.raises(ProcessFailure, match=r"still running after 0\.01 s: process (\d+) still runs"):
-        run(python(SILENT), seconds=0.01)
+        run(python("import signal; signal.pause()"), seconds=0.01)
 
 
 def test_a_process_that_ends_before_its_line_is_named() -> None:
@@ -88,6 +88,7 @@ def test_lines_go_both_ways() -> None:
         process.end()
 
 
+@pytest.mark.slow
 def test_a_process_that_died_is_in_the_report_of_a_test_that_fails_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "test_sample.py").write_text(
         f"""
@@ -106,6 +107,7 @@ def test_it():
     assert "on the brink" in printed
 
 
+@pytest.mark.slow
 def test_a_worker_that_crashes_is_named_with_its_test_its_signal_and_its_stacks(tmp_path: Path) -> None:
     (tmp_path / "test_sample.py").write_text(
         """

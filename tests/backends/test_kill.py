@@ -14,6 +14,7 @@ SECONDS_MAX = 300
 KILLS = Path(__file__).with_name("kills.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_hundred_kills_lose_no_acknowledged_write(tmp_path: Path, seed: int) -> None:
     command = [sys.executable, str(KILLS), str(tmp_path), str(seed), "100"]

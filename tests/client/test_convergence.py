@@ -72,5 +72,6 @@ def test_a_session_that_ends_in_disagreement_is_told_with_its_seed(
     assert f"seed 7 failed; repeat it: {repeat}\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_sessions_over_sockets_with_killed_servers_end_in_agreement(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--sessions", "4", "--seed", "1", "--servers", "3"]) == 0, capsys.readouterr().out

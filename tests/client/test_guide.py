@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.client.servers import Servers
 from tests.processes import run
 
@@ -14,6 +16,7 @@ PRINTED = re.compile(r"print\(.*#\s(.*)$", re.MULTILINE)
 USUAL_PORT = "8420"
 
 
+@pytest.mark.slow
 def test_the_guide_runs_as_printed(tmp_path: Path) -> None:
     program = "\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL))
     servers = Servers(tmp_path / "store", 1)

@@ -17,6 +17,7 @@ from stratalog.testing.emulators import Command, dynamodb_local, ministack, prog
 from tests.processes import ChildProcess, environment, start
 
 
+@pytest.mark.slow
 def test_an_emulator_is_gone_after_its_block(tmp_path: Path) -> None:
     with ministack(tmp_path) as emulator:
         os.kill(emulator.pid, 0)
@@ -42,6 +43,7 @@ def run_local(*command: str) -> ChildProcess:
     return start(arguments, env={**environment(), "AWS_PROFILE": "no-such-profile"})
 
 
+@pytest.mark.slow
 def test_a_program_finds_a_local_aws_and_its_exit_code_is_the_answer() -> None:
     program = (
         "import os, stratalog; store = stratalog.open(os.environ['STRATALOG_STORE']); store.create('acme', 'plan');"
@@ -51,6 +53,7 @@ def test_a_program_finds_a_local_aws_and_its_exit_code_is_the_answer() -> None:
         assert process.end(expected=7) == "['plan']\n"
 
 
+@pytest.mark.slow
 def test_a_program_that_is_ended_ends_with_its_local_aws() -> None:
     show = "import os, sys; print(os.getpid(), os.environ['AWS_ENDPOINT_URL'], os.environ['AWS_ENDPOINT_URL_S3'])"
     with run_local(sys.executable, "-uc", f"{show}; import time; time.sleep(60)") as process:

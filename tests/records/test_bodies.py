@@ -180,6 +180,7 @@ def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> N
     assert world.records.get("b1").body == LARGE
 
 
+@pytest.mark.slow
 def test_two_gigabytes_go_in_and_out_under_200_megabytes_of_memory() -> None:
     program = Path(__file__).with_name("two_gigabytes.py")
     done = run([sys.executable, str(program)], seconds=300)

@@ -21,6 +21,7 @@ def new(name: str, code: int = 0) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_the_application_it_writes_passes_its_test_and_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert new("tasks").startswith("wrote tasks/tasks.py, tasks/test_tasks.py\n")

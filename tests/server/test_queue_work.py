@@ -22,6 +22,8 @@ from tests.processes import COMMAND_LINE, ChildProcess
 from tests.processes import start as start_process
 from tests.server.queue_path import named, put
 
+pytestmark = pytest.mark.slow
+
 SECONDS_MAX = 60
 VISIBILITY = "0.3"
 APPLICATION = """

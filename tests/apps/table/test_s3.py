@@ -44,6 +44,7 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
     assert rows_in(table, lake, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
 
 
+@pytest.mark.slow
 def test_rows_survive_processes_that_are_killed_on_services_like_those_of_aws(tmp_path: Path) -> None:
     """Ingest, split, compact, collect and scan, by three processes; the log in DynamoDB, all files in object stores."""
     with site("aws-local", tmp_path) as at:
