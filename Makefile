@@ -1,6 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync test test-aws check soak bench docs clean ready-demo ready-dev ready-browser
+.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync test test-quick test-aws check mutants bench docs clean
+.PHONY: soak soak-simulation soak-clients soak-histories soak-sheet soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -10,21 +11,27 @@ ready_store := $(if $(filter aws%,$(STORE)),ready-dev,ready-demo)
 on_store := $(if $(filter aws-local,$(STORE)),$(python) -m stratalog.testing.aws_local) $(python)
 store := $(if $(filter aws-local,$(STORE)),aws://stratalog,$(STORE))
 BENCH_JSON ?= bench.json
+RUNS_JSON ?= runs.json
 SEEDS ?= 200000
 SESSIONS ?= 1800
 HISTORIES ?= 10
 TEST_SEEDS ?= 5000
+QUICK_SEEDS ?= 500
 # Fresh with every commit, and the same for everyone who tests that commit; a soak's are fresh every time.
 COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 FRESH_SEED ?= $(shell date +%s)
 WORKERS ?= auto
+# A worker begins with neighbours, which share what a module starts, and takes over what another has not begun.
+in_parallel := -n $(WORKERS) --dist worksteal
+# Adds a line to $(RUNS_JSON): commit, command, seconds, result. The target is the name of the rule.
+recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ --
 # What is tested on an account is asked of AWS as users ask it: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
 ROWS ?= 5000000
 PREFIX ?=
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: demo-sheet ## show the newest whole: now the same as demo-sheet; STORE=aws-local shows it on AWS's services, played here
 
@@ -40,12 +47,16 @@ demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: pa
 demo-core: $(ready_store) ## documents, records, history and forks on one machine
 	$(on_store) examples/demo_core.py $(store)
 
-test: ready-dev ready-browser ## every test, with branch coverage of src/ and its floor, after fresh seeds of the simulation and of clients
+test: ready-dev ready-browser ## every test and a third of the planted bugs, with branch coverage of src/, after fresh seeds of the simulation and of clients
 	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 180 --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
-	$(python) -m pytest -q -n $(WORKERS) tests/simulation
-	$(python) -m pytest -q -n $(WORKERS) --ignore tests/simulation --cov --cov-branch --cov-report=term
+	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) tests/simulation
+	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) --ignore tests/simulation --cov --cov-branch --cov-report=term
+
+test-quick: ready-dev ## while you work: tests of one process, without emulators, browser, kills and coverage, and 500 seeds
+	$(python) -m stratalog.testing.simulate --seeds $(QUICK_SEEDS) --seed $(COMMIT_SEED)
+	$(python) -m pytest -q $(in_parallel) --quick
 
 test-aws: ready-dev ## contract, command line and copy on an account of yours, for a few cents: make test-aws PREFIX=mine
 	@test -n "$(PREFIX)" || { echo "PREFIX=… begins the names of all that is made and removed, as in: make test-aws PREFIX=mine"; exit 2; }
@@ -58,13 +69,29 @@ check: ready-dev ## lint, format, types and import arrows
 	$(python) -m mypy
 	.venv/bin/lint-imports
 
-soak: ready-dev ## many seeds of the simulation, sessions of clients, histories on AWS's emulators: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1
-	$(python) -m stratalog.testing.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
-	$(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)
-	$(python) -m tests.client.convergence --sessions 200 --seed $(FRESH_SEED) --servers 3
-	$(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
-	$(python) -m tests.apps.sheet.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
-	$(python) -m tests.apps.table.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
+mutants: ready-dev ## every planted bug; the result goes to runs.json
+	$(recorded) $(python) -m pytest -q $(in_parallel) -m mutants
+
+soak: soak-simulation soak-clients soak-histories soak-sheet soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
+
+soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
+	$(recorded) $(python) -m stratalog.testing.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
+
+soak-clients: ready-dev ## many sessions of clients
+	$(recorded) $(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)
+	$(recorded) $(python) -m tests.client.convergence --sessions 200 --seed $(FRESH_SEED) --servers 3
+
+soak-histories: ready-dev ## histories of killed processes on AWS's emulators
+	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
+
+soak-sheet: ready-dev ## sessions of spreadsheets on real engines
+	$(recorded) $(python) -m tests.apps.sheet.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
+
+soak-table: ready-dev ## a large table with killed processes
+	$(recorded) $(python) -m tests.apps.table.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
+
+record: ready-dev ## move the results in runs.json to the table of docs/runs.md
+	$(python) scripts/record_run.py table --json $(RUNS_JSON)
 
 bench: ready-dev ## benchmarks, figures to bench.json
 	$(python) -m bench --json $(BENCH_JSON)
@@ -74,7 +101,7 @@ docs: ready-dev ## check that every link and every file named in the documentati
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
-	rm -rf build dist src/*.egg-info tests/e2e/*/node_modules $(BENCH_JSON)
+	rm -rf build dist src/*.egg-info tests/e2e/*/node_modules $(BENCH_JSON) $(RUNS_JSON)
 	find src tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 ready-demo:

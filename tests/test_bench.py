@@ -54,6 +54,8 @@ def test_a_goal_is_reached_from_its_side(better: str, judged: str, value: float,
     assert judge(figure, Measured(value, 10.0)).meets is meets
 
 
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
 def test_every_figure_can_be_measured() -> None:
     results = list(measured(FIGURES, QUICK))
     assert problems(results, NAMES) == []

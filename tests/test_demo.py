@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -19,45 +18,40 @@ import pytest
 from click.testing import CliRunner
 
 from stratalog.cli import main
+from tests.processes import ROOT, run, start
+
+pytestmark = pytest.mark.slow
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo_core.py"
 SYNC_DEMO = DEMO.with_name("demo_sync.py")
 ON_AWS = (sys.executable, "-m", "stratalog.testing.aws_local")
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-
-
-def run_demo(store: Path | str, *beside: str) -> subprocess.CompletedProcess[str]:
+def run_demo(store: Path | str, *beside: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     command = [*beside, sys.executable, str(DEMO), str(store)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120)
+    return run(command, expected=code, seconds=120)
 
 
 @contextmanager
 def sync_demo(store: Path | str, *beside: str) -> Iterator[str]:
     """The URL that the sync demo prints, while it serves; it ends well when it is interrupted."""
     command = [*beside, sys.executable, str(SYNC_DEMO), str(store), "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
-        assert process.stdout is not None
-        told = ""
-        while "Ctrl+C stops" not in told:
-            line = process.stdout.readline()
-            assert line, f"it ended after: {told}"
-            told += line
+    with start(command) as process:
+        printed = ""
+        while "Ctrl+C stops" not in printed:
+            printed += process.read_line()
         try:
-            yield re.findall(r"Open (http://\S+) in two windows", told)[0]
+            yield re.findall(r"Open (http://\S+) in two windows", printed)[0]
         finally:
-            process.send_signal(signal.SIGTERM if beside else signal.SIGINT)
-        assert process.wait(timeout=60) == (128 + signal.SIGTERM if beside else 0)
+            process.signal(signal.SIGTERM if beside else signal.SIGINT)
+            process.end(expected=None)
+        assert process.status == (128 + signal.SIGTERM if beside else 0), process.describe()
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo") / "store"
-    done = run_demo(folder)
-    assert done.returncode == 0, done.stderr
-    return folder, done.stdout
+    return folder, run_demo(folder).stdout
 
 
 def test_the_demo_tells_its_story(shown: tuple[Path, str]) -> None:
@@ -78,15 +72,12 @@ def test_the_commands_it_prints_work(shown: tuple[Path, str]) -> None:
 
 
 def test_a_second_run_starts_over(shown: tuple[Path, str]) -> None:
-    done = run_demo(shown[0])
-    assert done.returncode == 0
-    assert "starting over" in done.stdout
+    assert "starting over" in run_demo(shown[0]).stdout
 
 
 def test_it_touches_no_folder_it_did_not_make(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
-    done = run_demo(tmp_path)
-    assert done.returncode == 1
+    run_demo(tmp_path, code=1)
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
@@ -113,7 +104,6 @@ def test_the_sync_demo_goes_on_with_what_is_there(tmp_path: Path) -> None:
 
 def test_the_demo_tells_its_story_on_aws_too(shown: tuple[Path, str]) -> None:
     done = run_demo("aws://stratalog", *ON_AWS)
-    assert done.returncode == 0, done.stderr
     assert "what they held is gone" in done.stderr
     for line in ("3,201 movies", "rejected", "counted once", "142 here", "the log alone gives the state"):
         assert line in done.stdout
@@ -138,4 +128,4 @@ def test_the_makefile_gives_every_demo_its_store() -> None:
 
 def dry_run(*arguments: str) -> str:
     command = ["make", "--dry-run", "--no-print-directory", *arguments]
-    return subprocess.run(command, cwd=DEMO.parents[1], capture_output=True, text=True, check=True).stdout.strip()
+    return run(command, cwd=ROOT).stdout.strip()

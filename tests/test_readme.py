@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.processes import run as run_process
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -29,6 +30,4 @@ def snippet() -> str:
 
 def run(program: str, folder: Path) -> str:
     """What a fresh interpreter in an empty folder prints for ``program``."""
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_process([sys.executable, "-c", program], cwd=folder).stdout

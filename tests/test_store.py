@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.disk import Disk, DiskWeather, Machine
 from stratalog.testing.scheduler import Scheduler
+from tests.processes import run
 
 
 @pytest.fixture(params=["memory:", "folder"])
@@ -146,5 +146,5 @@ def test_a_store_on_one_machine_loads_nothing_of_aws() -> None:
     program = (
         "import sys, stratalog; stratalog.open('memory:').close(); print({'boto3', 'obstore'} & sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = run([sys.executable, "-c", program])
     assert done.stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""The emulators of `tests/cloud`, and a local AWS with a gateway and functions before them."""
+"""A local AWS: the shared emulators, with a gateway and functions before them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from stratalog.assembly import open_store
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator
 from tests.aws.deployed import Deployed
-from tests.cloud.conftest import aws, bucket, numbers, sqs
+from tests.cloud.conftest import numbers
 from tests.cloud.sqs_service import Service
-
-__all__ = ["aws", "bucket", "sqs"]
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from stratalog.testing.event_source import EventSource
 from stratalog.testing.functions import Fate, Function
 from stratalog.testing.gateway import Gateway
 from tests.client.helpers import InProcess
-from tests.client.servers import ROOT
 from tests.cloud.sqs_service import Service, ToldClock
+from tests.processes import ROOT
 
 __all__ = ["ORGANISATION", "Deployed", "Mishaps", "ThroughGateway"]
 

@@ -20,7 +20,7 @@ from stratalog.testing import emulators
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import KEY, SECRET, Command, Emulator, ministack_environment, program
 from stratalog.testing.event_source import EventSource
-from tests.client.servers import ROOT
+from tests.processes import ROOT
 
 __all__ = ["STACK", "TEMPLATE", "TOKENS", "Stack", "deployed_stack", "resources"]
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from tests.aws.template import resources
-from tests.client.servers import ROOT
+from tests.processes import ROOT
 
 
 @pytest.fixture(scope="module")

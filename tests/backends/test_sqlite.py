@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -18,6 +17,7 @@ from stratalog.ports.index import Absent, Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
 from stratalog.testing.queue_contract import QueueContract
+from tests.processes import start
 
 COUNT_TO_200 = """
 import sys
@@ -77,8 +77,10 @@ def test_two_openers_see_each_other_s_commits_at_once(tmp_path: Path) -> None:
 def test_two_processes_commit_at_once_and_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     commands = [[sys.executable, "-c", COUNT_TO_200, str(path), name] for name in ("a", "b")]
-    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0), ("", 0)]
+    with start(commands[0]) as one, start(commands[1]) as other:
+        for process in (one, other):
+            process.end()
+            assert process.stderr == ""
     index = _open(path).index
     assert [len(list(index.query(name))) for name in ("a", "b")] == [200, 200]
 

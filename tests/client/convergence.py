@@ -4,7 +4,7 @@
     python -m tests.client.convergence --sessions 200 --seed 1 --servers 3
 
 The second form is over real sockets, with several server processes on one store folder that are killed meanwhile.
-A session that fails prints its seed, and ``--sessions 1 --seed THAT`` runs it again.
+A session that fails prints its seed and the command that runs it again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 
 from tests.client.servers import OverSockets, Servers
 from tests.client.session import CHANGES, FAULTS, Session, session_in_process
+from tests.processes import unexpected_ends
 
 CLIENTS_MIN, CLIENTS_MAX = 3, 8
 STEPS_MIN, STEPS_MAX = 20, 60
@@ -60,9 +61,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 met += run(seed)
             except Exception:  # noqa: BLE001 - whatever fails, the seed is what one needs to know
                 failed.append(seed)
-                print(f"seed {seed} failed", traceback.format_exc(), sep="\n")
+                print(
+                    f"seed {seed} failed; repeat it: {_command(seed, chosen.servers)}", traceback.format_exc(), sep="\n"
+                )
+                print(*unexpected_ends(), sep="\n")
     print(f"{chosen.sessions} sessions from seed {chosen.seed}, {len(failed)} failed; {dict(sorted(met.items()))}")
     return 1 if failed else 0
+
+
+def _command(seed: int, servers: int) -> str:
+    """The command that runs one session again."""
+    return f"python -m tests.client.convergence --sessions 1 --seed {seed}" + (
+        f" --servers {servers}" if servers else ""
+    )
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

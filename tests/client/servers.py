@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,18 +14,12 @@ from stratalog.client import HttpTransport
 from stratalog.documents import Document
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from tests.client.helpers import InProcess
+from tests.processes import COMMAND_LINE, ChildProcess, ProcessFailure, start
 
-ROOT = Path(__file__).parents[2]
-SERVE = "from stratalog.cli import main; main()"
 ORGANISATION = "acme"
 ALIVE_SECONDS = (0.5, 2.0)
 LAUNCHES_MAX = 20
 LAUNCH_SECONDS = 0.2
-
-
-def environment() -> dict[str, str]:
-    """That of a process which imports the package from here."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
 class Server:
@@ -42,36 +32,38 @@ class Server:
         self.await_ready()
 
     def kill(self) -> None:
-        """What a power switch does to a process."""
-        self._process.send_signal(signal.SIGKILL)
-        self._process.communicate()
+        """Kill the process. Raises ProcessFailure where it had ended by itself."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Kill the process if it still runs."""
+        self._process.close()
+
+    def describe(self) -> str:
+        """The process: its command, whether it runs or how it ended, and the end of its stderr."""
+        return self._process.describe()
 
     def launch(self) -> None:
         """Start it again, without waiting until it serves."""
         self._process = self._launch()
 
     def await_ready(self) -> None:
-        """Wait until it serves; somebody's connection may have borrowed the port meanwhile, for a moment."""
+        """Wait until it serves. Another connection may hold the port for a moment, so a start is tried again."""
         for _ in range(LAUNCHES_MAX):
-            assert self._process.stdout is not None
-            line = self._process.stdout.readline()
-            if "http://" in line:
-                self.port = int(line.split("http://")[1].split()[0].rsplit(":", 1)[1])
-                return
-            said = line + self._process.communicate()[0]
-            time.sleep(LAUNCH_SECONDS)
-            self._process = self._launch()
-        raise AssertionError(said)
+            try:
+                line = self._process.read_line()
+            except ProcessFailure as failure:
+                last = failure
+                self._process.close()
+                time.sleep(LAUNCH_SECONDS)
+                self._process = self._launch()
+                continue
+            self.port = int(line.split("http://")[1].split()[0].rsplit(":", 1)[1])
+            return
+        raise last
 
-    def _launch(self) -> subprocess.Popen[str]:
-        arguments = ["--store", str(self._store), "serve", "--port", str(self.port)]
-        return subprocess.Popen(
-            [sys.executable, "-c", SERVE, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment(),
-        )
+    def _launch(self) -> ChildProcess:
+        return start([*COMMAND_LINE, "--store", str(self._store), "serve", "--port", str(self.port)])
 
 
 class Servers:
@@ -112,7 +104,11 @@ class Servers:
     def close(self) -> None:
         """End them."""
         for server in self.all:
-            server.kill()
+            server.close()
+
+    def describe(self) -> str:
+        """A paragraph for each process."""
+        return "\n".join(server.describe() for server in self.all)
 
     def _keep_killing(self, chance: random.Random) -> None:
         while not self._ending.wait(chance.uniform(*ALIVE_SECONDS)):

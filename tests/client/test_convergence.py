@@ -68,8 +68,10 @@ def test_a_session_that_ends_in_disagreement_is_told_with_its_seed(
     monkeypatch.setattr("stratalog.client.local.Local.note_sending", lambda local, batch: None)
     monkeypatch.setattr("stratalog.client.local._write", lambda connection, patch: None)
     assert main(["--sessions", "1", "--seed", "7"]) == 1
-    assert "seed 7 failed" in capsys.readouterr().out
+    repeat = "python -m tests.client.convergence --sessions 1 --seed 7"
+    assert f"seed 7 failed; repeat it: {repeat}\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_sessions_over_sockets_with_killed_servers_end_in_agreement(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--sessions", "4", "--seed", "1", "--servers", "3"]) == 0, capsys.readouterr().out

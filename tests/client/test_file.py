@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pytest
 from stratalog.client import Client
 from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, Unsupported
 from tests.client.helpers import InProcess, new_document
+from tests.processes import start
 
-ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
 from stratalog.client import Client
@@ -51,15 +50,12 @@ def test_a_file_is_locked_under_whatever_name(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_was_told_is_kept_is_there(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True, env=_environment()
-    ) as writer:
-        assert writer.stdout is not None
-        told = [int(writer.stdout.readline()) for _ in range(20)]
+    with start([sys.executable, "-c", WRITER, path]) as writer:
+        told = [int(writer.read_line()) for _ in range(20)]
         with pytest.raises(Unavailable):
             Client(InProcess(new_document()), path)
-        writer.send_signal(signal.SIGKILL)
-        told += [int(line) for line in writer.stdout]
+        writer.signal(signal.SIGKILL)
+        told += [int(line) for line in writer.lines()]
     document = new_document()
     with Client(InProcess(document), path) as client:
         kept = client.get("list")
@@ -140,7 +136,3 @@ def test_a_file_that_could_not_be_opened_is_not_left_locked(tmp_path: Path) -> N
         Client(InProcess(new_document()), str(path))
     path.unlink()
     Client(InProcess(new_document()), str(path)).close()
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -32,7 +32,7 @@ from stratalog.log.names import NameRecord, require_name
 from stratalog.log.place import Place
 from stratalog.ports.index import Index
 from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
-from stratalog.testing.emulators import Emulator, ministack, seaweed
+from stratalog.testing.emulators import Emulator, describe_status, ministack, seaweed
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Forked, Headed, Met, Read, Record, Sent, Task, Was
 from tests.cloud.seaweed import VERSIONED, blobs_in, client
@@ -157,7 +157,7 @@ class _Crew:
         for process in [process for process in self._running if process.poll() is not None]:
             self._running.remove(process)
             if process.returncode not in (0, -signal.SIGKILL):
-                raise RuntimeError(f"a process ended with {process.returncode}")
+                raise RuntimeError(f"process {process.args} ended with {describe_status(process.returncode)}")
             self._kills += process.returncode != 0
             if time.monotonic_ns() < self._task.until_ns:
                 self._running.append(self._start())

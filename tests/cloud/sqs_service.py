@@ -19,6 +19,7 @@ from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Command, ministack_environment, started
 from tests.cloud import sqs_by_clock
 from tests.cloud.seaweed import session
+from tests.processes import watched
 
 __all__ = ["Service", "ToldClock", "queue_on", "running"]
 
@@ -59,7 +60,7 @@ def running(folder: Path) -> Iterator[Service]:
         environment = ministack_environment(ports[0], "sqs")
         return Command([sys.executable, sqs_by_clock.__file__, str(time)], environment, "/_ministack/health")
 
-    with started("sqs", 1, command, folder) as emulator:
+    with started("sqs", 1, command, folder) as emulator, watched(emulator):
         yield Service(aws_client("sqs", session(), emulator.url, Budget()), time)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from random import Random
@@ -16,6 +13,7 @@ import stratalog
 from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run, run
 from tests.operations.growing import SETTINGS, grow, told
+from tests.processes import COMMAND_LINE, start
 
 __all__ = ["run"]
 
@@ -82,10 +80,9 @@ def test_a_copy_whose_process_is_killed_goes_on(tmp_path: Path, aws_store: str, 
 
 def kill_after(documents: int, source: str, target: str) -> None:
     """Copy in a process that is killed once so many documents are there."""
-    command = [sys.executable, "-c", "from stratalog.cli import main; main()", "copy", source, target]
-    with stratalog.open(target) as store, subprocess.Popen(command) as process:
+    command = [*COMMAND_LINE, "copy", source, target]
+    with stratalog.open(target) as store, start(command) as process:
         while len(list(store.list("acme"))) < documents:
-            assert process.poll() is None, "it ended too early"
+            assert process.status is None, "it ended too early"
             time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+        process.kill()

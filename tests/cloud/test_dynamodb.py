@@ -13,6 +13,7 @@ from tests.cloud.choice import account_prefix, remove_table
 from tests.cloud.helpers import account_index, dynamo_index
 
 
+@pytest.mark.slow
 class TestDynamoIndex(IndexContract):
     @pytest.fixture(autouse=True)
     def _emulator(self, request: pytest.FixtureRequest) -> Iterator[None]:

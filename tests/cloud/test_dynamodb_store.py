@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from stratalog.log import Event, Log, Place, Settings
 from stratalog.ports.index import Absent, Delete, Equals, Item, Put
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client, dynamo_index
+from tests.processes import start
 
 WRITERS = 8
 APPENDS = 25
@@ -110,14 +111,11 @@ def test_processes_that_write_one_log_lose_nothing_and_leave_no_gap(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testsecret")
     log = store_on(index).create_log("acme", "plan")
     commands = [[sys.executable, "-c", APPEND, dynamo.url, index.table, f"{n}", "20"] for n in range(3)]
-    processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
-    ]
-    answers = [process.communicate() for process in processes]
-    assert [(errors, process.returncode) for (_, errors), process in zip(answers, processes, strict=True)] == [
-        ("", 0)
-    ] * 3
-    assert sorted(int(line) for output, _ in answers for line in output.split()) == list(range(1, 61))
+    with ExitStack() as stack:
+        processes = [stack.enter_context(start(command)) for command in commands]
+        answers = [process.end() for process in processes]
+        assert [process.stderr for process in processes] == [""] * 3
+    assert sorted(int(line) for output in answers for line in output.split()) == list(range(1, 61))
     assert steps_of(log) == {(f"{writer}", n) for writer in range(3) for n in range(20)}
 
 

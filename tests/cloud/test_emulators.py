@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -15,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from stratalog.testing.emulators import Command, dynamodb_local, ministack, program, started
+from tests.processes import ChildProcess, environment, start
 
 
+@pytest.mark.slow
 def test_an_emulator_is_gone_after_its_block(tmp_path: Path) -> None:
     with ministack(tmp_path) as emulator:
         os.kill(emulator.pid, 0)
@@ -37,30 +38,28 @@ def test_a_program_that_is_missing_is_named_with_its_remedy() -> None:
         program("no-such-emulator")
 
 
-def run_local(*command: str) -> subprocess.Popen[str]:
+def run_local(*command: str) -> ChildProcess:
     arguments = [sys.executable, "-m", "stratalog.testing.aws_local", *command]
-    environment = {**os.environ, "AWS_PROFILE": "no-such-profile"}
-    return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return start(arguments, env={**environment(), "AWS_PROFILE": "no-such-profile"})
 
 
+@pytest.mark.slow
 def test_a_program_finds_a_local_aws_and_its_exit_code_is_the_answer() -> None:
     program = (
         "import os, stratalog; store = stratalog.open(os.environ['STRATALOG_STORE']); store.create('acme', 'plan');"
         "print([line.id for line in store.list('acme')]); store.queue.receive(); store.close(); raise SystemExit(7)"
     )
-    process = run_local(sys.executable, "-c", program)
-    output, errors = process.communicate(timeout=60)
-    assert (output, process.returncode) == ("['plan']\n", 7), errors
+    with run_local(sys.executable, "-c", program) as process:
+        assert process.end(expected=7) == "['plan']\n"
 
 
+@pytest.mark.slow
 def test_a_program_that_is_ended_ends_with_its_local_aws() -> None:
     show = "import os, sys; print(os.getpid(), os.environ['AWS_ENDPOINT_URL'], os.environ['AWS_ENDPOINT_URL_S3'])"
-    process = run_local(sys.executable, "-uc", f"{show}; import time; time.sleep(60)")
-    assert process.stdout is not None
-    pid, *urls = process.stdout.readline().split()
-    process.terminate()
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
+    with run_local(sys.executable, "-uc", f"{show}; import time; time.sleep(60)") as process:
+        pid, *urls = process.read_line().split()
+        process.signal(signal.SIGTERM)
+        process.end(expected=128 + signal.SIGTERM)
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
     for url in urls:

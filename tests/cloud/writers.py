@@ -6,10 +6,10 @@ waits for a line, and then tells as JSON what its writers were told.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import msgspec
 
@@ -21,8 +21,11 @@ from stratalog.errors import StratalogError
 from stratalog.log import Event, Place, Settings
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client
+from tests.processes import start
 
 __all__ = ["Report", "Task", "compete"]
+
+SECONDS_MAX = 300
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,25 +55,17 @@ def compete(emulator: Emulator, table: str, *, processes: int, threads: int, app
     tasks = [
         Task(url=emulator.url, table=table, name=f"{n}", threads=threads, appends=appends) for n in range(processes)
     ]
-    started = [_start(task) for task in tasks]
-    try:
+    with ExitStack() as stack:
+        started = [stack.enter_context(start(_command(task))) for task in tasks]
         for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
+            assert process.read_line() == "ready\n"
         for process in started:
-            assert process.stdin is not None
-            process.stdin.write(b"go\n")
-            process.stdin.flush()
-        return [msgspec.json.decode(process.communicate()[0], type=Report) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
+            process.write_line("go")
+        return [msgspec.json.decode(process.end(seconds=SECONDS_MAX), type=Report) for process in started]
 
 
-def _start(task: Task) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.cloud.writers", msgspec.json.encode(task).decode()]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def _command(task: Task) -> list[str]:
+    return [sys.executable, "-m", "tests.cloud.writers", msgspec.json.encode(task).decode()]
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from tests.node import install, node_program
+from tests.processes import run
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 STORY_SECONDS_MAX = 300
@@ -51,13 +51,9 @@ def find_chromium() -> str:
 
 def told_stories(folder: Path, node: str) -> list[str]:
     """The names of the stories in a folder."""
-    listed = subprocess.run([node, "stories.mjs"], cwd=folder, capture_output=True, text=True, check=True)
-    return listed.stdout.split()
+    return run([node, "stories.mjs"], cwd=folder).stdout.split()
 
 
 def tell(folder: Path, node: str, *arguments: str) -> None:
     """Tell one story; what goes wrong in it fails the test."""
-    told = subprocess.run(
-        [node, "stories.mjs", *arguments], cwd=folder, capture_output=True, text=True, timeout=STORY_SECONDS_MAX
-    )
-    assert told.returncode == 0, told.stderr
+    run([node, "stories.mjs", *arguments], cwd=folder, seconds=STORY_SECONDS_MAX)

@@ -22,6 +22,8 @@ from stratalog.ports.index import Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.operations.growing import FREE, SETTINGS, grow, told
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.integers(0, 2**32), st.integers(0, 40))
 def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:

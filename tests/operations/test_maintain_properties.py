@@ -232,6 +232,8 @@ PLANTED: dict[str, Plant] = {
 }
 
 
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.mutants
 @pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
 def test_a_planted_bug_is_seen(planted: Plant) -> None:
     hunt = settings(

@@ -17,12 +17,9 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock, new_id
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
-from tests.cloud.conftest import aws, bucket, dynamo
 from tests.cloud.helpers import dynamo_client, dynamo_index
 from tests.cloud.seaweed import VERSIONED, blobs_in
 from tests.records.helpers import DatedBlobs, Ends, World, in_memory
-
-__all__ = ["aws", "aws_ends", "bucket", "dynamo", "ends", "world"]
 
 numbers = itertools.count()
 

@@ -230,6 +230,7 @@ PLANTED = (
 )
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.plant.__name__)
 def test_a_planted_defect_is_noticed_by_the_test_that_stands_for_it(
     planted: Planted, monkeypatch: pytest.MonkeyPatch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from stratalog.cli import main
+from tests.processes import run
 from tests.server.api import BUDGET, mutation
-from tests.server.test_api_serve import SECONDS_MAX, served
+from tests.server.test_api_serve import served
 
 
 def new(name: str, code: int = 0) -> str:
@@ -21,13 +21,13 @@ def new(name: str, code: int = 0) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_the_application_it_writes_passes_its_test_and_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert new("tasks").startswith("wrote tasks/tasks.py, tasks/test_tasks.py\n")
     folder = tmp_path / "tasks"
     own_test = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tasks.py"]
-    done = subprocess.run(own_test, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
-    assert "2 passed" in done.stdout, done.stdout
+    assert "2 passed" in run(own_test, cwd=folder).stdout
     with served(folder, "tasks:app") as (url, _):
         assert httpx.put(url + BUDGET).status_code == 201
         body = {"group": "g", "mutations": [mutation("ada", 1, "addTask", id=1, title="Buy milk")]}

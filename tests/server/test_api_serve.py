@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from websockets.sync.client import connect
 
 from stratalog.cli import main
 from stratalog.cli.serve import listening_at
+from tests.processes import COMMAND_LINE, ChildProcess, start
+from tests.processes import run as run_process
 from tests.server.api import BUDGET, mutation
 
 SECONDS_MAX = 60
@@ -41,19 +42,13 @@ broken = 7
 
 
 @contextmanager
-def served(folder: Path, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The URL of a server in a process of its own, ended with a signal."""
-    command = [sys.executable, "-c", "from stratalog.cli import main; main()", "serve", "--json", "--port", "0"]
-    process = subprocess.Popen([*command, *arguments], cwd=folder, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"], process
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(SECONDS_MAX) == 0
-    finally:
-        process.kill()
-        process.communicate(timeout=SECONDS_MAX)
+def served(folder: Path, *arguments: str) -> Iterator[tuple[str, ChildProcess]]:
+    """The URL of a server in a process of its own. A signal ends it, unless the block killed it."""
+    with start([*COMMAND_LINE, "serve", "--json", "--port", "0", *arguments], cwd=folder) as process:
+        yield json.loads(process.read_line())["url"], process
+        if not process.was_ended:
+            process.signal(signal.SIGTERM)
+            process.end()
 
 
 def run(*arguments: str, code: int) -> str:
@@ -97,7 +92,6 @@ def test_a_server_killed_between_pushes_has_lost_none(tmp_path: Path) -> None:
         body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
         assert httpx.post(f"{url}{BUDGET}/push", json=body).status_code == 200
         process.kill()
-        process.wait(SECONDS_MAX)
     with served(tmp_path) as (url, _):
         again: Any = httpx.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"]
         assert again[0]["status"] == "seen"
@@ -150,8 +144,7 @@ def test_without_the_servers_libraries_it_says_what_to_install(monkeypatch: Any)
 def test_the_command_line_itself_needs_none_of_them() -> None:
     extras = "{'litestar', 'uvicorn', 'anyio', 'jwt', 'httpx', 'prometheus_client', 'websockets'}"
     code = f"import sys, stratalog, stratalog.cli; print({extras} & set(sys.modules))"
-    loaded = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=SECONDS_MAX)
-    assert loaded == "set()\n"
+    assert run_process([sys.executable, "-c", code]).stdout == "set()\n"
 
 
 def test_the_default_store_is_found_without_any_option(tmp_path: Path, monkeypatch: Any) -> None:

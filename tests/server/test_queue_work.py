@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +18,11 @@ from stratalog.assembly import Store
 from stratalog.cli import main
 from stratalog.protocol.sync import Push
 from stratalog.server.backlog import Backlog
-from tests.client.servers import environment
+from tests.processes import COMMAND_LINE, ChildProcess
+from tests.processes import start as start_process
 from tests.server.queue_path import named, put
+
+pytestmark = pytest.mark.slow
 
 SECONDS_MAX = 60
 VISIBILITY = "0.3"
@@ -73,19 +74,13 @@ def content(folder: Path) -> dict[str, Any]:
         return dict(store.document("acme", "plan").scan())
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+@contextmanager
+def worker(folder: Path, *arguments: str) -> Iterator[ChildProcess]:
     """A worker in a process of its own, once it works."""
-    command = [sys.executable, "-c", "from stratalog.cli import main; main()", "--json", "work", "queueapp:app"]
-    process = subprocess.Popen(
-        [*command, "--visibility", VISIBILITY, *arguments],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert "pid" in json.loads(process.stdout.readline())
-    return process
+    command = [*COMMAND_LINE, "--json", "work", "queueapp:app", "--visibility", VISIBILITY, *arguments]
+    with start_process(command, cwd=folder) as process:
+        assert "pid" in json.loads(process.read_line())
+        yield process
 
 
 def await_file(path: Path) -> None:
@@ -96,12 +91,10 @@ def await_file(path: Path) -> None:
     raise AssertionError(f"{path} does not come")
 
 
-def ended(process: subprocess.Popen[str]) -> dict[str, int]:
-    """What a worker said at its end."""
-    said, _ = process.communicate(timeout=SECONDS_MAX)
-    assert process.returncode == 0
-    done: dict[str, int] = json.loads(said)
-    return done
+def counts_of(process: ChildProcess) -> dict[str, int]:
+    """The counts that a worker prints at its end."""
+    counts: dict[str, int] = json.loads(process.end())
+    return counts
 
 
 def run(folder: Path, *arguments: str, code: int = 0) -> list[Any]:
@@ -131,12 +124,12 @@ def test_a_signal_lets_the_message_under_way_be_finished(folder: Path) -> None:
     (folder / "hold").touch()
     queue(folder, named("ada", 1, "slow"))
     queue(folder, put("ada", 2))
-    process = start(folder)
-    await_file(folder / "started")
-    time.sleep(2 * float(VISIBILITY))
-    process.send_signal(signal.SIGTERM)
-    (folder / "hold").unlink()
-    assert ended(process) == {"applied": 1, "messages": 1}
+    with worker(folder) as process:
+        await_file(folder / "started")
+        time.sleep(2 * float(VISIBILITY))
+        process.signal(signal.SIGTERM)
+        (folder / "hold").unlink()
+        assert counts_of(process) == {"applied": 1, "messages": 1}
     assert content(folder) == {"slow": 1}
     run(folder, "work", "--drain")
     assert content(folder) == {"slow": 1, "k": 1}
@@ -146,13 +139,13 @@ def test_a_worker_killed_amid_a_message_leaves_it_to_another(folder: Path) -> No
     (folder / "hold").touch()
     queue(folder, put("ada", 1), named("ada", 2, "slow"))
     queue(folder, put("ada", 3, "after"))
-    process = start(folder)
-    await_file(folder / "started")
-    process.kill()
-    process.communicate()
+    with worker(folder) as process:
+        await_file(folder / "started")
+        process.kill()
     (folder / "hold").unlink()
     time.sleep(float(VISIBILITY))
-    assert ended(start(folder, "--drain"))["applied"] == 3
+    with worker(folder, "--drain") as process:
+        assert counts_of(process)["applied"] == 3
     assert content(folder) == {"k": 1, "slow": 1, "after": 1}
 
 
@@ -161,9 +154,9 @@ def test_a_mutation_that_kills_every_worker_is_given_up_and_redriven_once_it_is_
     queue(folder, put("ada", 1), named("ada", 2, "poison"), put("ada", 3, "after"))
     kills = 0
     while content(folder).get("after") is None:
-        process = start(folder, "--drain")
-        process.communicate(timeout=SECONDS_MAX)
-        kills += process.returncode == 9
+        with worker(folder, "--drain") as process:
+            process.end(expected=None)
+            kills += process.status == 9
         assert kills < 10
         time.sleep(float(VISIBILITY))
     assert kills == 6

@@ -23,12 +23,14 @@ def test_every_world_holds_over_many_seeds(name: str) -> None:
     assert result.failures == []
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("mutant", command.MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught_by_its_checker(mutant: Mutant) -> None:
     catch = hunt(mutant, MUTANT_SEEDS)
     assert catch.good, catch
 
 
+@pytest.mark.slow
 def test_a_planted_bug_is_gone_after_the_hunt() -> None:
     for mutant in command.MUTANTS:
         hunt(mutant, range(1))

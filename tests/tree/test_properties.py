@@ -16,6 +16,8 @@ from stratalog.tree.reach import verify
 from stratalog.tree.update import update
 from tests.tree.helpers import build_from, keys_of_level, new_chunks, slot
 
+pytestmark = pytest.mark.usefixtures("untraced")
+
 Content = dict[str, Slot]
 Patch = dict[str, Slot | None]
 

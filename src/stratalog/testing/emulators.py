@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import http.client
 import os
+import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,7 +27,9 @@ __all__ = [
     "SECRET",
     "Command",
     "Emulator",
+    "describe_status",
     "dynamodb_local",
+    "end_of",
     "free_ports",
     "ministack",
     "ministack_environment",
@@ -42,11 +47,19 @@ STARTS_MAX = 3
 LOG_CHARACTERS_SHOWN = 2000
 
 
+def _running() -> None:
+    return None
+
+
 class Emulator(msgspec.Struct, frozen=True):
-    """A running service: its URL, and the process id for who wants to kill it."""
+    """A running service: its URL and its process id.
+
+    ``describe_end`` gives None while it runs; then its command, how it ended, and the end of what it printed.
+    """
 
     url: str
     pid: int
+    describe_end: Callable[[], str | None] = _running
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -113,15 +126,28 @@ def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], 
     """
     for start in range(STARTS_MAX):
         chosen = free_ports(ports)
-        process = _launch(command(chosen), folder / f"{name}-{start}.log")
+        log = folder / f"{name}-{start}.log"
+        process = _launch(command(chosen), log)
         try:
             if _is_ready(process, chosen[0], command(chosen)):
-                yield Emulator(f"http://127.0.0.1:{chosen[0]}", process.pid)
+                yield Emulator(f"http://127.0.0.1:{chosen[0]}", process.pid, partial(_describe_end, name, process, log))
                 return
         finally:
             _stop(process)
-    last = (folder / f"{name}-{STARTS_MAX - 1}.log").read_text(errors="replace")[-LOG_CHARACTERS_SHOWN:]
-    raise RuntimeError(f"{name} did not start: {last}")
+    raise RuntimeError(f"{name} did not start: {_describe_end(name, process, log)}")
+
+
+def describe_status(status: int) -> str:
+    """How a process ended, from its exit status: ``exit status 1``, or ``signal SIGSEGV`` where that is negative."""
+    if status >= 0:
+        return f"exit status {status}"
+    known = {number.value for number in signal.Signals}
+    return f"signal {signal.Signals(-status).name}" if -status in known else f"signal {-status}"
+
+
+def end_of(output: str) -> str:
+    """The last characters of what a process printed, without blanks around them."""
+    return output.strip()[-LOG_CHARACTERS_SHOWN:]
 
 
 def free_ports(count: int) -> list[int]:
@@ -167,6 +193,17 @@ def _launch(command: Command, log: Path) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             process_group=0,
         )
+
+
+def _describe_end(name: str, process: subprocess.Popen[bytes], log: Path) -> str | None:
+    status = process.poll()
+    if status is None:
+        return None
+    command = shlex.join(map(str, process.args)) if isinstance(process.args, list | tuple) else str(process.args)
+    printed = end_of(log.read_text(errors="replace"))
+    return (
+        f"{name} (process {process.pid}) ended with {describe_status(status)}: {command}\nits last output:\n{printed}"
+    )
 
 
 def _is_ready(process: subprocess.Popen[bytes], port: int, command: Command) -> bool:

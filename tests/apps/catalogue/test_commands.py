@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from click.testing import CliRunner
 from stratalog.cli import main
 from stratalog.testing.clock import ManualClock
 from tests.apps.catalogue.helpers import PACKAGE
+from tests.processes import COMMAND_LINE, start
 
 SECONDS_MAX = 60
 
@@ -140,17 +139,12 @@ def test_a_poll_that_goes_on_outlives_a_source_that_is_away(shell: Shell, monkey
 
 def test_a_catalogue_is_served_until_a_signal(shell: Shell) -> None:
     shell("poll", "acme")
-    program = [sys.executable, "-c", "from stratalog.cli import main; main()"]
     words = ["catalogue", "serve", "acme", "--port", "0", "--json", "--store", str(shell.folder / "store")]
-    with subprocess.Popen([*program, *words], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            url = httpx.URL(json.loads(process.stdout.readline())["url"])
-            assert (url.path, url.params["in"]) == ("/web/catalogue/", "acme")
-            assert "<title>Catalogue" in httpx.get(url, timeout=SECONDS_MAX).text
-            works = url.copy_with(path="/v1/organisations/acme/catalogue/works", query=None)
-            assert [work["id"] for work in httpx.get(works, timeout=SECONDS_MAX).json()] == ["bash/amd64"]
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(SECONDS_MAX) == 0
-        finally:
-            process.kill()
+    with start([*COMMAND_LINE, *words]) as process:
+        url = httpx.URL(json.loads(process.read_line())["url"])
+        assert (url.path, url.params["in"]) == ("/web/catalogue/", "acme")
+        assert "<title>Catalogue" in httpx.get(url, timeout=SECONDS_MAX).text
+        works = url.copy_with(path="/v1/organisations/acme/catalogue/works", query=None)
+        assert [work["id"] for work in httpx.get(works, timeout=SECONDS_MAX).json()] == ["bash/amd64"]
+        process.signal(signal.SIGTERM)
+        process.end()

@@ -14,17 +14,16 @@ import stratalog
 from stratalog import Unavailable
 from stratalog.apps.catalogue.migrating import migrate
 from stratalog.testing.aws_local import aws_environment
-from stratalog.testing.emulators import Emulator, ministack, seaweed
+from stratalog.testing.emulators import Emulator
 from tests.apps.catalogue.helpers import Catalogue
 
 numbers = itertools.count()
 LARGE = bytes(range(256)) * 2000
 
 
-@pytest.fixture(scope="module")
-def emulators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Emulator, Emulator]]:
-    with ministack(tmp_path_factory.mktemp("dynamo")) as tables, seaweed(tmp_path_factory.mktemp("objects")) as objects:
-        yield tables, objects
+@pytest.fixture
+def emulators(aws: Emulator, bucket: Emulator) -> tuple[Emulator, Emulator]:
+    return aws, bucket
 
 
 class Old:

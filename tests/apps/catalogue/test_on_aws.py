@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,19 +12,18 @@ import stratalog
 from stratalog.apps.catalogue.reading import search
 from stratalog.apps.catalogue.summary import read_stats
 from stratalog.testing.aws_local import aws_environment
-from stratalog.testing.emulators import ministack, seaweed
+from stratalog.testing.emulators import Emulator
 from tests.apps.catalogue.helpers import Catalogue
+
+numbers = itertools.count()
 
 
 @pytest.fixture
-def catalogue(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Catalogue]:
-    with ministack(tmp_path_factory.mktemp("dynamo")) as tables, seaweed(tmp_path_factory.mktemp("objects")) as objects:
-        for name, value in aws_environment(tables, objects, tables).items():
-            monkeypatch.setenv(name, value)
-        with stratalog.open("aws://catalogue") as store:
-            yield Catalogue(store, tmp_path)
+def catalogue(aws: Emulator, bucket: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalogue]:
+    for name, value in aws_environment(aws, bucket).items():
+        monkeypatch.setenv(name, value)
+    with stratalog.open(f"aws://catalogue-{next(numbers)}") as store:
+        yield Catalogue(store, tmp_path)
 
 
 def test_a_catalogue_lives_on_aws(catalogue: Catalogue) -> None:

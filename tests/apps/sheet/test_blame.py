@@ -105,6 +105,7 @@ def test_no_sheet_of_that_name_is_not_found(sheet: Sheet) -> None:
         sheet.blame("A1", sheet="none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_what_blame_says_last_is_what_the_cell_holds(seed: int, engine: Engine) -> None:
     """Whatever was written, inserted, removed, undone and restored."""

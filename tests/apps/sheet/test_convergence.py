@@ -15,6 +15,7 @@ SEED_ACROSS = 2
 """A run in which an undo reaches across a kept state."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, RUNS + 1, RUNS_AT_ONCE))
 def test_clients_states_and_replay_agree(first: int, engine: Engine) -> None:
     edits = 0

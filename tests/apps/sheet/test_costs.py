@@ -13,22 +13,20 @@ from stratalog.backends.metered import MeteredIndex
 from stratalog.clock import SystemClock
 from stratalog.log import Place
 from stratalog.ports.meter import Meter
-from stratalog.testing.emulators import ministack
 from tests.apps.sheet.helpers import put, revision
 from tests.cloud.helpers import dynamo_index
 
 
 @pytest.fixture(params=["dynamodb", "memory"])
-def counted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Meter]]:
+def counted(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Meter]]:
     clock = SystemClock()
     if request.param == "memory":
         meter = Meter()
         yield Store(Place(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock)), meter
         return
-    with ministack(tmp_path_factory.mktemp("ministack")) as emulator:
-        index = dynamo_index(emulator)
-        yield Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)), index.meter
-        index.close()
+    index = dynamo_index(request.getfixturevalue("aws"))
+    yield Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)), index.meter
+    index.close()
 
 
 def test_a_cell_that_a_browser_sets_costs_one_write_unit_and_no_read(

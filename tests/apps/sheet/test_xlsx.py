@@ -16,6 +16,8 @@ from stratalog.apps.sheet.xlsx import count_filled, pack_workbook, unpack_workbo
 from tests.apps.sheet.browser import imported
 from tests.apps.sheet.workbooks import large, workbooks
 
+pytestmark = pytest.mark.slow
+
 SMALL = "loadPivotTables.xlsx"
 
 

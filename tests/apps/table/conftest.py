@@ -15,7 +15,7 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.log import Place
-from stratalog.testing.emulators import Emulator, ministack
+from stratalog.testing.emulators import Emulator
 from tests.apps.table.helpers import LONG, memory_store, table_of
 from tests.cloud.helpers import dynamo_index
 
@@ -23,16 +23,9 @@ names = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """DynamoDB in a process of the test run."""
-    with ministack(tmp_path_factory.mktemp("ministack")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def dynamo(emulator: Emulator) -> Iterator[DynamoIndex]:
+def dynamo(aws: Emulator) -> Iterator[DynamoIndex]:
     """One index for all tests; each has tables of its own names."""
-    index = dynamo_index(emulator)
+    index = dynamo_index(aws)
     yield index
     index.close()
 

@@ -209,6 +209,7 @@ def test_files_are_parquet_that_anybody_reads(made: tuple[Table, Lake], tmp_path
     assert found.column("id").to_pylist() == sorted(numbered(0).column("id").to_pylist())
 
 
+@pytest.mark.slow
 def test_rows_survive_processes_that_are_killed(tmp_path: Path) -> None:
     with site("folder", tmp_path) as at:
         done = soak(rows=120_000, processes=3, seed=11, pause=0.8, at=at)

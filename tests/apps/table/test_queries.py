@@ -144,6 +144,8 @@ KEYS: Sequence[Any] = [
 ]
 
 
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
 def test_a_range_over_100_000_leaves_reads_ten_chunks_at_most() -> None:
     table = table_of(memory_store())
     table.extend_at("root", range(1000, LEAVES * 1000, 1000))

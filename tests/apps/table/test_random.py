@@ -14,6 +14,8 @@ SEEDS = 80
 MUTANT_SEEDS = range(100)
 
 
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_row_is_referenced_once_no_file_is_lost_and_the_tracker_is_the_state(part: int) -> None:
     for seed in range(part, SEEDS, 4):
@@ -31,12 +33,16 @@ def test_a_workload_comes_out_the_same_on_each_backend(
         Workload(0, request.getfixturevalue("dynamo")).run()
 
 
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.mutants
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught_by_its_checker(mutant: Mutant) -> None:
     catch = hunt(mutant, MUTANT_SEEDS)
     assert catch.good, catch
 
 
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
 def test_a_planted_bug_is_gone_after_the_hunt() -> None:
     for mutant in MUTANTS:
         hunt(mutant, range(1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from stratalog.apps.table import create_table
 from stratalog.apps.table.rows import ingest, lake_of
 from stratalog.apps.table.upkeep import collect, tend
-from stratalog.testing.emulators import KEY, SECRET, Emulator, seaweed
+from stratalog.testing.emulators import KEY, SECRET, Emulator
 from tests.apps.table.helpers import LONG, system_store
 from tests.apps.table.soak import site, soak
 from tests.apps.table.test_lake import all_of, numbered, rows_in
@@ -18,10 +17,9 @@ from tests.cloud.seaweed import client
 
 
 @pytest.fixture(scope="module")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with seaweed(tmp_path_factory.mktemp("seaweed")) as emulator:
-        client(emulator).create_bucket(Bucket="lake")
-        yield emulator
+def objects(bucket: Emulator) -> Emulator:
+    client(bucket).create_bucket(Bucket="lake")
+    return bucket
 
 
 def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
@@ -46,6 +44,7 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
     assert rows_in(table, lake, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
 
 
+@pytest.mark.slow
 def test_rows_survive_processes_that_are_killed_on_services_like_those_of_aws(tmp_path: Path) -> None:
     """Ingest, split, compact, collect and scan, by three processes; the log in DynamoDB, all files in object stores."""
     with site("aws-local", tmp_path) as at:

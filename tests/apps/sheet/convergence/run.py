@@ -22,6 +22,7 @@ from stratalog.apps.sheet.engine import engine_folder
 from stratalog.apps.sheet.events import Created, Restored, Revision, fact_of
 from stratalog.apps.sheet.story import with_revision
 from stratalog.errors import StratalogError
+from stratalog.testing.emulators import describe_status
 from tests.node import node_program
 
 CLIENTS = Path(__file__).with_name("clients.mjs")
@@ -71,7 +72,7 @@ class Run:
             self._judge(asked)
         self._store.close()
         if not ended:
-            raise Diverged(f"a client broke off: seed={self.seed}")
+            raise Diverged(f"the clients' process ended with {describe_status(node.returncode)}: seed={self.seed}")
 
     def _load(self) -> Any:
         loaded = self._sheet.load()

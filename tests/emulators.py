@@ -1,0 +1,67 @@
+"""The emulators that all tests of one process share. Each starts when the first test asks for it.
+
+A test makes tables, buckets and queues under names of its own. Libraries are imported when a fixture starts, so that a
+test without emulators does not wait for them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stratalog.testing.emulators import Emulator, ministack, seaweed
+from tests.processes import watched
+
+if TYPE_CHECKING:
+    from tests.cloud.sqs_service import Service
+
+__all__ = ["aws", "bucket", "dynamo", "sqs"]
+
+
+@pytest.fixture(scope="session")
+def aws(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """DynamoDB and SQS."""
+    _require_full_run(request)
+    with ministack(tmp_path_factory.mktemp("ministack")) as emulator, watched(emulator):
+        yield emulator
+
+
+@pytest.fixture(scope="session")
+def dynamo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """DynamoDB: ministack's, or the user's own copy of Amazon's."""
+    from tests.cloud.choice import chosen_dynamo
+
+    folder = tmp_path_factory.mktemp("dynamo")
+    with chosen_dynamo(os.environ, request.getfixturevalue("aws"), folder) as emulator:
+        yield emulator
+
+
+@pytest.fixture(scope="session")
+def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """An object store with one bucket that keeps versions and one that does not."""
+    from stratalog.backends.s3_versions import create_bucket
+    from tests.cloud.seaweed import PLAIN, VERSIONED, client
+
+    _require_full_run(request)
+    with seaweed(tmp_path_factory.mktemp("seaweed")) as emulator, watched(emulator):
+        create_bucket(client(emulator), VERSIONED)
+        client(emulator).create_bucket(Bucket=PLAIN)
+        yield emulator
+
+
+@pytest.fixture(scope="session")
+def sqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """SQS that goes by a test's clock."""
+    from tests.cloud.sqs_service import running
+
+    _require_full_run(request)
+    with running(tmp_path_factory.mktemp("sqs")) as service:
+        yield service
+
+
+def _require_full_run(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("quick"):
+        pytest.fail("a quick run starts no emulators: tests/selection.py must leave this test out")

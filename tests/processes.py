@@ -1,0 +1,212 @@
+"""Child processes of tests. A failure names the command, how the process ended, and the end of its stderr.
+
+`start` is for a process that a test talks to, `run` for a command whose output is wanted. A process that ends by itself
+is also named in the report of the test that fails meanwhile, whatever that test failed of: `unexpected_ends`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stratalog.testing.emulators import Emulator, describe_status, end_of
+
+__all__ = [
+    "COMMAND_LINE",
+    "ROOT",
+    "ChildProcess",
+    "ProcessFailure",
+    "environment",
+    "run",
+    "start",
+    "unexpected_ends",
+    "watched",
+]
+
+ROOT = Path(__file__).parents[1]
+SECONDS_MAX = 60
+COMMAND_CHARACTERS_MAX = 500
+COMMAND_LINE = (sys.executable, "-c", "from stratalog.cli import main; main()")
+"""The program ``stratalog`` of this checkout."""
+
+_watched: dict[int, Callable[[], str | None]] = {}
+
+
+class ProcessFailure(AssertionError):
+    """A child process did not do what its test asked for."""
+
+
+class ChildProcess:
+    """A running command with pipes for stdin and stdout, and a file for stderr. Leaving its block kills it.
+
+    A file and not a pipe: a pipe that nobody reads fills up and stops the process.
+    """
+
+    def __init__(self, command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        self.command = list(command)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process is
+        self._process = subprocess.Popen(
+            self.command,
+            cwd=cwd,
+            env=environment() if env is None else env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+        )
+        self._written = ""
+        self._must_live = True
+        _watched[id(self)] = self._unexpected_end
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, a signal's number as a negative one; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether its test asked it to end."""
+        return not self._must_live
+
+    @property
+    def stderr(self) -> str:
+        """What it has written to stderr so far."""
+        if self._stderr.closed:
+            return self._written
+        size = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), size, 0).decode(errors="replace")
+
+    def write_line(self, line: str) -> None:
+        """Send a line to its stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def read_line(self) -> str:
+        """The next line of its stdout. Raises ProcessFailure where there is none, since the process has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(SECONDS_MAX)
+            raise ProcessFailure(f"no more output: {self.describe()}")
+        return line
+
+    def lines(self) -> Iterator[str]:
+        """The lines of its stdout until it ends."""
+        assert self._process.stdout is not None
+        yield from self._process.stdout
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal that asks it to end. Nothing happens where it has ended."""
+        self._must_live = False
+        self._process.send_signal(number)
+
+    def end(self, expected: int | None = 0, seconds: float = SECONDS_MAX) -> str:
+        """Wait for its end; the rest of its stdout. Raises ProcessFailure on another status; None takes any."""
+        self._must_live = False
+        try:
+            output, _ = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired as exc:
+            raise ProcessFailure(f"still running after {seconds:g} s: {self.describe()}") from exc
+        if expected is not None and self._process.returncode != expected:
+            raise ProcessFailure(f"expected {describe_status(expected)}: {self.describe()}\nstdout:\n{end_of(output)}")
+        return output
+
+    def kill(self) -> None:
+        """Kill it as a power cut would. Raises ProcessFailure where it had ended by itself."""
+        early = self._unexpected_end()
+        self.close()
+        if early:
+            raise ProcessFailure(early)
+
+    def close(self) -> None:
+        """Kill it if it runs, and free the pipes. Later calls do nothing; `stderr` stays readable."""
+        self._must_live = False
+        _watched.pop(id(self), None)
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+        self._written = self.stderr
+        self._stderr.close()
+
+    def describe(self) -> str:
+        """One paragraph: the command, whether it runs or how it ended, and the end of its stderr."""
+        return _description(self.command, self.pid, self.status, self.stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc is not None and not isinstance(exc, ProcessFailure):
+            exc.add_note(self.describe())
+        self.close()
+
+    def _unexpected_end(self) -> str | None:
+        return self.describe() if self._must_live and self.status is not None else None
+
+
+def start(command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> ChildProcess:
+    """Start a command that the test talks to. With no environment given, it imports the package from this checkout."""
+    return ChildProcess(command, cwd, env)
+
+
+def run(
+    command: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    expected: int | None = 0,
+    seconds: float = SECONDS_MAX,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. Raises ProcessFailure where it ends in another way or takes longer."""
+    with start(command, cwd=cwd, env=env) as process:
+        output = process.end(expected, seconds)
+        return subprocess.CompletedProcess(process.command, process.status or 0, output, process.stderr)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that imports the package from this checkout."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+
+
+@contextmanager
+def watched(emulator: Emulator) -> Iterator[Emulator]:
+    """Name the emulator in the report of a test that fails after it died."""
+    _watched[emulator.pid] = emulator.describe_end
+    try:
+        yield emulator
+    finally:
+        del _watched[emulator.pid]
+
+
+def unexpected_ends() -> list[str]:
+    """A description of each process that should run and does not."""
+    return [text for text in [describe() for describe in list(_watched.values())] if text]
+
+
+def _description(command: Sequence[str], pid: int, status: int | None, stderr: str) -> str:
+    named = shlex.join(command)
+    if len(named) > COMMAND_CHARACTERS_MAX:
+        named = f"{named[:COMMAND_CHARACTERS_MAX]}…"
+    ended = "still runs" if status is None else f"ended with {describe_status(status)}"
+    return f"process {pid} {ended}: {named}\nthe end of its stderr:\n{end_of(stderr) or '(nothing)'}"

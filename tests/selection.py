@@ -1,0 +1,56 @@
+"""Which tests a run takes: all of them, a sample of the planted bugs, or the quick ones.
+
+``--quick`` leaves out what starts emulators, a browser or Node, what kills processes, planted bugs, and what is marked
+``slow``. ``--sample-mutants SEED`` keeps a share of the planted bugs, drawn by the seed: `make test` gives the seed of
+the commit, and `make mutants` runs all. These are hooks of pytest, which `tests/conftest.py` imports.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+__all__ = ["drawn", "pytest_addoption", "pytest_collection_modifyitems"]
+
+SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "sqs"}
+PARAMETERS = {"aws", "dynamodb"}
+FOLDERS = ("tests/aws/", "tests/e2e/")
+MUTANTS_SHARE = 1 / 3
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only tests of one process that take little time")
+    parser.addoption("--sample-mutants", type=int, metavar="SEED", help="keep a third of the planted bugs")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what the options leave out."""
+    seed = config.getoption("sample_mutants")
+    if config.getoption("quick"):
+        _keep(config, items, _is_quick)
+    elif seed is not None:
+        hunts = [item.nodeid for item in items if item.get_closest_marker("mutants")]
+        chosen = drawn(hunts, seed)
+        _keep(config, items, lambda item: item.nodeid in chosen or not item.get_closest_marker("mutants"))
+
+
+def drawn(names: Sequence[str], seed: int) -> set[str]:
+    """A share of the names, the same for the same seed whatever their order."""
+    return set(random.Random(seed).sample(sorted(names), round(len(names) * MUTANTS_SHARE)))
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> None:
+    left_out = [item for item in items if not wanted(item)]
+    items[:] = [item for item in items if wanted(item)]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    if item.nodeid.startswith(FOLDERS) or SERVICES & set(getattr(item, "fixturenames", ())):
+        return False
+    if any(item.get_closest_marker(name) for name in ("slow", "mutants")):
+        return False
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return not any(isinstance(value, str) and value in PARAMETERS for value in values)

@@ -1,0 +1,136 @@
+"""A process that dies is named: its command, its exit status or signal, and the end of its stderr."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from stratalog.testing.emulators import describe_status
+from tests.processes import ROOT, ProcessFailure, environment, run, start, unexpected_ends
+
+CRASH = "import os, sys; print('on the brink', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)"
+SILENT = "import sys; sys.stdin.readline()"
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+def test_a_status_is_named_by_its_signal() -> None:
+    assert [describe_status(status) for status in (0, 3, -11, -9, -250)] == [
+        "exit status 0",
+        "exit status 3",
+        "signal SIGSEGV",
+        "signal SIGKILL",
+        "signal 250",
+    ]
+
+
+def test_a_command_that_crashes_is_named_with_its_signal_and_its_stderr() -> None:
+    with pytest.raises(ProcessFailure, match=r"(?s)signal SIGSEGV: .*python.* -c .*on the brink") as failure:
+        run(python(CRASH))
+    assert "expected exit status 0" in str(failure.value)
+
+
+def test_a_command_that_ends_as_expected_gives_what_it_printed() -> None:
+    done = run(python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"), expected=3)
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
+
+
+def test_a_command_that_takes_too_long_is_named_and_killed() -> None:
+    with pytest.raises(ProcessFailure, match=r"still running after 0\.01 s: process (\d+) still runs"):
+        run(python("import signal; signal.pause()"), seconds=0.01)
+
+
+def test_a_process_that_ends_before_its_line_is_named() -> None:
+    with start(python(CRASH)) as process, pytest.raises(ProcessFailure, match="signal SIGSEGV"):
+        process.read_line()
+
+
+def test_a_test_that_fails_of_something_else_names_its_process_too() -> None:
+    failure = ValueError("other")
+    with suppress(ValueError), start(python(CRASH)) as process:
+        await_end(process.pid)
+        raise failure
+    (note,) = failure.__notes__
+    assert "signal SIGSEGV" in note
+    assert "on the brink" in note
+
+
+def test_a_kill_that_comes_too_late_is_a_failure() -> None:
+    with start(python(CRASH)) as process:
+        await_end(process.pid)
+        with pytest.raises(ProcessFailure, match="signal SIGSEGV"):
+            process.kill()
+
+
+def test_a_process_that_a_test_ends_is_no_failure() -> None:
+    with start(python(SILENT)) as process:
+        process.kill()
+        assert process.status == -signal.SIGKILL
+        process.kill()
+    with start(python(SILENT)) as process:
+        process.signal(signal.SIGTERM)
+        assert process.end(-signal.SIGTERM) == ""
+    assert unexpected_ends() == []
+
+
+def test_lines_go_both_ways() -> None:
+    with start(python("print(input()); print('more'); print('last')")) as process:
+        process.write_line("hello")
+        assert process.read_line() == "hello\n"
+        assert list(process.lines()) == ["more\n", "last\n"]
+        process.end()
+
+
+@pytest.mark.slow
+def test_a_process_that_died_is_in_the_report_of_a_test_that_fails_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "test_sample.py").write_text(
+        f"""
+import os, sys
+from tests.processes import start
+process = start([sys.executable, "-c", {CRASH!r}])
+def test_it():
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert False, "unrelated"
+"""
+    )
+    printed = run_pytest(tmp_path)
+    assert "unrelated" in printed
+    assert "process that died" in printed
+    assert "signal SIGSEGV" in printed
+    assert "on the brink" in printed
+
+
+@pytest.mark.slow
+def test_a_worker_that_crashes_is_named_with_its_test_its_signal_and_its_stacks(tmp_path: Path) -> None:
+    (tmp_path / "test_sample.py").write_text(
+        """
+import os
+def brink():
+    os.kill(os.getpid(), 11)
+def test_it():
+    brink()
+"""
+    )
+    printed = run_pytest(tmp_path, "-p", "xdist", "-n", "1")
+    assert "crashed while running 'test_sample.py::test_it': signal SIGSEGV" in printed
+    assert "in brink" in printed
+
+
+def run_pytest(folder: Path, *options: str) -> str:
+    """What a run of pytest prints that has the hooks of this one, and fails."""
+    (folder / "conftest.py").write_text("from tests.crashes import *\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "."]
+    variables = {name: value for name, value in environment().items() if not name.startswith(("PYTEST_", "COV_"))}
+    return run(command, cwd=folder, env={**variables, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}, expected=1).stdout
+
+
+def await_end(pid: int) -> None:
+    """Wait for the end of a child, and leave its status to whoever asks next."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

@@ -1,0 +1,53 @@
+"""A quick run starts no emulator, and a sample of the planted bugs follows from its seed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.processes import ROOT, environment, run
+from tests.selection import drawn
+
+SAMPLE = """
+import pytest
+@pytest.fixture
+def aws(): pass
+def test_plain(): pass
+def test_emulator(aws): pass
+@pytest.mark.parametrize("backend", ["memory", "aws"])
+def test_backend(backend): pass
+@pytest.mark.slow
+def test_slow(): pass
+@pytest.mark.mutants
+@pytest.mark.parametrize("number", range(9))
+def test_planted(number): pass
+"""
+
+
+def collected(folder: Path, *options: str) -> set[str]:
+    (folder / "conftest.py").write_text("from tests.selection import *\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: a\n    mutants: b\n")
+    (folder / "test_sample.py").write_text(SAMPLE)
+    variables = {name: value for name, value in environment().items() if not name.startswith(("PYTEST_", "COV_"))}
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *options]
+    printed = run(command, cwd=folder, env={**variables, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}).stdout
+    return {line.split("::")[1] for line in printed.splitlines() if "::" in line}
+
+
+def test_a_quick_run_takes_what_needs_one_process_and_little_time(tmp_path: Path) -> None:
+    assert collected(tmp_path, "--quick") == {"test_plain", "test_backend[memory]"}
+
+
+def test_a_run_takes_a_third_of_the_planted_bugs_and_everything_else(tmp_path: Path) -> None:
+    every = collected(tmp_path)
+    planted = {name for name in every if name.startswith("test_planted")}
+    sample = collected(tmp_path, "--sample-mutants", "7")
+    assert len(planted) == 9
+    assert sample - planted == every - planted
+    assert len(sample & planted) == 3
+
+
+def test_seeds_draw_samples_that_differ_and_in_time_reach_all() -> None:
+    names = [f"mutant {number}" for number in range(30)]
+    assert drawn(names, 1) == drawn(names[::-1], 1)
+    assert set.union(*(drawn(names, seed) for seed in range(30))) == set(names)
