@@ -118,6 +118,14 @@ SHEET_XLSX_FILES_MAX = 2000
 SHEET_MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 SHEET_COMMANDS_MAX = 100_000
 SHEET_TEXT_BYTES_MAX = 200
+# What a message may say, so that the engine can open what was committed: how large a sheet is at most, and how much one
+# message adds. A million rows take the engine three seconds to open, and a thousand columns beside them too long.
+SHEET_ROWS_MAX = 1_048_576
+SHEET_COLUMNS_MAX = 18_278
+SHEET_ROWS_ADDED_MAX = 100_000
+SHEET_COLUMNS_ADDED_MAX = 1000
+SHEET_SHEETS_ADDED_MAX = 100
+SHEET_SHEETS_COPIED_MAX = 5
 # An undo reaches back this many entries; so a state is loaded from one that many entries back, with those after it.
 SHEET_UNDO_ENTRIES_MAX = 200
 SHEET_SNAPSHOT_ENTRIES = 200

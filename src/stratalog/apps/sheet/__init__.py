@@ -7,6 +7,7 @@ events      what entries say, and which messages may   window      which message
 story       a kept state and the messages after it     state       the engine's state, cut into parts
 models      models that are open in an engine          history · blame · moves     what the entries say of the past
 engine      o-spreadsheet in a process of its own      engine_process      that process's program
+bounds      how far a message's numbers may reach
 pool        the engines of this process                unopenable  versions that engines failed at
 place       where the engine's files come from
 xlsx        workbooks as archives                      cells       names of cells

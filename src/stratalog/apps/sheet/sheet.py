@@ -13,6 +13,7 @@ from stratalog import Log, Store, VersionConflict
 from stratalog.apps.sheet import history
 from stratalog.apps.sheet.answers import Cell, Loaded, Since
 from stratalog.apps.sheet.blame import Blame, CellHistory
+from stratalog.apps.sheet.bounds import check_added_rows
 from stratalog.apps.sheet.cells import parse_cell
 from stratalog.apps.sheet.events import (
     MESSAGES,
@@ -41,7 +42,7 @@ from stratalog.apps.sheet.titles import Titles
 from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
-from stratalog.errors import Conflict, ContentionError, Invalid, NotFound, StratalogError
+from stratalog.errors import Conflict, ContentionError, Invalid, LimitExceeded, NotFound, StratalogError
 from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 
 __all__ = ["Sheet"]
@@ -177,7 +178,8 @@ class Sheet:
         return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
 
     def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> Change:
-        """Insert empty rows before row ``row``, counted from 1. Formulas move along."""
+        """Insert empty rows before row ``row``, counted from 1. Formulas move along. Raises LimitExceeded, Invalid."""
+        check_added_rows(row, count)
         where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
         return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
 
@@ -276,7 +278,14 @@ class Sheet:
         if head - last < interval:
             return None
         version = head if head - last < 2 * interval else last + interval
-        self._keep(version, self.state(version))
+        try:
+            self._keep(version, self.state(version))
+        except LimitExceeded:
+            if version == head:
+                raise
+            # Restored since, maybe: no later state needs one that cannot be opened.
+            version = head
+            self._keep(version, self.state(version))
         return version
 
     def _keep(self, version: int, state: bytes) -> None:
