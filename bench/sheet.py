@@ -13,12 +13,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import stratalog
 from stratalog import Settings
-from stratalog.apps.sheet import Engine, Sheet, Sheets, SheetSettings
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog.apps.sheet.state import split_state
 
 TAILS = (0, 100, 200, 400, 700, 1000, 2000, 4000)
@@ -34,42 +35,41 @@ def main() -> None:
     parser.add_argument("--workbook", type=Path)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    engine = Engine()
-    engine.start()
+    engines = EnginePool()
     figures: dict[str, Any] = {"tails": [], "segments": [], "states": []}
     books: dict[str, bytes | None] = {"empty": None}
     if asked.workbook:
         books[asked.workbook.name] = asked.workbook.read_bytes()
     for name, xlsx in books.items():
-        figures["tails"] += list(measure_tails(engine, name, xlsx))
-        figures["states"].append(measure_state(engine, name, xlsx))
-    figures["segments"] = list(measure_segments(engine))
-    engine.close()
+        figures["tails"] += list(measure_tails(engines, name, xlsx))
+        figures["states"].append(measure_state(engines, name, xlsx))
+    figures["segments"] = list(measure_segments(engines))
+    engines.close()
     if asked.json:
         asked.json.write_text(json.dumps(figures, indent=1))
 
 
-def measure_tails(engine: Engine, name: str, xlsx: bytes | None) -> Iterator[dict[str, Any]]:
+def measure_tails(engines: EnginePool, name: str, xlsx: bytes | None) -> Iterator[dict[str, Any]]:
     """Time and bytes of a load, by the entries after the state that it starts from."""
     print(f"\n{name}: a load by the entries after its state")
     print("entries  server ms  engine ms  kB of entries  kB of state")
     with tempfile.TemporaryDirectory() as folder, stratalog.open(folder) as store:
         settings = SheetSettings(undo_entries=NEVER, snapshot_entries=NEVER)
-        sheet = made(Sheets(store, engine, settings), xlsx)
+        sheet = made(Sheets(store, engines, settings), xlsx)
         chance = random.Random(SEED)
         for tail in WORKBOOK_TAILS if xlsx else TAILS:
             edit(sheet, chance, tail - (sheet.version - 1))
-            figure = {"book": name, "entries": tail, **load_of(engine, store, settings)}
+            figure = {"book": name, "entries": tail, **load_of(engines, store, settings)}
             print(
                 "{entries:7}  {server_ms:9.0f}  {engine_ms:9.0f}  {entries_kb:13.0f}  {state_kb:11.0f}".format(**figure)
             )
             yield figure
 
 
-def measure_state(engine: Engine, name: str, xlsx: bytes | None) -> dict[str, Any]:
+def measure_state(engines: EnginePool, name: str, xlsx: bytes | None) -> dict[str, Any]:
     """What keeping a state costs: the first, after one cell, after one inserted row."""
     with tempfile.TemporaryDirectory() as folder, stratalog.open(folder) as store:
-        sheet = made(Sheets(store, engine), xlsx)
+        sheet = made(Sheets(store, engines), xlsx)
         figure: dict[str, Any] = {"book": name, "first_bytes": stored(sheet)}
         edits: dict[str, Callable[[], Any]] = {
             "cell": lambda: sheet.set("B7", "changed"),
@@ -85,19 +85,19 @@ def measure_state(engine: Engine, name: str, xlsx: bytes | None) -> dict[str, An
     return figure
 
 
-def measure_segments(engine: Engine) -> Iterator[dict[str, Any]]:
+def measure_segments(engines: EnginePool) -> Iterator[dict[str, Any]]:
     """A load of 400 entries at the end of 5,000, by how many entries a segment has."""
     print("\na load of 400 entries at the end of 5,000, by the entries of a segment")
     for target in SEGMENTS:
         with tempfile.TemporaryDirectory() as folder:
             with stratalog.open(folder, settings=Settings(segment_entries_target=target)) as store:
-                sheet = Sheets(store, engine, SheetSettings(snapshot_entries=200)).create("acme", "plan")
+                sheet = Sheets(store, engines, SheetSettings(snapshot_entries=200)).create("acme", "plan")
                 chance = random.Random(SEED)
                 for _ in range(25):
                     edit(sheet, chance, 200)
                     sheet.snapshot_due()
             with stratalog.open(folder) as store:
-                figure = {"segment": target, **load_of(engine, store, SheetSettings(undo_entries=400))}
+                figure = {"segment": target, **load_of(engines, store, SheetSettings(undo_entries=400))}
             print(f"  {target:6}: server {figure['server_ms']:.0f} ms, engine {figure['engine_ms']:.0f} ms")
             yield figure
 
@@ -119,18 +119,18 @@ def edit(sheet: Sheet, chance: random.Random, count: int) -> None:
             sheet.set(f"{chance.choice('ABCDEFG')}{chance.randrange(1, 60)}", content)
 
 
-def load_of(engine: Engine, store: stratalog.Store, settings: SheetSettings) -> dict[str, float]:
+def load_of(engines: EnginePool, store: stratalog.Store, settings: SheetSettings) -> dict[str, float]:
     """The median of three loads by somebody who remembers nothing."""
     server, opening = [], []
     for _ in range(3):
-        sheet = Sheets(store, engine, settings).open("acme", "plan")
+        sheet = Sheets(store, engines, settings).open("acme", "plan")
         started = time.perf_counter()
         loaded = sheet.load()
         server.append(time.perf_counter() - started)
-        with engine.lock:
+        with engines.lend("bench") as models:
             arguments = {"key": "bench", "data": loaded.data, "messages": loaded.messages, "client": "bench"}
-            opening.append(timed(lambda arguments=arguments: engine.raw("open", **arguments)))
-            engine.call("close", key="bench")
+            opening.append(timed(partial(models.engine.raw, "open", **arguments)))
+            models.engine.call("close", key="bench")
     return {
         "server_ms": statistics.median(server) * 1000,
         "engine_ms": statistics.median(opening) * 1000,

@@ -30,5 +30,7 @@ def serve(session: Session, application: str | None, host: str, port: int) -> No
         raise click.ClickException(f'serving sheets needs more: pip install "stratalog[server,sheet]" ({exc})') from exc
     install_engine(note)
     own = load_application(application, Application) if application else Application()
-    served = structs.replace(own, routes=(*sheets().routes, *own.routes))
+    ours = sheets()
+    routes, running = (*ours.routes, *own.routes), (*ours.running, *own.running)
+    served = structs.replace(own, routes=routes, running=running)
     serve_application(session, served, host, port, page=PAGE)

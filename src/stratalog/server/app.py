@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
 
 from litestar import Litestar
@@ -106,12 +106,15 @@ def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManag
         loop = asyncio.get_running_loop()
         threads = ThreadPoolExecutor(service.application.tuning.threads, thread_name_prefix="stratalog")
         loop.set_default_executor(threads)
-        watch = loop.create_task(service.hub.watch())
-        try:
-            yield
-        finally:
-            watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
+        with ExitStack() as beside:
+            for enter in service.application.running:
+                beside.enter_context(enter(service.store))
+            watch = loop.create_task(service.hub.watch())
+            try:
+                yield
+            finally:
+                watch.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watch
 
     return running

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -77,6 +78,10 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: Sequence[Callable[[Store], None]] = ()
     """Steps of its own that a pass of maintenance does, each once a pass: snapshots of another model, say. A step may
     be broken off, and run beside another of its kind."""
+
+    running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
+    """What is entered with the store when a server starts and left when it ends, for what else runs beside it. AWS
+    Lambda enters none."""
 
     queued: Callable[[str, str], bool] | None = None
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""

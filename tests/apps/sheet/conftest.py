@@ -8,18 +8,18 @@ import pytest
 
 import stratalog
 from stratalog import Store
-from stratalog.apps.sheet import Engine, Sheet, Sheets, SheetSettings
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog.apps.sheet.engine import install_engine
 
 Make = Callable[..., Sheets]
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
+def engines() -> Iterator[EnginePool]:
     install_engine()
-    engine = Engine()
-    yield engine
-    engine.close()
+    engines = EnginePool()
+    yield engines
+    engines.close()
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def store() -> Iterator[Store]:
 
 
 @pytest.fixture
-def sheets(store: Store, engine: Engine) -> Sheets:
-    return Sheets(store, engine)
+def sheets(store: Store, engines: EnginePool) -> Sheets:
+    return Sheets(store, engines)
 
 
 @pytest.fixture
-def short(store: Store, engine: Engine) -> Sheets:
+def short(store: Store, engines: EnginePool) -> Sheets:
     """Sheets whose undo reaches back five entries, and of which every fourth version is kept."""
-    return Sheets(store, engine, SheetSettings(undo_entries=5, snapshot_entries=4))
+    return Sheets(store, engines, SheetSettings(undo_entries=5, snapshot_entries=4))
 
 
 @pytest.fixture

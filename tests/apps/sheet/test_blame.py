@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import stratalog
 from stratalog import NotFound
-from stratalog.apps.sheet import Engine, Sheet, Sheets
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets
 from stratalog.apps.sheet.cells import cell_name
 from stratalog.apps.sheet.moves import Removed, Spot, before
 from tests.apps.sheet.helpers import put, revision, rows, undo
@@ -107,11 +107,11 @@ def test_no_sheet_of_that_name_is_not_found(sheet: Sheet) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_what_blame_says_last_is_what_the_cell_holds(seed: int, engine: Engine) -> None:
+def test_what_blame_says_last_is_what_the_cell_holds(seed: int, engines: EnginePool) -> None:
     """Whatever was written, inserted, removed, undone and restored."""
     chance = random.Random(seed)
     with stratalog.open("memory:") as store:
-        sheet = Sheets(store, engine).create("acme", "plan")
+        sheet = Sheets(store, engines).create("acme", "plan")
         done: list[str] = []
         for number in range(60):
             _do_something(sheet, chance, number, done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.apps.sheet import Engine, story
+from stratalog.apps.sheet import EnginePool, story
 from stratalog.errors import Invalid
 from tests.apps.sheet.convergence.run import play
 
@@ -17,16 +17,16 @@ SEED_ACROSS = 2
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, RUNS + 1, RUNS_AT_ONCE))
-def test_clients_states_and_replay_agree(first: int, engine: Engine) -> None:
+def test_clients_states_and_replay_agree(first: int, engines: EnginePool) -> None:
     edits = 0
     for seed in range(first, first + RUNS_AT_ONCE):
-        edits += play(seed, engine, steps=STEPS)["versions"]
+        edits += play(seed, engines, steps=STEPS)["versions"]
     assert edits > RUNS_AT_ONCE
 
 
 def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(story, "_target", lambda entry: 0)
     with pytest.raises((AssertionError, Invalid)):
-        play(SEED_ACROSS, engine)
+        play(SEED_ACROSS, engines)

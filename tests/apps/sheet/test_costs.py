@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stratalog import Store
-from stratalog.apps.sheet import Engine, Sheets
+from stratalog.apps.sheet import EnginePool, Sheets
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered import MeteredIndex
 from stratalog.clock import SystemClock
@@ -30,10 +30,10 @@ def counted(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Meter]]:
 
 
 def test_a_cell_that_a_browser_sets_costs_one_write_unit_and_no_read(
-    counted: tuple[Store, Meter], engine: Engine
+    counted: tuple[Store, Meter], engines: EnginePool
 ) -> None:
     store, meter = counted
-    sheet = Sheets(store, engine).create("acme", "plan")
+    sheet = Sheets(store, engines).create("acme", "plan")
     sheet.append(revision(sheet, put(0, 0, "1")), author="ann")
     message = revision(sheet, put(1, 1, "100"))
     reads, writes = meter.total("read units"), meter.total("write units")
@@ -41,9 +41,11 @@ def test_a_cell_that_a_browser_sets_costs_one_write_unit_and_no_read(
     assert (meter.total("read units") - reads, meter.total("write units") - writes) == (0, 1)
 
 
-def test_a_program_that_sets_a_cell_looks_first_what_is_newest(counted: tuple[Store, Meter], engine: Engine) -> None:
+def test_a_program_that_sets_a_cell_looks_first_what_is_newest(
+    counted: tuple[Store, Meter], engines: EnginePool
+) -> None:
     store, meter = counted
-    sheet = Sheets(store, engine).create("acme", "plan")
+    sheet = Sheets(store, engines).create("acme", "plan")
     sheet.set("A1", "1")
     reads, writes = meter.total("read units"), meter.total("write units")
     sheet.set("C3", "=B2*2", author="bob")

@@ -6,7 +6,7 @@ import pytest
 
 import stratalog
 from stratalog import Conflict, NotFound, Store
-from stratalog.apps.sheet import Engine, Sheet, Sheets
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets
 from stratalog.clock import SystemClock
 from stratalog.log.sweep import sweep_deleted
 from tests.apps.sheet.helpers import put, revision
@@ -21,8 +21,8 @@ class Later(SystemClock):
         return super().wall_ms() + self.ahead_ms
 
 
-def test_nobody_finds_a_deleted_sheet(sheet: Sheet, sheets: Sheets, store: Store, engine: Engine) -> None:
-    other = Sheets(store, engine).open("acme", "plan")
+def test_nobody_finds_a_deleted_sheet(sheet: Sheet, sheets: Sheets, store: Store, engines: EnginePool) -> None:
+    other = Sheets(store, engines).open("acme", "plan")
     message = revision(other, put(0, 0, "late"))
     sheet.delete()
     for call in (
@@ -50,10 +50,10 @@ def test_the_name_of_a_deleted_sheet_begins_again(sheet: Sheet, sheets: Sheets) 
     assert again.version == 1
 
 
-def test_a_copy_outlives_what_it_was_copied_from(engine: Engine) -> None:
+def test_a_copy_outlives_what_it_was_copied_from(engines: EnginePool) -> None:
     clock = Later()
     with stratalog.open("memory:", clock=clock) as store:
-        sheets = Sheets(store, engine)
+        sheets = Sheets(store, engines)
         sheet = sheets.create("acme", "plan", title="Plan", author="ann")
         sheet.set("A1", "both", author="ada")
         fork = sheet.fork(2, "copy")
@@ -61,7 +61,7 @@ def test_a_copy_outlives_what_it_was_copied_from(engine: Engine) -> None:
         sheet.delete()
         clock.ahead_ms = 3_600_000
         sweep_deleted(store.place, "acme")
-        opened = Sheets(store, engine).open("acme", "copy")
+        opened = Sheets(store, engines).open("acme", "copy")
         assert [one.author for one in opened.blame("A1")] == ["ada"]
         assert [opened.get("A1", at=at).content for at in (1, 2, 3)] == ["", "both", "both"]
         assert opened.fork(3, "again").get("A1").content == "both"

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, VersionConflict
-from stratalog.apps.sheet import Engine, Sheet, Sheets, SheetSettings, snapshots_due
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings, snapshots_due
 from stratalog.errors import Unavailable
 from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 from tests.apps.sheet.helpers import present, put, revision, rows, undo
@@ -80,10 +80,10 @@ def test_the_same_message_again_is_answered_like_the_first_time(sheet: Sheet) ->
     assert sheet.version == 3
 
 
-def test_the_same_message_again_is_known_to_another_process(sheet: Sheet, store: Store, engine: Engine) -> None:
+def test_the_same_message_again_is_known_to_another_process(sheet: Sheet, store: Store, engines: EnginePool) -> None:
     message = revision(sheet, put(0, 0, "x"))
     first = sheet.append(message)
-    assert Sheets(store, engine).open("acme", "plan").append(message) == first
+    assert Sheets(store, engines).open("acme", "plan").append(message) == first
 
 
 def test_a_name_in_between_is_no_conflict(sheet: Sheet) -> None:
@@ -92,8 +92,8 @@ def test_a_name_in_between_is_no_conflict(sheet: Sheet) -> None:
     assert sheet.append(message).version == 3
 
 
-def test_two_processes_take_turns(sheet: Sheet, store: Store, engine: Engine) -> None:
-    other = Sheets(store, engine).open("acme", "plan")
+def test_two_processes_take_turns(sheet: Sheet, store: Store, engines: EnginePool) -> None:
+    other = Sheets(store, engines).open("acme", "plan")
     for number in range(3):
         sheet.set("A1", f"one {number}")
         other.set("A2", f"two {number}")
@@ -199,7 +199,7 @@ def test_an_undo_across_a_kept_state_is_followed_by_those_who_load_later(short: 
     sheet.append(undo(sheet, mine["nextRevisionId"]))
     for number in range(8):
         sheet.append(revision(sheet, put(2, number, "x")))
-    fresh = Sheets(short.store, short.engine, short.settings).open("acme", "plan")
+    fresh = Sheets(short.store, short.engines, short.settings).open("acme", "plan")
     loaded = fresh.load()
     assert loaded.base_version < 4
     assert "A1" not in cells(fresh)
@@ -267,7 +267,7 @@ def test_another_process_finds_nothing_left_to_keep(short: Sheets) -> None:
     for number in range(5):
         sheet.set("A1", str(number))
     assert short.snapshots_due("acme") == 1
-    assert Sheets(short.store, short.engine, short.settings).snapshots_due("acme") == 0
+    assert Sheets(short.store, short.engines, short.settings).snapshots_due("acme") == 0
 
 
 def test_a_kept_state_is_the_state(short: Sheets) -> None:
@@ -276,7 +276,7 @@ def test_a_kept_state_is_the_state(short: Sheets) -> None:
         sheet.set(f"A{number + 1}", f"=B{number + 1}")
     before = json.loads(sheet.state())
     sheet.snapshot_due()
-    fresh = Sheets(short.store, short.engine, short.settings).open("acme", "plan")
+    fresh = Sheets(short.store, short.engines, short.settings).open("acme", "plan")
     assert json.loads(fresh.state()) == before
 
 
@@ -310,7 +310,7 @@ def test_a_restored_version_is_restored_once_more(sheet: Sheet) -> None:
 
 
 def test_a_restore_whose_state_was_not_kept_is_made_of_the_entries(
-    sheet: Sheet, store: Store, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    sheet: Sheet, store: Store, engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sheet.set("A1", "good")
     sheet.set("A1", "bad")
@@ -320,7 +320,7 @@ def test_a_restore_whose_state_was_not_kept_is_made_of_the_entries(
 
     monkeypatch.setattr(sheet.log, "keep", fails)
     sheet.restore(2)
-    assert cells(Sheets(store, engine).open("acme", "plan")) == {"A1": "good"}
+    assert cells(Sheets(store, engines).open("acme", "plan")) == {"A1": "good"}
 
 
 def test_an_edit_from_before_a_restore_cannot_be_undone(sheet: Sheet) -> None:
@@ -428,20 +428,9 @@ def test_what_is_no_sheet_is_not_opened(sheets: Sheets, store: Store) -> None:
         sheets.open("acme", "none")
 
 
-def test_the_engine_is_started_again_after_it_ran_out_of_time(
-    sheet: Sheet, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sheet.set("A1", "x")
-    monkeypatch.setattr("stratalog.apps.sheet.engine.SHEET_ENGINE_SECONDS_MAX", 0.000001)
-    with pytest.raises(LimitExceeded, match="too long"):
-        sheet.state()
-    monkeypatch.undo()
-    assert cells(sheet) == {"A1": "x"}
-
-
-def test_what_the_engine_throws_is_a_refusal(engine: Engine) -> None:
-    with pytest.raises(Invalid, match="no model is open"):
-        engine.call("export", key="none")
+def test_what_the_engine_throws_is_a_refusal(engines: EnginePool) -> None:
+    with engines.lend("none") as models, pytest.raises(Invalid, match="no model is open"):
+        models.engine.call("export", key="none")
 
 
 def test_settings_say_how_far_undo_reaches() -> None:

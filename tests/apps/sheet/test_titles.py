@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stratalog import Invalid, LimitExceeded, NotFound, Store
-from stratalog.apps.sheet import Engine, Sheet, Sheets
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets
 from stratalog.apps.sheet.state import title_in
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered import MeteredIndex
@@ -18,7 +18,7 @@ from tests.apps.sheet.helpers import put, revision, undo
 
 def fresh(sheets: Sheets, name: str = "plan") -> Sheet:
     """The sheet as another process opens it."""
-    return Sheets(sheets.store, sheets.engine, sheets.settings).open("acme", name)
+    return Sheets(sheets.store, sheets.engines, sheets.settings).open("acme", name)
 
 
 def test_a_renamed_sheet_is_called_so_everywhere(sheet: Sheet, sheets: Sheets) -> None:
@@ -26,7 +26,7 @@ def test_a_renamed_sheet_is_called_so_everywhere(sheet: Sheet, sheets: Sheets) -
     assert sheet.rename("  Budget\n 2027 ", author="bob").data == {"title": "Budget 2027", "before": "Plan"}
     sheet.set("A1", "y")
     assert sheet.title == fresh(sheets).title == "Budget 2027"
-    assert [(one.name, one.title) for one in Sheets(sheets.store, sheets.engine).list("acme")] == [
+    assert [(one.name, one.title) for one in Sheets(sheets.store, sheets.engines).list("acme")] == [
         ("plan", "Budget 2027")
     ]
 
@@ -135,16 +135,16 @@ def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:
         fresh(short).log.entry(2)
 
 
-def test_a_title_is_read_in_two_reads_however_long_ago_it_was_given(engine: Engine) -> None:
+def test_a_title_is_read_in_two_reads_however_long_ago_it_was_given(engines: EnginePool) -> None:
     clock, meter = SystemClock(), Meter()
     store = Store(Place(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock))
-    sheet = Sheets(store, engine).create("acme", "plan")
+    sheet = Sheets(store, engines).create("acme", "plan")
     sheet.rename("Budget")
     units = []
     for rows in (1, 30):
         for row in range(rows):
             sheet.append(revision(sheet, put(0, row, "x")))
-        opened = Sheets(store, engine).open("acme", "plan")
+        opened = Sheets(store, engines).open("acme", "plan")
         version = opened.version
         before = meter.total("read units")
         assert opened.title_at(version) == "Budget"

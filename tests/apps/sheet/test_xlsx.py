@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stratalog import Invalid, LimitExceeded, NotFound
-from stratalog.apps.sheet import Engine, Sheet, Sheets
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets
 from stratalog.apps.sheet.state import count_cells
 from stratalog.apps.sheet.xlsx import count_filled, pack_workbook, unpack_workbook
 from tests.apps.sheet.browser import imported
@@ -33,13 +33,12 @@ def archive(**files: bytes) -> bytes:
     return packed.getvalue()
 
 
-def test_the_workbooks_come_in_as_in_a_browser_cell_for_cell(engine: Engine, tmp_path: Path) -> None:
+def test_the_workbooks_come_in_as_in_a_browser_cell_for_cell(engines: EnginePool, tmp_path: Path) -> None:
     books = {path.name: unpack_workbook(path.read_bytes()) for path in workbooks()}
     for name, there in zip(books, imported(list(books.values()), tmp_path), strict=True):
-        here = engine.call("importXlsx", key="workbook", files=books[name], client="workbook")
+        here = engines.call("importXlsx", key="workbook", files=books[name], client="workbook")
         assert [sheet["cells"] for sheet in here["sheets"]] == [sheet["cells"] for sheet in there["sheets"]], name
         assert [sheet["name"] for sheet in here["sheets"]] == [sheet["name"] for sheet in there["sheets"]], name
-    engine.call("close", key="workbook")
 
 
 def test_a_workbook_becomes_a_sheet_and_is_given_back_as_it_was(sheets: Sheets) -> None:
@@ -126,12 +125,12 @@ def test_a_workbook_with_too_many_cells_is_refused_before_the_engine_sees_it(
     sheets: Sheets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stratalog.apps.sheet.sheets.SHEET_CELLS_MAX", 100)
-    monkeypatch.setattr(sheets.engine, "raw", None)
+    monkeypatch.setattr(sheets.engines, "lend", None)
     with pytest.raises(LimitExceeded, match="more cells"):
         sheets.import_file("acme", "plan", small())
 
 
-def test_filled_cells_are_never_counted_for_more_than_there_are(engine: Engine) -> None:
+def test_filled_cells_are_never_counted_for_more_than_there_are(engines: EnginePool) -> None:
     for path in workbooks():
         files = unpack_workbook(path.read_bytes())
         cells = sum(text.count("<c ") + text.count("<c>") for text in files.values() if isinstance(text, str))

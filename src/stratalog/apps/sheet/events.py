@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from stratalog import Entry, Event, Upcasters
+from stratalog.apps.sheet.bounds import check_bounds
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from stratalog.limits import SHEET_COMMANDS_MAX, SHEET_MESSAGE_BYTES_MAX, SHEET_TEXT_BYTES_MAX, WRITE_ID_BYTES_MAX
@@ -274,6 +275,7 @@ def _check_commands(commands: Any) -> None:
             kind = command.get("type") if isinstance(command, dict) else type(command).__name__
             raise Invalid("a message holds a command that the engine does not know", value=kind)
         _check_fields(command)
+    check_bounds(commands)
 
 
 def _check_fields(command: dict[str, Any]) -> None:

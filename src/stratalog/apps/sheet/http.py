@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from litestar import Request, Response, Router, delete, post, put
+from litestar import Request, Response, Router, delete, get, post, put
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody
 
+from stratalog.apps.sheet.events import Change
 from stratalog.apps.sheet.pages import page_files
+from stratalog.apps.sheet.settings import EngineSettings
 from stratalog.apps.sheet.sheet import Sheet
 from stratalog.apps.sheet.sheets import Sheets, snapshots_due
+from stratalog.apps.sheet.warm import EngineTurns, WarmSheets
 from stratalog.apps.sheet.wire import Content, Facts, Line, Moment, NewFork, NewRows, NewSheet, Revision, Title
 from stratalog.errors import NotFound, StratalogError
 from stratalog.limits import AUTHOR_BYTES_MAX
@@ -32,6 +34,7 @@ from stratalog.server.service import Served, Service, reading
 
 __all__ = ["app", "application"]
 
+T = TypeVar("T")
 Asked = Request[Principal, Any, Any]
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 JSON = "application/json"
@@ -40,20 +43,6 @@ SNAPSHOT_LOOK_VERSIONS = 50
 
 _looking: set[asyncio.Task[None]] = set()
 _log = logging.getLogger("stratalog.sheet")
-
-
-def _warm() -> Callable[[Service], Sheets]:
-    """Gives the sheets of the one store that an application serves, which hold what is warm."""
-    lock = threading.Lock()
-    made: list[Sheets] = []
-
-    def sheets(service: Served) -> Sheets:
-        with lock:
-            if not made:
-                made.append(Sheets(service.store))
-            return made[0]
-
-    return sheets
 
 
 def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
@@ -71,8 +60,10 @@ def _signer(request: Asked, author: Text = "") -> str:
 
 
 Warm = NamedDependency[Sheets]
+Turns = NamedDependency[EngineTurns]
 Opened = NamedDependency[Sheet]
 Signer = NamedDependency[str]
+computing = partial(get, opt={"action": "read"}, responses=PROBLEMS)
 writing = partial(post, opt={"action": "write"}, status_code=200, responses=PROBLEMS)
 deleting = partial(delete, opt={"action": "delete"}, status_code=204, responses=PROBLEMS)
 
@@ -96,7 +87,7 @@ def create(
 async def import_file(
     request: Asked,
     sheets: Warm,
-    service: Served,
+    turns: Turns,
     organisation: Name,
     log: Name,
     signer: Signer,
@@ -110,7 +101,7 @@ async def import_file(
         made = sheets.import_file(organisation, log, xlsx, file_name=file, title=title, author=signer)
         return _facts(request, made)
 
-    return await service.run(run)
+    return await turns.run(f"{organisation}/{log}", run)
 
 
 @reading("/", opt={"action": "read"}, summary="A sheet as it is now")
@@ -120,9 +111,9 @@ def show(request: Asked, sheet: Opened) -> Facts:
 
 
 @writing("/rename", summary="Call a sheet something else")
-async def rename(service: Served, sheet: Opened, signer: Signer, data: JSONBody[Title]) -> Any:
+async def rename(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Title]) -> Any:
     """The title is an entry of its own; the name in the sheet's address stays."""
-    return await _commit(service, sheet, lambda: sheet.rename(data.title, author=signer))
+    return await _commit(service, turns, sheet, lambda: sheet.rename(data.title, author=signer))
 
 
 @deleting("/", summary="Delete a sheet")
@@ -162,53 +153,66 @@ def entries(sheet: Opened, after: Version) -> Any:
 
 
 @writing("/append", summary="Commit a message of the engine")
-async def append(
-    service: Served, sheet: Opened, organisation: Name, log: Name, signer: Signer, data: JSONBody[Revision]
-) -> Any:
+async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Revision]) -> Any:
     """409 with the code `version-conflict` where it was made at another revision than the present one.
 
     The same message again is answered as the first time.
     """
-    return await _commit(service, sheet, lambda: sheet.append(data.message, author=signer))
+    return await _commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer))
 
 
-@reading("/state", opt={"action": "read"}, media_type=JSON, summary="The engine's data of a version")
-def state(sheet: Opened, at: At = None) -> Response[bytes]:
+@computing("/state", media_type=JSON, summary="The engine's data of a version")
+async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
     """Everything that the sheet holds, and no history."""
-    return Response(sheet.state(at), media_type=JSON)
+    return Response(await _computed(turns, sheet, lambda: sheet.state(at)), media_type=JSON)
 
 
-@reading("/cells/{cell:str}", opt={"action": "read"}, summary="One cell")
-def read_cell(sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
+@computing("/cells/{cell:str}", summary="One cell")
+async def read_cell(turns: Turns, sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
     """What it contains, its value and what is shown, at the version ``at``."""
-    return sheet.get(cell, sheet=tab or None, at=at)
+    return await _computed(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
 
 
 @put("/cells/{cell:str}", opt={"action": "write"}, responses=PROBLEMS, summary="Write one cell")
 async def write_cell(
-    service: Served, sheet: Opened, signer: Signer, cell: Name, data: JSONBody[Content], tab: Text = ""
+    service: Served,
+    turns: Turns,
+    sheet: Opened,
+    signer: Signer,
+    cell: Name,
+    data: JSONBody[Content],
+    tab: Text = "",
 ) -> Any:
     """Open browsers show it at once."""
-    return await _commit(service, sheet, lambda: sheet.set(cell, data.content, sheet=tab or None, author=signer))
+
+    def change() -> Change:
+        return sheet.set(cell, data.content, sheet=tab or None, author=signer)
+
+    return _committed(service, turns, sheet, await _computed(turns, sheet, change))
 
 
 @writing("/rows", summary="Insert empty rows")
-async def insert_rows(service: Served, sheet: Opened, signer: Signer, data: JSONBody[NewRows], tab: Text = "") -> Any:
+async def insert_rows(
+    service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewRows], tab: Text = ""
+) -> Any:
     """Formulas move along."""
-    where = tab or None
-    return await _commit(service, sheet, lambda: sheet.insert_rows(data.row, data.count, sheet=where, author=signer))
+
+    def change() -> Change:
+        return sheet.insert_rows(data.row, data.count, sheet=tab or None, author=signer)
+
+    return _committed(service, turns, sheet, await _computed(turns, sheet, change))
 
 
-@reading("/changes", opt={"action": "read"}, summary="The cells that differ between two versions")
-def changes(sheet: Opened, source: Version, target: Version) -> Any:
+@computing("/changes", summary="The cells that differ between two versions")
+async def changes(turns: Turns, sheet: Opened, source: Version, target: Version) -> Any:
     """Each with what it held before and after."""
-    return sheet.changes(source, target)
+    return await _computed(turns, sheet, lambda: sheet.changes(source, target))
 
 
-@reading("/blame", opt={"action": "read"}, summary="Who changed a cell, when, from what")
-def blame(sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
+@computing("/blame", summary="Who changed a cell, when, from what")
+async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
     """Newest first; a cell is followed through rows and columns that were inserted and removed."""
-    return sheet.blame(cell, sheet=tab or None, limit=limit)
+    return await _computed(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit))
 
 
 @reading("/activity", opt={"action": "read"}, summary="What was done to a sheet")
@@ -224,15 +228,16 @@ def versions(sheet: Opened) -> Any:
 
 
 @writing("/versions", summary="Name a version")
-async def name_version(service: Served, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
+async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
     """The name is an entry of its own."""
-    return await _commit(service, sheet, lambda: sheet.name_version(data.version, data.label, author=signer))
+    return await _commit(service, turns, sheet, lambda: sheet.name_version(data.version, data.label, author=signer))
 
 
 @writing("/restore", summary="Bring a version back")
-async def restore(service: Served, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """As a new entry: nothing that came after it is lost."""
-    return await _commit(service, sheet, lambda: sheet.restore(data.version, author=signer))
+async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
+    """As a new entry: nothing that came after it is lost. The newest version may be one that cannot be opened."""
+    done = await _computed(turns, sheet, lambda: sheet.restore(data.version, author=signer))
+    return _committed(service, turns, sheet, done)
 
 
 @post("/fork", opt={"action": "read"}, status_code=201, responses=PROBLEMS, summary="Copy a version to a new sheet")
@@ -248,10 +253,11 @@ async def fork(
     return await service.run(run)
 
 
-@reading("/export.xlsx", opt={"action": "read"}, media_type=XLSX, summary="A version as .xlsx")
-def export(sheet: Opened, at: At = None) -> Response[bytes]:
+@computing("/export.xlsx", media_type=XLSX, summary="A version as .xlsx")
+async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
     """Made by the engine."""
-    return _file(sheet.export(at), f"{sheet.title or sheet.name}.xlsx")
+    body, title = await _computed(turns, sheet, lambda: (sheet.export(at), sheet.title))
+    return _file(body, f"{title}.xlsx")
 
 
 @reading("/original.xlsx", opt={"action": "read"}, media_type=XLSX, summary="The file that a sheet was made of")
@@ -261,12 +267,22 @@ def original(sheet: Opened) -> Response[bytes]:
     return _file(body, file_name or f"{sheet.name}.xlsx")
 
 
-async def _commit(service: Service, sheet: Sheet, change: Callable[[], Any]) -> Any:
+async def _computed(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
+    """What a call that needs an engine answers."""
+    return await turns.run(f"{sheet.organisation}/{sheet.name}", call)
+
+
+async def _commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], Change]) -> Change:
     """Make a change after those of the same sheet that came before, and tell all who listen."""
     done = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", change)
+    return _committed(service, turns, sheet, done)
+
+
+def _committed(service: Service, turns: EngineTurns, sheet: Sheet, done: Change) -> Change:
+    """Tell all who listen of a change; look now and then whether a state is to be kept."""
     service.hub.poke(sheet.organisation, sheet.name, done.version)
     if done.version % SNAPSHOT_LOOK_VERSIONS == 0:
-        task = asyncio.get_running_loop().create_task(service.run(partial(_keep_state, sheet)))
+        task = asyncio.get_running_loop().create_task(_computed(turns, sheet, partial(_keep_state, sheet)))
         _looking.add(task)
         task.add_done_callback(_looking.discard)
     return done
@@ -313,15 +329,26 @@ ONE = [
 
 
 def application(
-    authenticate: Authenticate | None = None, authorize: Authorize | None = None, **options: Any
+    authenticate: Authenticate | None = None,
+    authorize: Authorize | None = None,
+    *,
+    engines: EngineSettings | None = None,
+    **options: Any,
 ) -> Application:
     """The spreadsheet as an application: its page at `/web/sheet/`, and its paths.
 
-    ``options`` are further fields of `Application`. Maintenance keeps the states that are due.
+    ``engines`` says what its engines may take; ``options`` are further fields of `Application`. Maintenance keeps the
+    states that are due.
     """
+    warm = WarmSheets(engines)
+
+    def sheets(service: Served) -> Sheets:
+        return warm.sheets(service.store)
+
     dependencies = {
-        "sheets": Provide(_warm(), sync_to_thread=True),
+        "sheets": Provide(sheets, sync_to_thread=True),
         "signer": Provide(_signer, sync_to_thread=False),
+        "turns": Provide(lambda: warm.turns, sync_to_thread=False),
     }
     opened = {"sheet": Provide(_opened, sync_to_thread=True)}
     one = Router("/{log:str}", route_handlers=ONE, dependencies=opened)
@@ -329,6 +356,7 @@ def application(
         authenticate=authenticate,
         authorize=authorize,
         maintenance=[snapshots_due],
+        running=[warm.running],
         routes=[
             Router(PREFIX + "/sheets", route_handlers=[*ALL, one], dependencies=dependencies, tags=["sheets"]),
             page_files(),

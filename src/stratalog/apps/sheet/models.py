@@ -1,4 +1,4 @@
-"""Warm models: the engine's models of a few sheets, each at a version, that go forward with their logs."""
+"""Warm models: the models of a few sheets in one engine, each at a version, that go forward with their logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from stratalog import Log
 from stratalog.apps.sheet.engine import Engine
 from stratalog.apps.sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog.apps.sheet.story import Stories
+from stratalog.apps.sheet.unopenable import OPENING, Unopenable
 from stratalog.clock import Clock, new_id
+from stratalog.errors import StratalogError
 from stratalog.limits import SHEET_MODELS_MAX
 
 __all__ = ["Model", "Models"]
@@ -27,22 +29,28 @@ class Model(msgspec.Struct):
     owner: str
     base: int
     version: int
-    start: int
     messages: int
 
 
 class Models:
-    """The models that one engine holds; those used longest ago go first. Call it with the engine's lock held."""
+    """The models of one engine, which end with it; those used longest ago go first. For one caller at a time."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, unopenable: Unopenable, clock: Clock) -> None:
         self.engine = engine
+        self._unopenable = unopenable
         self._clock = clock
         self._held: list[Model] = []
 
+    def holds(self, owner: str) -> bool:
+        """Whether a model of ``owner``'s log is warm here."""
+        return any(model.owner == owner for model in self._held)
+
     def at(self, owner: str, stories: Stories, log: Log, version: int) -> Model:
-        """A model of ``owner``'s log at exactly ``version``: one that was behind, or a new one."""
-        self.engine.start()
-        self._held = [model for model in self._held if model.start == self.engine.starts]
+        """A model of ``owner``'s log at exactly ``version``: one that was behind, or a new one.
+
+        Raises LimitExceeded for a version that engines failed at before.
+        """
+        self._unopenable.check(owner, version)
         behind = [model for model in self._held if model.owner == owner and model.version <= version]
         if behind:
             model = max(behind, key=lambda model: model.version)
@@ -52,23 +60,33 @@ class Models:
                 return model
         return self._open(owner, stories, version)
 
+    def raw(self, model: Model, name: str, **arguments: Any) -> bytes:
+        """What the engine says of a model, as JSON. Raises LimitExceeded for what it failed at before."""
+        self._unopenable.check(model.owner, model.version, name)
+        return self._guarded(model.owner, model.version, name, name, key=model.key, **arguments)
+
+    def ask(self, model: Model, name: str, **arguments: Any) -> Any:
+        """The same, decoded."""
+        return msgspec.json.decode(self.raw(model, name, **arguments))
+
     def drop(self, model: Model) -> None:
         """Let go of a model: what is in it is not what was committed."""
         if model in self._held:
             self._held.remove(model)
-        if model.start == self.engine.starts:
+        if self.engine.is_alive:
             self.engine.call("close", key=model.key)
 
     def confirm(self, model: Model, message: dict[str, Any], version: int) -> None:
         """A message that the model made was committed as ``version``."""
-        self._told(model, version, "apply", [message])
+        self._follow(model, version, "apply", [message])
 
     def changes(self, model: Model, log: Log, version: int) -> Any:
         """Bring a model to ``version``; answer the cells that differ, None where it cannot follow."""
         messages = self._messages(model, log, version)
         if messages is None:
             return None
-        return self._told(model, version, "changes", messages)
+        self._unopenable.check(model.owner, version)
+        return self._follow(model, version, "changes", messages)
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
         """Go forward to ``version``. False where the model cannot: a state was given whole, or an undo reaches back."""
@@ -77,7 +95,7 @@ class Models:
         messages = self._messages(model, log, version)
         if messages is None or model.messages + len(messages) > MESSAGES_MAX:
             return False
-        self._told(model, version, "apply", messages)
+        self._follow(model, version, "apply", messages)
         return True
 
     def _messages(self, model: Model, log: Log, version: int) -> list[dict[str, Any]] | None:
@@ -92,15 +110,15 @@ class Models:
                 messages.append(fact.message)
         return messages
 
-    def _told(self, model: Model, version: int, call: str, messages: Sequence[dict[str, Any]]) -> Any:
+    def _follow(self, model: Model, version: int, call: str, messages: Sequence[dict[str, Any]]) -> Any:
         try:
-            answer = self.engine.call(call, key=model.key, messages=messages)
+            answer = self._guarded(model.owner, version, OPENING, call, key=model.key, messages=messages)
         except BaseException:
             self.drop(model)
             raise
         model.version = version
         model.messages += len(messages)
-        return answer
+        return msgspec.json.decode(answer)
 
     def _open(self, owner: str, stories: Stories, version: int) -> Model:
         story = stories.tell(version)
@@ -109,7 +127,18 @@ class Models:
         messages = story.messages
         key = new_id(self._clock)
         # Its client is nobody else's: the engine takes messages of its own name for ones it has applied.
-        self.engine.call("open", key=key, data=story.base.data, messages=messages, client=key)
-        model = Model(key, owner, story.base.version, version, self.engine.starts, len(messages))
+        given = {"key": key, "data": story.base.data, "messages": messages, "client": key}
+        self._guarded(owner, version, OPENING, "open", **given)
+        model = Model(key, owner, story.base.version, version, len(messages))
         self._held.append(model)
         return model
+
+    def _guarded(self, owner: str, version: int, what: str, name: str, **arguments: Any) -> bytes:
+        """A call; where the engine fails at it, that is remembered of the version."""
+        try:
+            answer = self.engine.raw(name, **arguments)
+        except StratalogError as exc:
+            self._unopenable.note(owner, version, what, exc)
+            raise
+        self._unopenable.forget(owner, version, what)
+        return answer

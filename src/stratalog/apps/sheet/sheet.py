@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from stratalog import Log, Store, VersionConflict
 from stratalog.apps.sheet import history
 from stratalog.apps.sheet.answers import Cell, Loaded, Since
 from stratalog.apps.sheet.blame import Blame, CellHistory
+from stratalog.apps.sheet.bounds import check_added_rows
 from stratalog.apps.sheet.cells import parse_cell
 from stratalog.apps.sheet.events import (
     MESSAGES,
@@ -33,6 +34,7 @@ from stratalog.apps.sheet.events import (
 )
 from stratalog.apps.sheet.models import Model, Models
 from stratalog.apps.sheet.moves import Spot
+from stratalog.apps.sheet.pool import EnginePool
 from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.state import BLANK, split_state
 from stratalog.apps.sheet.story import Stories, with_revision
@@ -40,7 +42,7 @@ from stratalog.apps.sheet.titles import Titles
 from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
-from stratalog.errors import Conflict, ContentionError, Invalid, NotFound, StratalogError
+from stratalog.errors import Conflict, ContentionError, Invalid, LimitExceeded, NotFound, StratalogError
 from stratalog.forks import close_in_child
 from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 
@@ -58,10 +60,10 @@ class Sheet:
     A cell is named as in ``B7``; ``sheet`` is the name or id of one of the workbook's sheets, the first one if None.
     """
 
-    def __init__(self, store: Store, log: Log, models: Models, settings: SheetSettings) -> None:
+    def __init__(self, store: Store, log: Log, engines: EnginePool, settings: SheetSettings) -> None:
         self.log = log
         self._store = store
-        self._models = models
+        self._engines = engines
         self._settings = settings
         self._stories = Stories(log, self.state, settings.undo_entries)
         self._turn = threading.Lock()
@@ -136,30 +138,31 @@ class Sheet:
         version = self._version(at)
         if (kept := self._stories.kept_state(version)) is not None:
             return kept
-        with self._models.engine.lock:
-            return self._models.engine.raw("export", key=self._model(version).key)
+        with self._lent() as models:
+            return models.raw(self._model(models, version), "export")
 
     def sheets(self, at: int | None = None) -> list[dict[str, Any]]:
         """The workbook's sheets in order: id, name, rows, cols."""
-        with self._models.engine.lock:
-            found: list[dict[str, Any]] = self._models.engine.call("sheets", key=self._model(self._version(at)).key)
+        version = self._version(at)
+        with self._lent() as models:
+            found: list[dict[str, Any]] = models.ask(self._model(models, version), "sheets")
         return found
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
         """One cell at a version, evaluated. Raises NotFound for a sheet that is not there, Invalid."""
         column, row = parse_cell(cell)
-        with self._models.engine.lock:
-            key = self._model(self._version(at)).key
-            found = self._models.engine.call("cell", key=key, sheet=sheet, col=column, row=row)
+        version = self._version(at)
+        with self._lent() as models:
+            found = models.ask(self._model(models, version), "cell", sheet=sheet, col=column, row=row)
         if found is None:
             raise NotFound("the workbook has no such sheet, or the sheet no such cell", sheet=sheet or "", cell=cell)
         return msgspec.convert(found, Cell)
 
     def export(self, at: int | None = None) -> bytes:
         """A version as an .xlsx workbook, made by the engine."""
-        with self._models.engine.lock:
-            model = self._model(self._version(at))
-            files = self._models.engine.call("exportXlsx", key=model.key)
+        version = self._version(at)
+        with self._lent() as models:
+            files = models.ask(self._model(models, version), "exportXlsx")
         return pack_workbook(files)
 
     def original(self) -> tuple[str, bytes]:
@@ -177,7 +180,8 @@ class Sheet:
         return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
 
     def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> Change:
-        """Insert empty rows before row ``row``, counted from 1. Formulas move along."""
+        """Insert empty rows before row ``row``, counted from 1. Formulas move along. Raises LimitExceeded, Invalid."""
+        check_added_rows(row, count)
         where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
         return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
 
@@ -231,7 +235,7 @@ class Sheet:
                 raise
             text = "that version is of a sheet that was deleted; one from after the copy was made can be copied"
             raise Conflict(text, version=at) from exc
-        made = Sheet(self._store, log, self._models, self._settings)
+        made = Sheet(self._store, log, self._engines, self._settings)
         fact = Forked(title or f"{self.title} (copy)", self.name, at)
         made.log.append(event_of(fact), expected=at, author=author)
         return made
@@ -241,9 +245,8 @@ class Sheet:
     def changes(self, source: int, target: int) -> list[history.CellChange]:
         """The cells whose content differs between two versions, where they are in the later one."""
         low, high = sorted((self._version(source), self._version(target)))
-        with self._models.engine.lock:
-            model = self._model(low)
-            found = self._models.changes(model, self.log, high)
+        with self._lent() as models:
+            found = models.changes(self._model(models, low), self.log, high)
         if found is None:
             found = history.compare(self.state(low), self.state(high))
         return history.cell_changes(found, backwards=source > target)
@@ -277,7 +280,14 @@ class Sheet:
         if head - last < interval:
             return None
         version = head if head - last < 2 * interval else last + interval
-        self._keep(version, self.state(version))
+        try:
+            self._keep(version, self.state(version))
+        except LimitExceeded:
+            if version == head:
+                raise
+            # Restored since, maybe: no later state needs one that cannot be opened.
+            version = head
+            self._keep(version, self.state(version))
         return version
 
     def _keep(self, version: int, state: bytes) -> None:
@@ -335,37 +345,47 @@ class Sheet:
 
     def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> Change:
         """Have the engine make the message of a command at the head, and commit it."""
-        engine = self._models.engine
         for _ in range(ATTEMPTS_MAX):
-            with engine.lock:
-                model = self._model(self.version)
-                answer = engine.call("dispatch", key=model.key, sheet=sheet, command=command)
-                reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
-                if reasons:
-                    raise Invalid("the engine refused the command", reasons=", ".join(reasons))
-                message = next((one for one in answer["messages"] if one["type"] in MESSAGES), None)
-                if message is None:
-                    return change_of(self.log.entry(model.version))
-                try:
-                    change = self.append(message, author=author)
-                    self._models.confirm(model, message, change.version)
-                except VersionConflict:
-                    self._models.drop(model)
-                    continue
-                except BaseException:
-                    self._models.drop(model)
-                    raise
+            with self._lent() as models:
+                change = self._dispatched(models, command, sheet, author)
+            if change is not None:
                 return change
         raise ContentionError("others kept changing the sheet first", sheet=self.name)
+
+    def _dispatched(self, models: Models, command: dict[str, Any], sheet: str | None, author: str) -> Change | None:
+        """The same, once; None where others were first."""
+        model = self._model(models, self.version)
+        answer = models.engine.call("dispatch", key=model.key, sheet=sheet, command=command)
+        reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
+        if reasons:
+            raise Invalid("the engine refused the command", reasons=", ".join(reasons))
+        message = next((one for one in answer["messages"] if one["type"] in MESSAGES), None)
+        if message is None:
+            return change_of(self.log.entry(model.version))
+        try:
+            change = self.append(message, author=author)
+        except VersionConflict:
+            models.drop(model)
+            return None
+        except BaseException:
+            models.drop(model)
+            raise
+        # It is committed, whatever becomes of the model: an engine that dies of it dies of the next call as well.
+        with suppress(StratalogError):
+            models.confirm(model, message, change.version)
+        return change
 
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What counts of some messages, which stand on each other; see `Blame`."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
-        found: list[dict[str, Any]] = self._models.engine.call("executed", data=start, messages=messages, client="none")
+        found: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
         return found
 
-    def _model(self, version: int) -> Model:
-        return self._models.at(self.log.record.prefix, self._stories, self.log, version)
+    def _lent(self) -> AbstractContextManager[Models]:
+        return self._engines.lend(self.log.record.prefix)
+
+    def _model(self, models: Models, version: int) -> Model:
+        return models.at(self.log.record.prefix, self._stories, self.log, version)
 
     def _version(self, at: int | None) -> int:
         """A version that is there, the newest one for None. Raises NotFound, Invalid."""

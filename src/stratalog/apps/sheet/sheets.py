@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -10,9 +11,8 @@ from contextlib import suppress
 import msgspec
 
 from stratalog import Log, Store
-from stratalog.apps.sheet.engine import Engine
 from stratalog.apps.sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
-from stratalog.apps.sheet.models import Models
+from stratalog.apps.sheet.pool import EnginePool
 from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.sheet import REVISION_CHARACTERS, Sheet
 from stratalog.apps.sheet.state import BLANK, count_cells, split_state
@@ -26,6 +26,7 @@ from stratalog.limits import DOCUMENTS_HELD_MAX, SHEET_CELLS_MAX
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 
 KIND = "sheet"
+_log = logging.getLogger("stratalog.sheet")
 
 
 class SheetInfo(msgspec.Struct, frozen=True):
@@ -40,13 +41,15 @@ class SheetInfo(msgspec.Struct, frozen=True):
 
 
 class Sheets:
-    """The spreadsheets of a store, and the one engine that this process has for them. Safe to share between threads."""
+    """The spreadsheets of a store, and the engines that this process has for them. Safe to share between threads.
 
-    def __init__(self, store: Store, engine: Engine | None = None, settings: SheetSettings | None = None) -> None:
+    Engines are processes of their own, which start when they are needed. `close` ends them.
+    """
+
+    def __init__(self, store: Store, engines: EnginePool | None = None, settings: SheetSettings | None = None) -> None:
         self.store = store
         self.settings = settings or SheetSettings()
-        self.engine = engine or Engine()
-        self._models = Models(self.engine, store.place.clock)
+        self.engines = engines or EnginePool()
         self._held: OrderedDict[tuple[str, str], Sheet] = OrderedDict()
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -68,10 +71,10 @@ class Sheets:
         check_text(file_name, "file name")
         files = unpack_workbook(xlsx)
         _check_cells(count_filled(files))
-        with self.engine.lock:
-            key = new_id(self.store.place.clock)
-            data = self.engine.raw("importXlsx", key=key, files=files, client=key)
-            self.engine.call("close", key=key)
+        key = new_id(self.store.place.clock)
+        with self.engines.lend(key) as models:
+            data = models.engine.raw("importXlsx", key=key, files=files, client=key)
+            models.engine.call("close", key=key)
         _check_cells(count_cells(data))
         revision = self._new_revision()
         data = with_revision(data, revision)
@@ -91,7 +94,7 @@ class Sheets:
             if known is not None and known.log.record.incarnation == log.record.incarnation:
                 self._held.move_to_end((organisation, name))
                 return known
-        return self._keep(Sheet(self.store, log, self._models, self.settings))
+        return self._keep(Sheet(self.store, log, self.engines, self.settings))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
         """The organisation's sheets in order of name; each is looked at."""
@@ -111,15 +114,25 @@ class Sheets:
         kept = 0
         for listing in self.store.list(organisation):
             if listing.kind == KIND:
-                with suppress(NotFound):
-                    sheet = self.open(organisation, listing.id)
-                    while sheet.snapshot_due() is not None:
-                        kept += 1
+                kept += self._keep_due(organisation, listing.id)
+        return kept
+
+    def _keep_due(self, organisation: str, name: str) -> int:
+        """The same of one sheet. One that its engine fails at is left to the log, and holds up no other."""
+        kept = 0
+        try:
+            sheet = self.open(organisation, name)
+            while sheet.snapshot_due() is not None:
+                kept += 1
+        except NotFound:
+            pass
+        except (LimitExceeded, Invalid):
+            _log.warning("the state of a sheet could not be kept: %s/%s", organisation, name, exc_info=True)
         return kept
 
     def close(self) -> None:
-        """Let go of the engine."""
-        self.engine.close()
+        """End the engines."""
+        self.engines.close()
 
     def _make(self, organisation: str, name: str, fact: Fact, author: str) -> Sheet:
         """The log and its first entry. A log whose maker died before that entry is taken over."""
@@ -134,7 +147,7 @@ class Sheets:
             log.append(event_of(fact), expected=0, author=author)
         except VersionConflict as exc:
             raise Conflict("a sheet of that name exists", organisation=organisation, name=name) from exc
-        return self._keep(Sheet(self.store, log, self._models, self.settings))
+        return self._keep(Sheet(self.store, log, self.engines, self.settings))
 
     def _unfinished(self, organisation: str, name: str) -> Log | None:
         with suppress(NotFound):

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from stratalog.apps.sheet import Engine
+from stratalog.apps.sheet import EnginePool
 from stratalog.apps.sheet.engine import install_engine
 from stratalog.errors import StratalogError
 from tests.apps.sheet.convergence.run import play
@@ -19,16 +19,16 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=250)
     asked = parser.parse_args()
     install_engine(print)
-    engine = Engine()
+    engines = EnginePool()
     total: Counter[str] = Counter()
     failed = []
     for seed in range(asked.seed, asked.seed + asked.runs):
         try:
-            total.update(play(seed, engine, steps=asked.steps))
+            total.update(play(seed, engines, steps=asked.steps))
         except (AssertionError, StratalogError, OSError) as exc:
             failed.append(seed)
             print(f"seed {seed}: {type(exc).__name__}: {exc}", flush=True)
-    engine.close()
+    engines.close()
     print(f"{asked.runs} runs, {len(failed)} diverged, {dict(total)}")
     return 1 if failed else 0
 

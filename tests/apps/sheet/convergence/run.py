@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 import stratalog
-from stratalog.apps.sheet import Engine, Sheet, Sheets, SheetSettings
+from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog.apps.sheet.cells import cell_name, parse_range
 from stratalog.apps.sheet.engine import engine_folder
 from stratalog.apps.sheet.events import Created, Restored, Revision, fact_of
@@ -36,14 +36,14 @@ class Diverged(AssertionError):
 class Run:
     """A sheet in a store of its own, and what its clients ask of it."""
 
-    def __init__(self, seed: int, engine: Engine, folder: str) -> None:
+    def __init__(self, seed: int, engines: EnginePool, folder: str) -> None:
         self.seed = seed
         # Short, so that a run crosses many of them.
         self._settings = SheetSettings(undo_entries=5 + seed % 11, snapshot_entries=3 + seed % 7)
-        self._engine = engine
+        self._engines = engines
         self._folder = folder
         self._store = stratalog.open(folder)
-        self._sheet = Sheets(self._store, engine, self._settings).create("acme", "plan")
+        self._sheet = Sheets(self._store, engines, self._settings).create("acme", "plan")
         self._title = "plan"
         self.counts: dict[str, int] = {}
 
@@ -109,7 +109,7 @@ class Run:
         return self._sheet.set(cell, content)
 
     def _fresh(self) -> Sheet:
-        return Sheets(self._store, self._engine, self._settings).open("acme", "plan")
+        return Sheets(self._store, self._engines, self._settings).open("acme", "plan")
 
     def _judge(self, end: dict[str, Any]) -> None:
         self.counts = {**end["counts"], "versions": self._sheet.version}
@@ -147,10 +147,10 @@ class Run:
         return self._exported(data, messages)
 
     def _exported(self, data: bytes, messages: list[dict[str, Any]]) -> bytes:
-        with self._engine.lock:
-            self._engine.call("open", key="judge", data=data, messages=messages, client="judge")
-            state = self._engine.raw("export", key="judge")
-            self._engine.call("close", key="judge")
+        with self._engines.lend("judge") as models:
+            models.engine.call("open", key="judge", data=data, messages=messages, client="judge")
+            state = models.engine.raw("export", key="judge")
+            models.engine.call("close", key="judge")
         return state
 
 
@@ -189,9 +189,9 @@ def _hidden(merges: list[str]) -> Iterator[str]:
                     yield cell_name(column, row)
 
 
-def play(seed: int, engine: Engine, clients: int = 0, steps: int = 250) -> dict[str, int]:
+def play(seed: int, engines: EnginePool, clients: int = 0, steps: int = 250) -> dict[str, int]:
     """One run; what happened in it. Raises Diverged."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(seed, engine, folder)
+        run = Run(seed, engines, folder)
         run.play(clients or 3 + seed % 4, steps)
     return run.counts
