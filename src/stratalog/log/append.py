@@ -185,13 +185,17 @@ class _Attempts:
             lost = isinstance(setback, ConditionFailed)
             if setback is not None and not lost:
                 self._wait(setback)  # not inside the turn: others would wait for it
-            if not lost and not self._appender.is_behind():
+            if not (lost or self._must_read_first()):
                 self._try_once()
                 continue
             with self._appender.turn() as has_turn:
                 if setback is not None and lost:
                     self._wait(setback, has_turn=has_turn)
                 self._try_once()
+
+    def _must_read_first(self) -> bool:
+        """Whether a read comes before the put. A caller that expects a version is only told that it is another one."""
+        return self._appender.is_behind() and any(pending.expected is None for pending in self._batch)
 
     def _try_once(self) -> None:
         try:
