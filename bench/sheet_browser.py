@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from pathlib import Path
 
 import stratalog
 from stratalog.apps.sheet import Sheets
@@ -53,7 +52,7 @@ def main() -> None:
 
 def measured(folder: str, edits: int) -> dict[str, list]:  # type: ignore[type-arg]
     """What the browser measured, against a server of this store."""
-    node = node_with(HERE, Path(tempfile.gettempdir()))
+    node = node_with(HERE)
     command = [sys.executable, "-c", SERVE, "sheet", "serve", "--store", folder, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:

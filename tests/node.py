@@ -22,9 +22,9 @@ def node_program() -> str:
     return found
 
 
-def install(folder: Path, shared: Path) -> None:
-    """Put a folder's packages there, once for all test processes, which have ``shared`` in common."""
-    with (shared / f"npm-{folder.name}.lock").open("w") as lock:
+def install(folder: Path) -> None:
+    """Put a folder's packages there, once for all test processes of a checkout. The lock is on its lock file."""
+    with (folder / "package-lock.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _is_installed(folder):
             subprocess.run([*_npm(), *INSTALL], cwd=folder, check=True, timeout=300)

@@ -15,11 +15,9 @@ STORIES = ["twoWindowsShowWhatTheOtherDoes"]
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(
-    story: str, deployed: Deployed, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_in_the_browser(story: str, deployed: Deployed, tmp_path: Path) -> None:
     install_engine()
-    node = node_with(HERE, tmp_path_factory.getbasetemp().parent)
+    node = node_with(HERE)
     deployed.serve(STRATALOG_APPLICATION="stratalog.apps.sheet.http:app")
     tell(HERE, node, deployed.gateway.url, story, find_chromium(), str(tmp_path))
     assert deployed.api.calls > 10

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import stratalog
 from stratalog.client import HttpTransport
 from stratalog.documents import Document
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+from stratalog.testing.emulators import reserved_ports
 from tests.client.helpers import InProcess
-from tests.processes import COMMAND_LINE, ChildProcess, ProcessFailure, start
+from tests.processes import COMMAND_LINE, ChildProcess, start
 
 ORGANISATION = "acme"
 ALIVE_SECONDS = (0.5, 2.0)
-LAUNCHES_MAX = 20
-LAUNCH_SECONDS = 0.2
 
 
 class Server:
-    """One ``stratalog serve``. It keeps its port when it is started again."""
+    """One ``stratalog serve``. It keeps its port while it is down, so it has it when it is started again."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self.port = 0
+        self._reservation = ExitStack()
+        (self.port,) = self._reservation.enter_context(reserved_ports(1))
         self._process = self._launch()
         self.await_ready()
 
@@ -36,8 +35,9 @@ class Server:
         self._process.kill()
 
     def close(self) -> None:
-        """Kill the process if it still runs."""
+        """Kill the process if it still runs, and free its port."""
         self._process.close()
+        self._reservation.close()
 
     def describe(self) -> str:
         """The process: its command, whether it runs or how it ended, and the end of its stderr."""
@@ -48,19 +48,8 @@ class Server:
         self._process = self._launch()
 
     def await_ready(self) -> None:
-        """Wait until it serves. Another connection may hold the port for a moment, so a start is tried again."""
-        for _ in range(LAUNCHES_MAX):
-            try:
-                line = self._process.read_line()
-            except ProcessFailure as failure:
-                last = failure
-                self._process.close()
-                time.sleep(LAUNCH_SECONDS)
-                self._process = self._launch()
-                continue
-            self.port = int(line.split("http://")[1].split()[0].rsplit(":", 1)[1])
-            return
-        raise last
+        """Wait until it serves. Raises ProcessFailure where it ends instead."""
+        assert f":{self.port} " in self._process.read_line()
 
     def _launch(self) -> ChildProcess:
         return start([*COMMAND_LINE, "--store", str(self._store), "serve", "--port", str(self.port)])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.testing.emulators import Command, dynamodb_local, ministack, program, started
+from stratalog.testing.emulators import Command, dynamodb_local, ministack, program, reserved_ports, seaweed, started
 from tests.processes import ChildProcess, environment, start
 
 
@@ -23,6 +23,31 @@ def test_an_emulator_is_gone_after_its_block(tmp_path: Path) -> None:
         os.kill(emulator.pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(emulator.pid, 0)
+
+
+@pytest.mark.slow
+def test_an_emulator_that_dies_is_described_with_its_signal(tmp_path: Path) -> None:
+    with ministack(tmp_path) as emulator:
+        assert emulator.describe_end() is None
+        os.kill(emulator.pid, signal.SIGSEGV)
+        os.waitid(os.P_PID, emulator.pid, os.WEXITED | os.WNOWAIT)
+        assert "ended with signal SIGSEGV: " in (emulator.describe_end() or "")
+
+
+@pytest.mark.slow
+def test_an_emulator_has_its_ports_at_the_first_try(tmp_path: Path) -> None:
+    with ministack(tmp_path), seaweed(tmp_path):
+        assert sorted(path.name for path in tmp_path.glob("*.log")) == ["ministack-0.log", "seaweed-0.log"]
+
+
+def test_a_reserved_port_is_for_the_server_that_names_it_also_after_a_restart() -> None:
+    with reserved_ports(2) as (port, other):
+        assert port != other
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", port)) as server:
+                socket.create_connection(server.getsockname()).close()
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
 
 
 def test_an_emulator_that_ends_at_once_says_why(tmp_path: Path) -> None:

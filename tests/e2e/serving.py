@@ -37,9 +37,9 @@ def serving(app: Any, **options: Any) -> Iterator[str]:
             thread.join()
 
 
-def node_with(folder: Path, shared: Path) -> str:
+def node_with(folder: Path) -> str:
     """A Node that has a folder's packages at hand, which npm installs once as the lock file pins them."""
-    install(folder, shared)
+    install(folder)
     return node_program()
 
 

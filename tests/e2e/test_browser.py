@@ -59,9 +59,9 @@ def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> str:
+def node() -> str:
     """A Node that can drive a browser."""
-    return node_with(HERE, tmp_path_factory.getbasetemp().parent)
+    return node_with(HERE)
 
 
 @pytest.fixture(scope="module")

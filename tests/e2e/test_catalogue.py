@@ -55,8 +55,8 @@ def fill(catalogue: Catalogue) -> None:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return node_with(HERE, tmp_path_factory.getbasetemp().parent)
+def node() -> str:
+    return node_with(HERE)
 
 
 def test_every_story_is_told(node: str) -> None:

@@ -69,9 +69,9 @@ def documents() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> str:
+def node() -> str:
     """A Node that has the client at hand, which npm installs once as the lock file pins it."""
-    return node_with(HERE, tmp_path_factory.getbasetemp().parent)
+    return node_with(HERE)
 
 
 def test_every_story_is_told(node: str) -> None:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ __all__ = [
     "ministack",
     "ministack_environment",
     "program",
+    "reserved_ports",
     "seaweed",
     "started",
 ]
@@ -87,8 +88,7 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
     """SeaweedFS, an object store, on ``folder``, without buckets. It knows one user: `KEY` and `SECRET`."""
 
     def command(ports: Sequence[int]) -> Command:
-        names = ("s3", "master", "volume", "filer", "admin")
-        chosen = [f"-{name}.port={port}" for name, port in zip(names, ports, strict=True)]
+        chosen = [f"-{name}={port}" for name, port in zip(SEAWEED_PORTS, ports, strict=True)]
         arguments = [program("weed"), "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *chosen]
         environment = {
             "AWS_ACCESS_KEY_ID": KEY,
@@ -97,7 +97,7 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
         }
         return Command([*arguments, *SEAWEED_QUIET], environment, "/healthz")
 
-    with started("seaweed", 5, command, folder) as emulator:
+    with started("seaweed", len(SEAWEED_PORTS), command, folder) as emulator:
         yield emulator
 
 
@@ -121,19 +121,20 @@ def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
 def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], folder: Path) -> Iterator[Emulator]:
     """The service that ``command`` makes of so many free ports, ready; it is ended when the block is left.
 
-    A port that was free may be taken before the service has bound it, so a service that ends at once is started again
-    on others. Raises RuntimeError with the last that it printed.
+    The ports are reserved for as long as it runs. A service that ends at once is started again, on other ports. Raises
+    RuntimeError with how it ended and the last that it printed.
     """
     for start in range(STARTS_MAX):
-        chosen = free_ports(ports)
         log = folder / f"{name}-{start}.log"
-        process = _launch(command(chosen), log)
-        try:
-            if _is_ready(process, chosen[0], command(chosen)):
-                yield Emulator(f"http://127.0.0.1:{chosen[0]}", process.pid, partial(_describe_end, name, process, log))
-                return
-        finally:
-            _stop(process)
+        with reserved_ports(ports) as chosen:
+            process = _launch(command(chosen), log)
+            try:
+                if _is_ready(process, chosen[0], command(chosen)):
+                    end = partial(_describe_end, name, process, log)
+                    yield Emulator(f"http://127.0.0.1:{chosen[0]}", process.pid, end)
+                    return
+            finally:
+                _stop(process)
     raise RuntimeError(f"{name} did not start: {_describe_end(name, process, log)}")
 
 
@@ -152,11 +153,23 @@ def end_of(output: str) -> str:
 
 def free_ports(count: int) -> list[int]:
     """Ports of loopback that nobody listens on, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports
+    with reserved_ports(count) as ports:
+        return ports
+
+
+@contextmanager
+def reserved_ports(count: int) -> Iterator[list[int]]:
+    """Ports of loopback that the kernel gives to nobody else inside the block; who names one can listen on it.
+
+    A socket that is bound and does not listen keeps its port from all that ask for any port, in this process and in
+    others. It lets a server listen there that reuses addresses, as servers do that restart quickly.
+    """
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for reserved in sockets:
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind(("127.0.0.1", 0))
+        yield [reserved.getsockname()[1] for reserved in sockets]
 
 
 def program(name: str) -> str:
@@ -236,6 +249,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 REMEDY = "it comes with the dev extra: scripts/bootstrap dev"
 REMEDIES = {"java": "DynamoDB Local needs it"}
+# The first is the one that clients use. Without a port of its own, a gRPC service takes that of its part plus 10,000.
+SEAWEED_PARTS = ("s3", "master", "volume", "filer", "admin")
+SEAWEED_PORTS = (*(f"{part}.port" for part in SEAWEED_PARTS), *(f"{part}.port.grpc" for part in SEAWEED_PARTS))
 # Every part that would listen or call home besides the five ports.
 SEAWEED_QUIET = (
     "-s3.port.iceberg=0",

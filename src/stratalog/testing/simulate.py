@@ -40,7 +40,7 @@ from stratalog.testing.world_turns import MUTANTS as TURNS_MUTANTS
 from stratalog.testing.world_turns import TurnsWorld
 from stratalog.testing.worlds import Outcome, World, run_seed
 
-__all__ = ["MUTANTS", "WORLDS", "Summary", "main", "simulate", "summary", "world_of"]
+__all__ = ["MUTANTS", "WORLDS", "Summary", "failure_lines", "main", "simulate", "summary", "world_of"]
 
 COLUMN_SEEDS_MIN = 1_000
 CALLS_MEDIAN_MIN = 200
@@ -228,9 +228,7 @@ def _catch_line(catch: Catch) -> str:
 def _text(result: Summary) -> str:
     lines = [f"{column:<32} {count:>12,}" for column, count in result.counts.items()]
     lines += [f"{column:<32} {'ZERO':>12}" for column in result.zero_columns]
-    for name, outcome in result.failures[:FAILURES_SHOWN_MAX]:
-        lines.append(f"seed {outcome.seed} of {name} failed: {outcome.details.strip().splitlines()[-1]}")
-        lines.append(f"  python -m stratalog.testing.simulate --seed {outcome.seed} --world {name} --trace")
+    lines += [failure_lines(name, outcome) for name, outcome in result.failures[:FAILURES_SHOWN_MAX]]
     rate = result.seeds / result.seconds
     cost_us = result.seconds * 1e6 / max(1, result.calls)
     lines.append(
@@ -239,6 +237,13 @@ def _text(result: Summary) -> str:
     )
     lines += [f"FAILED: {check}" for check in result.checks]
     return "\n".join(lines)
+
+
+def failure_lines(name: str, outcome: Outcome) -> str:
+    """The failed seed of a world, the last line of its details, and the command that repeats it."""
+    last = outcome.details.strip().splitlines()[-1]
+    command = f"python -m stratalog.testing.simulate --seed {outcome.seed} --world {name} --trace"
+    return f"seed {outcome.seed} of {name} failed: {last}\n  {command}"
 
 
 def _progress(line: str) -> None:

@@ -38,7 +38,9 @@ def large() -> bytes:
 def _fetch() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if subprocess.run(["apt-get", "download", PACKAGE], cwd=folder, capture_output=True, check=False).returncode:
-            subprocess.run(["apt-get", "-qq", "update"], check=True)
+            with (Path(tempfile.gettempdir()) / "stratalog-apt.lock").open("w") as lock:  # as scripts/bootstrap does
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                subprocess.run(["apt-get", "-qq", "update"], check=True)
             subprocess.run(["apt-get", "download", PACKAGE], cwd=folder, capture_output=True, check=True)
         (package,) = Path(folder).glob("*.deb")
         subprocess.run(["dpkg", "-x", str(package), f"{folder}/files"], check=True)

@@ -115,10 +115,10 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> str:
+def node() -> str:
     """A Node that can drive a browser, and the client for its pages."""
     for folder in (DRIVER, CLIENT):
-        install(folder, tmp_path_factory.getbasetemp().parent)
+        install(folder)
     return node_program()
 
 

@@ -27,7 +27,7 @@ def main() -> int:
             total.update(play(seed, engines, steps=asked.steps))
         except (AssertionError, StratalogError, OSError) as exc:
             failed.append(seed)
-            print(f"seed {seed}: {type(exc).__name__}: {exc}", flush=True)
+            print(f"seed {seed}: {type(exc).__name__}: {exc}", *getattr(exc, "__notes__", ()), sep="\n", flush=True)
     engines.close()
     print(f"{asked.runs} runs, {len(failed)} diverged, {dict(total)}")
     return 1 if failed else 0

@@ -193,5 +193,9 @@ def play(seed: int, engines: EnginePool, clients: int = 0, steps: int = 250) -> 
     """One run; what happened in it. Raises Diverged."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run(seed, engines, folder)
-        run.play(clients or 3 + seed % 4, steps)
+        try:
+            run.play(clients or 3 + seed % 4, steps)
+        except Exception as exc:
+            exc.add_note(f"repeat it: python -m tests.apps.sheet.convergence --runs 1 --seed {seed} --steps {steps}")
+            raise
     return run.counts
