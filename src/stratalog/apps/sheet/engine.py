@@ -221,7 +221,9 @@ class Engine:
         self._discard()
         code = -(process.returncode or 0)
         if code == signal.SIGXCPU:
-            return self._too_long(name)
+            of_workbook = name in WORKBOOK_CALLS
+            limit = self.settings.workbook_cpu_seconds_max if of_workbook else self.settings.call_cpu_seconds_max
+            return LimitExceeded("the spreadsheet's engine took too long", call=name, limit_cpu_seconds=limit)
         if code in OUT_OF_MEMORY:
             return self._too_large(name)
         ended_by = signal.Signals(code).name if code > 0 else f"exit {-code}"

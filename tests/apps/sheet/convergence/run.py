@@ -36,16 +36,20 @@ class Diverged(AssertionError):
 class Run:
     """A sheet in a store of its own, and what its clients ask of it."""
 
-    def __init__(self, seed: int, engines: EnginePool, folder: str) -> None:
+    def __init__(self, seed: int, engines: EnginePool, folder: str, name: str = "plan") -> None:
         self.seed = seed
-        # Short, so that a run crosses many of them.
-        self._settings = SheetSettings(undo_entries=5 + seed % 11, snapshot_entries=3 + seed % 7)
+        self._settings = self._chosen_settings()
         self._engines = engines
         self._folder = folder
+        self._name_of_sheet = name
         self._store = stratalog.open(folder)
-        self._sheet = Sheets(self._store, engines, self._settings).create("acme", "plan")
-        self._title = "plan"
+        self._sheet = Sheets(self._store, engines, self._settings).create("acme", name)
+        self._title = name
         self.counts: dict[str, int] = {}
+
+    def _chosen_settings(self) -> SheetSettings:
+        """Short, so that a run crosses many undos and kept states."""
+        return SheetSettings(undo_entries=5 + self.seed % 11, snapshot_entries=3 + self.seed % 7)
 
     def play(self, clients: int, steps: int) -> None:
         """Let the clients play to the end. Raises Diverged."""
@@ -109,7 +113,7 @@ class Run:
         return self._sheet.set(cell, content)
 
     def _fresh(self) -> Sheet:
-        return Sheets(self._store, self._engines, self._settings).open("acme", "plan")
+        return Sheets(self._store, self._engines, self._settings).open("acme", self._name_of_sheet)
 
     def _judge(self, end: dict[str, Any]) -> None:
         self.counts = {**end["counts"], "versions": self._sheet.version}
@@ -121,6 +125,7 @@ class Run:
             raise Diverged(f"the sheet is called something else: seed={self.seed}")
         version = self._sheet.version
         held = {f"client {place}": json.dumps(state) for place, state in enumerate(end["states"])}
+        held |= self._states_elsewhere()
         held["the warm model"] = self._sheet.state()
         held["a kept state and what came after"] = self._loaded()
         held["a replay from the first entry"] = self._replayed(version)
@@ -128,6 +133,10 @@ class Run:
         for who, state in held.items():
             if readable(json.loads(state)) != wanted:
                 raise Diverged(f"{who} and a replay from the first entry differ: seed={self.seed}")
+
+    def _states_elsewhere(self) -> dict[str, Any]:
+        """What others hold who should agree, by who they are."""
+        return {}
 
     def _loaded(self) -> bytes:
         loaded = self._fresh().load()
