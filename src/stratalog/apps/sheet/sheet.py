@@ -298,29 +298,25 @@ class Sheet:
     def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> Change:
         """Append what ``plan`` makes of the window, until it stands. A number is the version that has it already."""
         with self._turn:
-            window = self._window
-            is_fresh = window is None
+            if self._window is not None:
+                with suppress(VersionConflict):  # others were first, so that the window is read anew below
+                    return self._append(plan(self._window), self._window, author, write_id)
             for _ in range(ATTEMPTS_MAX):
-                window = window or self._catch_up()
-                try:
-                    fact = plan(window)
-                except VersionConflict:
-                    if is_fresh:
-                        raise
-                    window, is_fresh = self._catch_up(), True
-                    continue
-                if isinstance(fact, int):
-                    return change_of(self.log.entry(fact))
-                if isinstance(fact, Revision | Restored | Named):
-                    fact = msgspec.structs.replace(fact, titled=window.titled)
-                try:
-                    entry = self.log.append(event_of(fact), expected=window.version, author=author, write_id=write_id)
-                except VersionConflict:
-                    window, is_fresh = self._catch_up(), True
-                    continue
-                window.follow([entry])
-                return change_of(entry)
+                with self.log.turn():
+                    window = self._catch_up()
+                    fact = plan(window)  # a conflict with what was just read is the answer
+                    with suppress(VersionConflict):
+                        return self._append(fact, window, author, write_id)
         raise ContentionError("others kept changing the sheet first", sheet=self.name)
+
+    def _append(self, fact: Fact | int, window: Window, author: str, write_id: str | None) -> Change:
+        if isinstance(fact, int):
+            return change_of(self.log.entry(fact))
+        if isinstance(fact, Revision | Restored | Named):
+            fact = msgspec.structs.replace(fact, titled=window.titled)
+        entry = self.log.append(event_of(fact), expected=window.version, author=author, write_id=write_id)
+        window.follow([entry])
+        return change_of(entry)
 
     def _catch_up(self) -> Window:
         """The window as of now, read from a fresh head."""
