@@ -2,7 +2,7 @@
 
 Threads of one handle race on its attributes, not only at port calls. `Interleaving` rebuilds the functions of modules
 from their source: each load and store of a shared attribute calls a hook first. An attribute is shared if any function
-other than ``__init__`` assigns it, deletes it, or changes the container in it. New shared state is found by itself.
+other than ``__init__`` assigns it, deletes it, or changes the container in it, so new shared state needs no list.
 """
 
 from __future__ import annotations
@@ -72,23 +72,23 @@ class Interleaving:
 
 def shared_attributes(tree: ast.AST) -> frozenset[str]:
     """The attributes that functions other than ``__init__`` assign, delete, or change the container in."""
-    found: set[str] = set()
+    shared: set[str] = set()
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name != "__init__":
-            found.update(filter(None, map(_changed_attribute, ast.walk(function))))
-    return frozenset(found)
+            shared.update(filter(None, map(_changed_attribute, ast.walk(function))))
+    return frozenset(shared)
 
 
 def _changed_attribute(node: ast.AST) -> str | None:
     """The attribute that a node changes, or whose container it changes."""
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         return node.attr
-    held: ast.AST | None = None
+    container: ast.AST | None = None
     if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-        held = node.value
+        container = node.value
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
-        held = node.func.value
-    return held.attr if isinstance(held, ast.Attribute) else None
+        container = node.func.value
+    return container.attr if isinstance(container, ast.Attribute) else None
 
 
 class _Yields(ast.NodeTransformer):

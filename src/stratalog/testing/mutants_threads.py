@@ -28,7 +28,7 @@ _read = Log.read
 
 
 def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """Whatever is offered last is held, however old it is."""
+    """The last offer is held, however old it is."""
 
     def offer(self: Any, value: Any) -> Any:
         if self._rank is not rank:
@@ -71,18 +71,18 @@ def _fail_all(self: Any, batch: list[Pending]) -> None:
 
 
 def _leave_unanswered(self: Any, served: Sequence[Any] = (), again: Sequence[Any] = ()) -> None:
-    """Those without an answer are let go, as if they had one."""
+    """Waiters without an answer go on as if they had one."""
     _leave(self, served)
 
 
 def _abandon_alone(self: Any, waiter: Any, gate: Any) -> None:
-    """Who is interrupted while it waits cares for nobody else."""
+    """A waiter that is interrupted leaves the queue, and does not pass on a leadership that it was given."""
     if waiter in self._waiting:
         self._waiting.remove(waiter)
 
 
 def _see_no_field(self: Any) -> None:
-    """Leaves it to the answers of calls to show the bug."""
+    """No look at the handle's own values: the answers of its calls must show the bug."""
 
 
 def _mutant(name: str, apply: Any, *caught_by: str) -> Mutant:
@@ -115,9 +115,7 @@ MUTANTS = (
         replaced(_Attempts, "interrupt", lambda self: None),
         *("once", "refused", "acknowledged"),
     ),
-    _mutant(
-        "interrupted leader leaves others without an answer", replaced(Lane, "leave", _leave_unanswered), "bystander"
-    ),
+    _mutant("interrupted leader leaves the others unanswered", replaced(Lane, "leave", _leave_unanswered), "bystander"),
     _mutant("interrupted waiter keeps the leadership", replaced(Lane, "_abandon", _abandon_alone), "progress", "held"),
     _mutant("one error object for all", replaced(StratalogError, "copy", lambda self: self), "bystander"),
 )

@@ -24,7 +24,7 @@ FORGOTTEN = "an append's place was forgotten"
 
 
 class Ended(Exception):
-    """A call was interrupted: its caller knows nothing of it."""
+    """A call was interrupted; its outcome is unknown."""
 
 
 class Interrupter:
@@ -65,7 +65,7 @@ class Handle:
         """The highest floor that any call has answered."""
 
         self._interrupter = interrupter
-        self._kept: Counter[str] = Counter()
+        self._newest: Counter[str] = Counter()
         self._errors: list[StratalogError] = []
 
     def call(self, actor: Actor, function: Callable[[], T]) -> T:
@@ -110,21 +110,21 @@ class Handle:
             raise Violation("bystander", "a call failed though no port did", error=repr(error)) from error
 
     def _check_known(self) -> None:
-        """What the handle keeps never goes back, whether or not anybody asks."""
+        """The values that the handle holds never go back, whether or not a call shows it."""
         head = self.log.known_head()
-        self._check_kept("head", head.version if head else None)
-        self._check_kept("floor", self.log._floor.value)
+        self._check_newest("head", head.version if head else None)
+        self._check_newest("floor", self.log._floor.value)
         if self.document is not None:
             state = self.document._state.value
-            self._check_kept("state", state.version if state else None)
+            self._check_newest("state", state.version if state else None)
             if self.calm:  # nothing drops a state then, so that no later one stands on an older snapshot
-                self._check_kept("base", state.snapshot_version if state else None)
+                self._check_newest("base", state.snapshot_version if state else None)
 
-    def _check_kept(self, name: str, version: int | None) -> None:
+    def _check_newest(self, name: str, version: int | None) -> None:
         if version is not None:
-            if version < self._kept[name]:
-                raise Violation("monotonic", f"the handle's {name} went back", kept=version, was=self._kept[name])
-            self._kept[name] = version
+            if version < self._newest[name]:
+                raise Violation("monotonic", f"the handle's {name} went back", version=version, was=self._newest[name])
+            self._newest[name] = version
 
 
 class AnsweredIndex:

@@ -6,13 +6,15 @@ they wait for a lock. Any of them may be interrupted inside a call; that must hu
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, ClassVar
 
+from stratalog import documents, log
 from stratalog.documents import Document, verify
 from stratalog.errors import (
     ContentionError,
@@ -48,8 +50,9 @@ __all__ = ["ThreadWorld"]
 ORGANISATION = "acme"
 NAME = "plan"
 CALM_RATE = 0.4
-PACKAGES = ("stratalog.log.", "stratalog.documents.")
-MODULES = ("stratalog.group_commit", "stratalog.lane", "stratalog.newest", "stratalog.testing.mutants_threads")
+MODULES = ("stratalog.lane", "stratalog.newest", "stratalog.testing.mutants_threads")
+"""Besides the packages `log` and `documents`."""
+
 APPENDER_TURNS = 8
 READER_TURNS = 9
 CARETAKER_TURNS = 3
@@ -60,9 +63,11 @@ Turn = Callable[[Handle, Actor], None]
 
 @cache
 def interleaving() -> Interleaving:
-    """The yield points of all modules that threads of one handle run through, as far as they are imported."""
-    named = sorted(sys.modules.items())
-    return Interleaving(module for name, module in named if name in MODULES or name.startswith(PACKAGES))
+    """The yield points of all modules that threads of one handle run through."""
+    names = [
+        info.name for package in (documents, log) for info in iter_modules(package.__path__, f"{package.__name__}.")
+    ]
+    return Interleaving(map(import_module, sorted([*names, *MODULES])))
 
 
 class ThreadWorld:
@@ -106,9 +111,9 @@ class ThreadWorld:
         )
         self.history = History(scheduler)
         self.answers: list[Answer] = []
-        self.told: list[ToldMutation] = []
+        self.outcomes: list[ToldMutation] = []
         self.forgotten: list[int] = []
-        self.seen: dict[int, dict[str, Any]] = {}
+        self.states: dict[int, dict[str, Any]] = {}
         self.done: Counter[str] = Counter()
         self.left = Turns()
         self.handles: dict[str, Handle] = {}
@@ -148,23 +153,23 @@ class ThreadWorld:
         write_id = f"{actor.name}.{self.done[actor.name]}"
         expected = handle.version if self.scheduler.random.random() < 0.35 else None
         sent, before = self._moment(), handle.version
-        tell = partial(self.history.append, actor.name, write_id, self.scheduler.steps)
+        record = partial(self.history.append, actor.name, write_id, self.scheduler.steps)
         action = partial(handle.log.append, content(write_id), expected=expected, write_id=write_id)
         try:
             entry = handle.call(actor, action)
         except VersionConflict as exc:
-            tell(Told.REFUSED)
+            record(Told.REFUSED)
             self.scheduler.counts.bump(exc.code)
             actual = exc.details["actual"]
             if actual == expected:
                 raise Violation("false-conflict", "the log is at the expected version", error=exc) from exc
             self.answers.append(Answer(self.prefix, sent, self._moment(), handle.learn(actual, before)))
         except (ContentionError, Unavailable):
-            tell(Told.REFUSED)
+            record(Told.REFUSED)
         except (OutcomeUnknown, Ended):
-            tell(Told.UNKNOWN)
+            record(Told.UNKNOWN)
         else:
-            tell(Told.ACKNOWLEDGED, handle.learn(entry.version, before + 1))
+            record(Told.ACKNOWLEDGED, handle.learn(entry.version, before + 1))
 
     def read(self, handle: Handle, actor: Actor) -> None:
         """Look at the head, at an entry, at all entries, or at the floor."""
@@ -176,12 +181,12 @@ class ThreadWorld:
         elif chance < 0.85:
             self._entries(handle, actor, before)
         else:
-            found = handle.call(actor, handle.log.floor)
-            if found < floor:
-                raise Violation("monotonic", "a handle's floor went back", floor=found, before=floor)
-            handle.floor = max(handle.floor, found)
+            newest = handle.call(actor, handle.log.floor)
+            if newest < floor:
+                raise Violation("monotonic", "a handle's floor went back", floor=newest, before=floor)
+            handle.floor = max(handle.floor, newest)
 
-    def tend_log(self, handle: Handle, actor: Actor) -> None:
+    def maintain_log(self, handle: Handle, actor: Actor) -> None:
         """Archive what is sealed, and forget some of it."""
         handle.call(actor, partial(archive_segments, handle.log))
         if handle.version > 2:
@@ -206,18 +211,19 @@ class ThreadWorld:
     def _entries(self, handle: Handle, actor: Actor, before: int) -> None:
         after = max(before - 4, 0)
         try:
-            found = handle.call(actor, lambda: [*handle.log.read(after)])
+            entries = handle.call(actor, lambda: [*handle.log.read(after)])
         except VersionForgotten:
             self.forgotten.append(after + 1)
             return
-        if [entry.version for entry in found] != [*range(after + 1, after + 1 + len(found))]:
-            raise Violation("gapless", "a reader met a gap", found=[entry.version for entry in found], after=after)
-        handle.learn(after + len(found), before)
+        versions = [entry.version for entry in entries]
+        if versions != [*range(after + 1, after + 1 + len(entries))]:
+            raise Violation("gapless", "a reader met a gap", versions=versions, after=after)
+        handle.learn(after + len(entries), before)
 
     # The threads of a document's handle
 
     def apply(self, handle: Handle, actor: Actor) -> None:
-        """The client's next mutations; the same again after a call that told it nothing."""
+        """The client's next mutations; the same again after a call without an answer."""
         assert handle.document is not None
         done, before = self.done[actor.name], handle.version
         batch = [self._mutation(actor.name, done + place) for place in range(1, 2 + (done % 3 == 0))]
@@ -231,10 +237,10 @@ class ThreadWorld:
             self.scheduler.counts.bump(outcome.status)
             check_answer(outcome, done, collecting=False)
             self.done[actor.name] = max(self.done[actor.name], outcome.id)
-            self.told.append(ToldMutation(actor.name, outcome.id, outcome.status, outcome.version, outcome.reason))
+            self.outcomes.append(ToldMutation(actor.name, outcome.id, outcome.status, outcome.version, outcome.reason))
             if outcome.status != "seen":
                 handle.learn(outcome.version or 0, before + 1)
-        if versions := [one.version for one in outcomes if one.version is not None and one.status != "seen"]:
+        if versions := [each.version for each in outcomes if each.version is not None and each.status != "seen"]:
             self.history.append(actor.name, "", steps, Told.ACKNOWLEDGED, max(versions))
 
     def look(self, handle: Handle, actor: Actor) -> None:
@@ -248,10 +254,10 @@ class ThreadWorld:
         version, whole = view
         if newest:
             self.history.head(steps, handle.learn(version, before))
-        if self.seen.setdefault(version, whole) != whole:
+        if self.states.setdefault(version, whole) != whole:
             raise Violation("state", "two readers of one version differ", version=version)
 
-    def tend_document(self, handle: Handle, actor: Actor) -> None:
+    def maintain_document(self, handle: Handle, actor: Actor) -> None:
         """Snapshots beside the commits."""
         assert handle.document is not None
         handle.call(actor, handle.document.snapshot)
@@ -270,8 +276,8 @@ class ThreadWorld:
         document = Document(open_log(self._honest(), ORGANISATION, NAME), RULES)
         truth = DocumentTruth(self.place, self.prefix, RULES.mutators)
         truth.check_order(lambda client: "")
-        check_told(self.told, truth)
-        for version, whole in self.seen.items():
+        check_told(self.outcomes, truth)
+        for version, whole in self.states.items():
             truth.check_state(version, whole)
         try:
             truth.check_state(document.version, document.at().whole())
@@ -286,10 +292,10 @@ class ThreadWorld:
 
     def _threads(self, process: str) -> list[tuple[str, Turn, int]]:
         write, read = (self.apply, self.look) if self.is_document else (self.append, self.read)
-        tend = self.tend_document if self.is_document else self.tend_log
+        maintain = self.maintain_document if self.is_document else self.maintain_log
         threads = [(f"{process}-writer-{number}", write, APPENDER_TURNS) for number in range(3)]
         threads += [(f"{process}-reader-{number}", read, READER_TURNS) for number in range(2)]
-        return [*threads, (f"{process}-caretaker", tend, CARETAKER_TURNS)]
+        return [*threads, (f"{process}-caretaker", maintain, CARETAKER_TURNS)]
 
     def _main(self, process: Process) -> None:
         """Open the handle, and start the threads that share it."""
@@ -311,7 +317,7 @@ class ThreadWorld:
         self._run(process, handle, name, turn)
 
     def _run(self, process: Process, handle: Handle, name: str, turn: Turn) -> None:
-        """A thread's turns. What was told by a process that crashed does not bind the handle of its successor."""
+        """A thread's turns."""
         actor = self.scheduler.parking()
         actor.name = name
         while self.left.take(name):
