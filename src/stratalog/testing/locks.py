@@ -26,8 +26,14 @@ class SimulatedLock:
             if not blocking:
                 return False
             self._scheduler.counts.bump("lock waits")
-            self._waiting.append(self._scheduler.parking())
-            self._scheduler.park()
+            actor = self._scheduler.parking()
+            self._waiting.append(actor)
+            try:
+                self._scheduler.park()
+            except BaseException:  # interrupted: nobody wakes it for this lock any more
+                if actor in self._waiting:
+                    self._waiting.remove(actor)
+                raise
         self._held = True
         return True
 

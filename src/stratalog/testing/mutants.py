@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -11,7 +11,9 @@ import msgspec
 from stratalog.testing.scheduler import Scheduler
 from stratalog.testing.worlds import World, run_seed
 
-__all__ = ["Catch", "Mutant", "hunt", "replaced"]
+__all__ = ["Catch", "Mutant", "Planting", "hunt", "replaced", "together"]
+
+Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -59,5 +61,18 @@ def replaced(owner: Any, name: str, replacement: object) -> Callable[[], Abstrac
             yield
         finally:
             setattr(owner, name, original)
+
+    return planted
+
+
+def together(*plantings: Planting) -> Planting:
+    """Several replacements that make one bug."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for planting in plantings:
+                stack.enter_context(planting())
+            yield
 
     return planted

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -19,26 +17,12 @@ from stratalog.log.head import Head, follow_head
 from stratalog.log.names import require_name
 from stratalog.log.read import Reader, Run
 from stratalog.log.upload import Upload
-from stratalog.testing.mutants import Mutant, replaced
+from stratalog.testing.mutants import Mutant, Planting, replaced, together
 from stratalog.testing.world_log import LogWorld
 
 __all__ = ["MUTANTS"]
 
-Planting = Callable[[], AbstractContextManager[None]]
 AGES = OBSERVATION_SECONDS_MAX * 10**6
-
-
-def _together(*plantings: Planting) -> Planting:
-    """Several replacements that make one bug."""
-
-    @contextmanager
-    def planted() -> Iterator[None]:
-        with ExitStack() as stack:
-            for planting in plantings:
-                stack.enter_context(planting())
-            yield
-
-    return planted
 
 
 def _landed_unseen(self: Any, pending: Pending, partition: str, version: int, head: Head) -> bool:
@@ -152,7 +136,7 @@ MUTANTS = (
     ),
     _mutant(
         "pointer before blob",
-        _together(replaced(Upload, "write", _write_later), replaced(Appender, "append", _append_then_put)),
+        together(replaced(Upload, "write", _write_later), replaced(Appender, "append", _append_then_put)),
         "dangling",
     ),
     _mutant(
@@ -163,7 +147,7 @@ MUTANTS = (
     ),
     _mutant(
         "observation rule ignored by writers",
-        _together(replaced(append, "OBSERVATION_SECONDS_MAX", AGES), replaced(head, "OBSERVATION_SECONDS_MAX", AGES)),
+        together(replaced(append, "OBSERVATION_SECONDS_MAX", AGES), replaced(head, "OBSERVATION_SECONDS_MAX", AGES)),
         "acknowledged",
         "stale-answer",
         "real-time",
@@ -188,7 +172,7 @@ MUTANTS = (
     _mutant("next segment not read", replaced(head, "_walk", _walk_next_unread), "stale-answer", "real-time"),
     _mutant(
         "wrong incarnation",
-        _together(replaced(head, "require_name", _require_any), replaced(append, "require_name", _require_any)),
+        together(replaced(head, "require_name", _require_any), replaced(append, "require_name", _require_any)),
         "acknowledged",
         "stale-answer",
         "real-time",

@@ -151,4 +151,5 @@ class Process:
         """End all actors of this process, the calling one now. Raises Crash."""
         for actor in self._actors:
             actor.crashed = True
+            self.scheduler.wake(actor)  # from a lock that nobody will release
         raise Crash

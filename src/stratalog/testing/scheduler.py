@@ -15,7 +15,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from stratalog.testing.checkers import Violation
 
-__all__ = ["Actor", "Counts", "Crash", "Scheduler", "SimulatedClock"]
+__all__ = ["Actor", "Counts", "Crash", "Interrupt", "Scheduler", "SimulatedClock"]
 
 STEPS_MAX = 50_000
 STEP_MS_MAX = 20
@@ -26,6 +26,14 @@ JUMP_RATE = 0.01
 
 class Crash(BaseException):
     """The process of the actor that gets it is gone. No code under simulation may catch it."""
+
+
+class Interrupt(BaseException):
+    """The thread of the actor ``victim`` is interrupted, as by KeyboardInterrupt. Nobody else may ever get it."""
+
+    def __init__(self, victim: Actor) -> None:
+        super().__init__(f"{victim.name} is interrupted")
+        self.victim = victim
 
 
 class Counts:
@@ -44,9 +52,9 @@ class Counts:
 
 
 class Actor:
-    """One line of execution. ``crashed`` makes its next step, whatever it is, a Crash."""
+    """One line of execution. ``crashed`` makes its next step, whatever it is, a Crash; ``interrupt`` an Interrupt."""
 
-    __slots__ = ("background", "crashed", "greenlet", "name", "number", "priority")
+    __slots__ = ("background", "crashed", "greenlet", "interrupt", "name", "number", "parked", "priority")
 
     def __init__(self, name: str, number: int, priority: float, background: bool) -> None:
         self.name = name
@@ -54,6 +62,8 @@ class Actor:
         self.priority = priority
         self.background = background
         self.crashed = False
+        self.interrupt: Interrupt | None = None
+        self.parked = False
         self.greenlet: greenlet
 
 
@@ -62,7 +72,7 @@ class Scheduler:
 
     ``tell`` gets a line for every step, for reading a failing seed. Time is simulated: a step takes a few
     milliseconds, and when every actor sleeps it jumps to the first that wakes. ``calls`` counts port calls; ``stormy``
-    says whether faults may still happen.
+    says whether faults may still happen; ``yield_rate`` is the share of yield points that are taken.
     """
 
     def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
@@ -74,6 +84,7 @@ class Scheduler:
         self.calls = 0
         self.stormy = True
         self.tell = tell
+        self.yield_rate = 0.0
         self._draw = self.random.random
         self._hub = getcurrent()
         self._ready: list[Actor] = []
@@ -122,6 +133,19 @@ class Scheduler:
             self._check(actor)
             self.now_ms += 1 + int(self._draw() * STEP_MS_MAX)
             self._go(actor)
+            self._deliver(actor)
+
+    def yield_here(self) -> None:
+        """A point between two port calls: by chance another goes on. No time passes, and no interrupt comes here."""
+        actor = self.current
+        if actor is not None and not self._closing and self._draw() < self.yield_rate:
+            self._go(actor)
+
+    def interrupt(self, actor: Actor) -> None:
+        """Interrupt an actor at its next step, or now where it waits for a lock. A sleeper wakes in its time."""
+        actor.interrupt = Interrupt(actor)
+        if actor.parked:
+            self.wake(actor)
 
     def sleep(self, duration_ms: int) -> None:
         """Park the actor for that long. Outside any actor the time just passes."""
@@ -133,6 +157,7 @@ class Scheduler:
         self._ready.remove(actor)
         self._wait(duration_ms, actor)
         self._go(actor)
+        self._deliver(actor)
 
     def parking(self) -> Actor:
         """The actor that is about to park. Outside any actor nobody could wake it."""
@@ -145,11 +170,14 @@ class Scheduler:
         actor = self.parking()
         self._check(actor)
         self._ready.remove(actor)
+        actor.parked = True
         self._go(actor)
+        self._deliver(actor)
 
     def wake(self, actor: Actor) -> None:
-        """Let a parked actor go on, unless it has ended."""
-        if actor in self._live:
+        """Let a parked actor go on, unless it has ended or was woken before."""
+        if actor in self._live and actor.parked:
+            actor.parked = False
             self._ready.append(actor)
 
     def calm(self) -> None:
@@ -174,6 +202,17 @@ class Scheduler:
                 self.current = chosen
                 chosen.greenlet.switch()
             self._check(actor)
+
+    def deliver(self) -> None:
+        """Raise the interrupt that waits for the current actor, if there is one."""
+        if self.current is not None:
+            self._deliver(self.current)
+
+    def _deliver(self, actor: Actor) -> None:
+        interrupt, actor.interrupt = actor.interrupt, None
+        if interrupt is not None:
+            self.counts.bump("interrupts")
+            raise interrupt
 
     def _check(self, actor: Actor) -> None:
         if self._closing:

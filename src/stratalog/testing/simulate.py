@@ -26,6 +26,7 @@ from stratalog.testing.mutants_log import MUTANTS as LOG_MUTANTS
 from stratalog.testing.mutants_queue import MUTANTS as QUEUE_MUTANTS
 from stratalog.testing.mutants_records import MUTANTS as RECORDS_MUTANTS
 from stratalog.testing.mutants_sync import MUTANTS as SYNC_MUTANTS
+from stratalog.testing.mutants_threads import MUTANTS as THREADS_MUTANTS
 from stratalog.testing.world_collect import CollectWorld
 from stratalog.testing.world_disk import MUTANTS as DISK_MUTANTS
 from stratalog.testing.world_disk import DiskWorld
@@ -36,6 +37,7 @@ from stratalog.testing.world_log import LogWorld
 from stratalog.testing.world_queue import QueueWorld
 from stratalog.testing.world_records import RecordsWorld
 from stratalog.testing.world_sync import SyncWorld
+from stratalog.testing.world_threads import ThreadWorld
 from stratalog.testing.world_turns import MUTANTS as TURNS_MUTANTS
 from stratalog.testing.world_turns import TurnsWorld
 from stratalog.testing.worlds import Outcome, World, run_seed
@@ -67,6 +69,7 @@ WORLDS: Mapping[str, Listed] = {
     "queue": Listed(QueueWorld, weight=1),
     "records": Listed(RecordsWorld, weight=1),
     "sync": Listed(SyncWorld, weight=2),
+    "threads": Listed(ThreadWorld, weight=3),
     "turns": Listed(TurnsWorld, weight=1),
 }
 MUTANTS = (
@@ -78,6 +81,7 @@ MUTANTS = (
     *QUEUE_MUTANTS,
     *RECORDS_MUTANTS,
     *SYNC_MUTANTS,
+    *THREADS_MUTANTS,
     *TURNS_MUTANTS,
 )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar, Protocol, cast
 
 import msgspec
 
@@ -47,12 +48,18 @@ class Outcome(msgspec.Struct, frozen=True):
 CRASH = "crash"
 
 
+def _surroundings(build: Callable[[Scheduler], World], scheduler: Scheduler) -> AbstractContextManager[None]:
+    """What a world wants around its whole run, by its class's ``surroundings``; mostly nothing."""
+    surroundings = getattr(build, "surroundings", None)
+    return nullcontext() if surroundings is None else cast(AbstractContextManager[None], surroundings(scheduler))
+
+
 def run_seed(build: Callable[[Scheduler], World], seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
     """Run one seed of a world to its end and check it."""
     scheduler = Scheduler(seed, tell)
     checker = details = ""
     try:
-        with simulated_locks(scheduler):
+        with simulated_locks(scheduler), _surroundings(build, scheduler):
             world = build(scheduler)
             scheduler.run()
             scheduler.calm()

@@ -1,0 +1,185 @@
+"""One handle as the threads of a process share it: every call is checked against what the handle answered before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from stratalog.documents import Document
+from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
+from stratalog.log import Log
+from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.index import Index, Item, Write
+from stratalog.testing.checkers import Violation
+from stratalog.testing.scheduler import Actor, Interrupt, Scheduler
+
+__all__ = ["AnsweredBlobs", "AnsweredIndex", "Ended", "Handle", "Interrupter"]
+
+T = TypeVar("T")
+INTERRUPT_RATE = 0.03
+SLOW_MS_MAX = 400
+FORGOTTEN = "an append's place was forgotten"
+"""How the error begins of an append whose version in doubt was forgotten before anybody could look for it."""
+
+
+class Ended(Exception):
+    """A call was interrupted; its outcome is unknown."""
+
+
+class Interrupter:
+    """Interrupts threads that are inside a call of a handle, ``count`` times at most and each call once at most."""
+
+    def __init__(self, scheduler: Scheduler, count: int) -> None:
+        self.inside: list[Actor] = []
+        self._scheduler = scheduler
+        self.slow_rate = scheduler.random.choice((0.0, 0.05, 0.2))
+        self._left = count
+
+    def step(self) -> None:
+        """An answer is on its way back: others may go on, and somebody may be interrupted, the caller too."""
+        scheduler = self._scheduler
+        if scheduler.current is None:
+            return
+        if self._left and self.inside and scheduler.random.random() < INTERRUPT_RATE:
+            self._left -= 1
+            scheduler.interrupt(self.inside.pop(int(scheduler.random.random() * len(self.inside))))
+        if scheduler.random.random() < self.slow_rate:
+            scheduler.sleep(1 + int(SLOW_MS_MAX * scheduler.random.random()))
+        scheduler.yield_here()
+        scheduler.deliver()
+
+
+class Handle:
+    """A log, and maybe the document on it, that the threads of one process share."""
+
+    def __init__(self, log: Log, document: Document | None, interrupter: Interrupter, *, calm: bool) -> None:
+        self.log = log
+        self.document = document
+        self.calm = calm
+        self.crashed = False
+        self.version = 0
+        """The newest version that any call has answered."""
+
+        self.floor = 0
+        """The highest floor that any call has answered."""
+
+        self._interrupter = interrupter
+        self._newest: Counter[str] = Counter()
+        self._errors: list[StratalogError] = []
+
+    def call(self, actor: Actor, function: Callable[[], T]) -> T:
+        """A call by ``actor``. Raises Ended where it was interrupted, and Violation for what no call may do."""
+        inside = self._interrupter.inside
+        inside.append(actor)
+        try:
+            return function()
+        except Interrupt as exc:
+            if exc.victim is not actor:
+                raise Violation("bystander", "a thread got another's interrupt", actor=actor.name) from exc
+            raise Ended from exc
+        except StratalogError as exc:
+            self._check_error(exc)
+            raise
+        finally:
+            actor.interrupt = None
+            if actor in inside:
+                inside.remove(actor)
+            self._check_known()
+
+    def learn(self, version: int, before: int) -> int:
+        """A call answered ``version``; ``before`` was the newest answer when it began."""
+        if version < before:
+            raise Violation("monotonic", "a handle went back to an older version", version=version, before=before)
+        self.version = max(self.version, version)
+        return version
+
+    def held_locks(self) -> list[str]:
+        """The locks that are held, though no call is under way."""
+        appender = self.log._appender
+        locks: dict[str, Any] = {"leadership": appender._lane._turn, "head": appender._head._lock}
+        if (document := self.document) is not None:
+            locks |= {"turn": document._turn, "snapshots": document._snapshots, "state": document._state._lock}
+        return [name for name, lock in locks.items() if lock.locked()]
+
+    def _check_error(self, error: StratalogError) -> None:
+        if any(error is other for other in self._errors):
+            raise Violation("bystander", "two threads raise one exception object", error=error)
+        self._errors.append(error)
+        if self.calm and isinstance(error, OutcomeUnknown | Unavailable) and not error.message.startswith(FORGOTTEN):
+            raise Violation("bystander", "a call failed though no port did", error=repr(error)) from error
+
+    def _check_known(self) -> None:
+        """The values that the handle holds never go back, whether or not a call shows it."""
+        head = self.log.known_head()
+        self._check_newest("head", head.version if head else None)
+        self._check_newest("floor", self.log._floor.value)
+        if self.document is not None:
+            state = self.document._state.value
+            self._check_newest("state", state.version if state else None)
+            if self.calm:  # nothing drops a state then, so that no later one stands on an older snapshot
+                self._check_newest("base", state.snapshot_version if state else None)
+
+    def _check_newest(self, name: str, version: int | None) -> None:
+        if version is not None:
+            if version < self._newest[name]:
+                raise Violation("monotonic", f"the handle's {name} went back", version=version, was=self._newest[name])
+            self._newest[name] = version
+
+
+class AnsweredIndex:
+    """An index whose answers take a step to come back."""
+
+    def __init__(self, index: Index, step: Callable[[], None]) -> None:
+        self.joint_commits = index.joint_commits
+        self._index = index
+        self._step = step
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        item = self._index.get(partition, sort, consistent=consistent)
+        self._step()
+        return item
+
+    def query(self, partition: str, **options: Any) -> Iterator[Item]:
+        items = self._index.query(partition, **options)
+        first = next(items, None)
+        self._step()
+        if first is not None:
+            yield first
+            yield from items
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self._index.commit(writes)
+        self._step()
+
+    def close(self) -> None:
+        """Nothing: the backend outlives its processes."""
+
+
+class AnsweredBlobs:
+    """Blobs whose answers take a step to come back."""
+
+    def __init__(self, blobs: Blobs, step: Callable[[], None]) -> None:
+        self._blobs = blobs
+        self._step = step
+
+    def put(self, key: str, body: bytes) -> None:
+        self._blobs.put(key, body)
+        self._step()
+
+    def get(self, key: str) -> bytes:
+        body = self._blobs.get(key)
+        self._step()
+        return body
+
+    def stat(self, key: str) -> BlobStat | None:
+        return self._blobs.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return self._blobs.list(prefix, after=after)
+
+    def delete(self, key: str, stamp: str) -> bool:
+        return self._blobs.delete(key, stamp)
+
+    def close(self) -> None:
+        """Nothing: the backend outlives its processes."""
