@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import appends, cloud, large, reads, server
+from bench import appends, cloud, large, reads, server, sheet_engine
 from bench.figures import FIGURES, Figure, Measured, Result, judge, problems
 from bench.report import machine, table
 from bench.workplace import QUICK, WHOLE, Scale, Workplace
@@ -24,6 +24,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     **large.MEASURES,
     **server.MEASURES,
     **cloud.MEASURES,
+    **sheet_engine.MEASURES,
 }
 
 
