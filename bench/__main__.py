@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import appends, cloud, large, reads, server, sharing
+from bench import appends, cloud, large, reads, server, sharing, sheet_engine
 from bench.figures import FIGURES, Figure, Measured, Result, judge, problems
 from bench.report import machine, table
 from bench.workplace import QUICK, WHOLE, Scale, Workplace
@@ -25,6 +25,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     **server.MEASURES,
     **cloud.MEASURES,
     **sharing.MEASURES,
+    **sheet_engine.MEASURES,
 }
 
 

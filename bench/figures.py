@@ -270,6 +270,45 @@ FIGURES: tuple[Figure, ...] = (
         better="less",
         judged="value",
     ),
+    Figure(
+        name="sheet-first",
+        what="the first request of a server that needs the spreadsheet's engine",
+        unit="ms",
+        goal=500,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="sheet-call",
+        what="reading a cell of a warm model in a child process; beside the same V8 in the caller's process",
+        unit="ms",
+        better="less",
+        reason="`sheet-call-more` has the goal",
+    ),
+    Figure(
+        name="sheet-call-more",
+        what="what that takes more than in the caller's process",
+        unit="ms",
+        goal=1,
+        better="less",
+        judged="value",
+        reason=ABSOLUTE,
+    ),
+    Figure(
+        name="sheet-server",
+        what="memory of a server that answered for a sheet, without its engines",
+        unit="MB",
+        better="less",
+        reason="told beside `sheet-engine`",
+    ),
+    Figure(
+        name="sheet-engine",
+        what="memory of one engine's process with a small model",
+        unit="MB",
+        better="less",
+        reason="told beside `sheet-server`",
+    ),
 )
 
 

@@ -26,7 +26,7 @@ from stratalog.client import connect as connect_client
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
 
-__all__ = ["MEASURES"]
+__all__ = ["MEASURES", "resident_bytes", "running_program"]
 
 CLIENTS = 8
 BATCH = 50
@@ -39,7 +39,7 @@ ECHO = ("-m", "bench.serving")
 def push_batches(work: Workplace) -> Measured:
     """Clients that push many mutations at a time into one document."""
     rounds = max(1, work.scale.commits // 20)
-    with _server(work) as (url, _), _running(ECHO) as (echo, _):
+    with _server(work) as (url, _), running_program(ECHO) as (echo, _):
         _send(url, "PUT", _document(0))
         with _senders(url, [[_document(0)]] * CLIENTS) as senders, _senders(echo, [["/"]] * CLIENTS) as mirrors:
             seconds = alternated(
@@ -53,7 +53,7 @@ def push_batches(work: Workplace) -> Measured:
 def push_singles(work: Workplace) -> Measured:
     """Clients that push one mutation at a time, over many documents."""
     documents = [_document(number) for number in range(5 * work.scale.commits)]
-    with _server(work) as (url, _), _running(ECHO) as (echo, _):
+    with _server(work) as (url, _), running_program(ECHO) as (echo, _):
         for document in documents:
             _send(url, "PUT", document)
         rounds = max(1, len(documents) // CLIENTS)
@@ -84,10 +84,10 @@ def idle_sockets(work: Workplace) -> Measured:
         _send(url, "PUT", _document(0))
         live = "ws" + url.removeprefix("http") + _document(0) + "/live"
         stack.enter_context(_listening(live))
-        before = _resident_bytes(pid)
+        before = resident_bytes(pid)
         for _ in range(count):
             stack.enter_context(_listening(live))
-        return Measured((_resident_bytes(pid) - before) / MEGABYTE * 1000 / count)
+        return Measured((resident_bytes(pid) - before) / MEGABYTE * 1000 / count)
 
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
@@ -191,7 +191,7 @@ def _rates(seconds: tuple[float, float], count: int) -> Measured:
     return Measured(count / ours, count / other)
 
 
-def _resident_bytes(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     """What a process holds in memory."""
     return 1024 * int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)]))
 
@@ -201,12 +201,12 @@ def _server(work: Workplace) -> Iterator[tuple[str, int]]:
     """`stratalog serve` over a new store: its URL and process."""
     program = ["-c", "from stratalog.cli import main; main()"]
     serve = ["serve", "bench.serving:app", "--port", "0", "--json", "--store", str(work.fresh())]
-    with _running([*program, *serve]) as running:
+    with running_program([*program, *serve]) as running:
         yield running
 
 
 @contextmanager
-def _running(arguments: Sequence[str]) -> Iterator[tuple[str, int]]:
+def running_program(arguments: Sequence[str]) -> Iterator[tuple[str, int]]:
     """A server in a process of its own, by the URL that it says it listens at."""
     root = Path(__file__).parents[1]
     command = [sys.executable, *arguments]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from stratalog.documents import Document
@@ -151,6 +152,9 @@ class AnsweredIndex:
     def commit(self, writes: Sequence[Write]) -> None:
         self._index.commit(writes)
         self._step()
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return self._index.turn(partition)
 
     def close(self) -> None:
         """Nothing: the backend outlives its processes."""

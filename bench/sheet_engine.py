@@ -1,0 +1,161 @@
+"""The spreadsheet's engine: its first call in a server, a warm call beside one in the caller's process, and memory.
+
+The V8 for the comparison lives in a process of its own: ``python -m bench.sheet_engine`` calls it as often as each line
+of its input says.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from bench.figures import Measured
+from bench.measure import alternated
+from bench.server import MEGABYTE, READY_SECONDS_MAX, resident_bytes, running_program
+from bench.workplace import Workplace
+from stratalog.apps.sheet import Engine
+from stratalog.apps.sheet.engine import install_engine
+from stratalog.apps.sheet.engine_process import Machine
+from stratalog.apps.sheet.state import BLANK
+
+__all__ = ["MEASURES"]
+
+SHEET = "/v1/organisations/bench/sheets/plan"
+CELL = {"key": "bench", "sheet": None, "col": 0, "row": 0}
+OPEN = {"key": "bench", "data": {**BLANK, "revisionId": "first"}, "messages": [], "client": "bench"}
+SECONDS_MAX = 60
+RUNNING_SECONDS = 2
+"""So long a server has run when it is first asked: its engine starts with it, ahead of requests."""
+
+
+def first_call(work: Workplace) -> Measured:
+    """Milliseconds of the first request that needs an engine, of a server that has just begun to serve."""
+    return Measured(statistics.median(_first_ms(work) for _ in range(max(1, work.scale.rounds // 3))))
+
+
+def warm_call(work: Workplace) -> Measured:
+    """Milliseconds of reading a cell of a warm model, in a child and in the caller's process."""
+    install_engine()
+    count = 10 * work.scale.commits
+    engine = Engine()
+    try:
+        engine.call("open", **OPEN)
+        with _in_process(engine) as other:
+            ours, theirs = alternated(
+                max(1, work.scale.rounds // 3),
+                lambda: [engine.raw("cell", **CELL) for _ in range(count)],
+                lambda: other(count),
+            )
+        return Measured(ours / count * 1000, theirs / count * 1000)
+    finally:
+        engine.close()
+
+
+def warm_call_more(work: Workplace) -> Measured:
+    """What a warm call takes beyond one in the caller's process."""
+    measured = warm_call(work)
+    assert measured.reference is not None
+    return Measured(measured.value - measured.reference)
+
+
+def server_memory(work: Workplace) -> Measured:
+    """Megabytes of a server that has answered for a sheet, without its engines."""
+    with _served(work) as (client, pid):
+        _ask(client)
+        return Measured(resident_bytes(pid) / MEGABYTE)
+
+
+def engine_memory(work: Workplace) -> Measured:
+    """Megabytes of one engine with one small model."""
+    install_engine()
+    engine = Engine()
+    try:
+        engine.call("open", **OPEN)
+        assert engine.pid is not None
+        return Measured(resident_bytes(engine.pid) / MEGABYTE)
+    finally:
+        engine.close()
+
+
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {
+    "sheet-first": first_call,
+    "sheet-call": warm_call,
+    "sheet-call-more": warm_call_more,
+    "sheet-server": server_memory,
+    "sheet-engine": engine_memory,
+}
+
+
+def _first_ms(work: Workplace) -> float:
+    with _served(work) as (client, _):
+        time.sleep(RUNNING_SECONDS)
+        begun = time.perf_counter()
+        _ask(client)
+        return (time.perf_counter() - begun) * 1000
+
+
+def _ask(client: httpx.Client) -> None:
+    client.get(f"{SHEET}/cells/A1").raise_for_status()
+
+
+@contextmanager
+def _served(work: Workplace) -> Iterator[tuple[httpx.Client, int]]:
+    """A server that has a sheet and has not yet needed an engine."""
+    install_engine()
+    program = ["-c", "from stratalog.cli import main; main()"]
+    serve = ["sheet", "serve", "--port", "0", "--json", "--store", str(work.fresh())]
+    with running_program([*program, *serve]) as (url, pid):
+        base = url.split("/web/")[0]
+        with httpx.Client(base_url=base, timeout=READY_SECONDS_MAX) as client:
+            client.get("/health").raise_for_status()
+            client.put(f"{SHEET}/", json={"title": "Plan"}).raise_for_status()
+            yield client, pid
+
+
+@contextmanager
+def _in_process(engine: Engine) -> Iterator[Callable[[int], None]]:
+    """A process that holds the same V8 itself; it calls that as often as it is told."""
+    command = [sys.executable, "-m", "bench.sheet_engine", engine._options()]
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True) as process:
+
+        def call(count: int) -> None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{count}\n")
+            process.stdin.flush()
+            process.stdout.readline()
+
+        try:
+            call(1)
+            yield call
+        finally:
+            process.kill()
+
+
+def main() -> None:
+    """Call the V8 of this process as often as each line says."""
+    machine = Machine(json.loads(sys.argv[1]))
+    machine.run("open", _text(OPEN), SECONDS_MAX)
+    for line in sys.stdin:
+        for _ in range(int(line)):
+            machine.run("cell", _text(CELL), SECONDS_MAX)
+        print(flush=True)
+
+
+def _text(arguments: dict[str, Any]) -> str:
+    return msgspec.json.encode(arguments).decode()
+
+
+if __name__ == "__main__":
+    main()
