@@ -1,7 +1,7 @@
 """What a test run reports of processes that die: its own workers, and those that tests started.
 
 A worker writes the stacks of its threads to a file when a signal ends it. The run's first process reads that file and
-names the signal beside the test. These are hooks of pytest, which `tests/conftest.py` imports.
+names the signal with the test. These are hooks of pytest, which `tests/conftest.py` imports.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _exit_of(worker: Any) -> str:
-    """How the worker's process ended, as its parent is told."""
+    """How the worker's process ended, from its exit status."""
     process = getattr(getattr(worker.gateway, "_io", None), "popen", None)
     if process is None:
         return "its exit status is unknown"

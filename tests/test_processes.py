@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.testing.emulators import describe_status
+from stratalog.testing.functions import Failed, Function
 from tests.processes import ROOT, ProcessFailure, environment, run, start, unexpected_ends
 
 CRASH = "import os, sys; print('on the brink', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)"
@@ -121,6 +122,18 @@ def test_it():
     printed = run_pytest(tmp_path, "-p", "xdist", "-n", "1")
     assert "crashed while running 'test_sample.py::test_it': signal SIGSEGV" in printed
     assert "in brink" in printed
+
+
+def die(event: object, context: object) -> None:
+    """A handler whose process crashes."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_a_function_that_dies_is_named_with_its_signal() -> None:
+    function = Function("tests.test_processes.die", environment())
+    with pytest.raises(Failed, match=r"tests\.test_processes\.die ended by itself: .*signal SIGSEGV"):
+        function.call({})
+    function.close()
 
 
 def run_pytest(folder: Path, *options: str) -> str:

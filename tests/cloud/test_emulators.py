@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.testing.emulators import Command, dynamodb_local, ministack, program, reserved_ports, seaweed, started
+from stratalog.testing.emulators import (
+    SEAWEED_SOCKETS,
+    Command,
+    dynamodb_local,
+    ministack,
+    program,
+    reserved_ports,
+    seaweed,
+    started,
+)
 from tests.processes import ChildProcess, environment, start
 
 
@@ -38,6 +47,17 @@ def test_an_emulator_that_dies_is_described_with_its_signal(tmp_path: Path) -> N
 def test_an_emulator_has_its_ports_at_the_first_try(tmp_path: Path) -> None:
     with ministack(tmp_path), seaweed(tmp_path):
         assert sorted(path.name for path in tmp_path.glob("*.log")) == ["ministack-0.log", "seaweed-0.log"]
+
+
+@pytest.mark.slow
+def test_an_emulator_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with ministack(tmp_path / "ministack") as services, seaweed(tmp_path / "seaweed") as objects:
+        port = int(objects.url.rpartition(":")[2])
+        assert services.url
+        assert len(list(tmp_path.glob("emulator-*"))) == 2
+    assert list(tmp_path.glob("emulator-*")) == []
+    assert list(SEAWEED_SOCKETS.glob(f"seaweedfs-*-{port}.sock")) == []
 
 
 def test_a_reserved_port_is_for_the_server_that_names_it_also_after_a_restart() -> None:

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -86,8 +87,10 @@ def ministack(folder: Path) -> Iterator[Emulator]:
 @contextmanager
 def seaweed(folder: Path) -> Iterator[Emulator]:
     """SeaweedFS, an object store, on ``folder``, without buckets. It knows one user: `KEY` and `SECRET`."""
+    used = set[int]()
 
     def command(ports: Sequence[int]) -> Command:
+        used.update(ports)
         chosen = [f"-{name}={port}" for name, port in zip(SEAWEED_PORTS, ports, strict=True)]
         arguments = [program("weed"), "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *chosen]
         environment = {
@@ -97,8 +100,13 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
         }
         return Command([*arguments, *SEAWEED_QUIET], environment, "/healthz")
 
-    with started("seaweed", len(SEAWEED_PORTS), command, folder) as emulator:
-        yield emulator
+    try:
+        with started("seaweed", len(SEAWEED_PORTS), command, folder) as emulator:
+            yield emulator
+    finally:
+        for port in used:
+            for left_behind in SEAWEED_SOCKETS.glob(f"seaweedfs-*-{port}.sock"):
+                left_behind.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -126,8 +134,8 @@ def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], 
     """
     for start in range(STARTS_MAX):
         log = folder / f"{name}-{start}.log"
-        with reserved_ports(ports) as chosen:
-            process = _launch(command(chosen), log)
+        with reserved_ports(ports) as chosen, tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
+            process = _launch(command(chosen), log, scratch)
             try:
                 if _is_ready(process, chosen[0], command(chosen)):
                     end = partial(_describe_end, name, process, log)
@@ -193,13 +201,16 @@ def ministack_environment(port: int, services: str = "dynamodb,sqs,s3") -> dict[
     }
 
 
-def _launch(command: Command, log: Path) -> subprocess.Popen[bytes]:
-    """In a group of its own, so that Ctrl+C in a terminal ends the program that uses it, and then that ends it."""
+def _launch(command: Command, log: Path, scratch: str) -> subprocess.Popen[bytes]:
+    """In a group of its own, so that Ctrl+C in a terminal ends the program that uses it, and then that ends it.
+
+    A service that is killed leaves temporary files behind, so it has a folder for them that is removed after it.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         return subprocess.Popen(
             command.arguments,
-            env={**os.environ, **command.environment},
+            env={**os.environ, "TMPDIR": scratch, **command.environment},
             cwd=log.parent,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -252,6 +263,8 @@ REMEDIES = {"java": "DynamoDB Local needs it"}
 # The first is the one that clients use. Without a port of its own, a gRPC service takes that of its part plus 10,000.
 SEAWEED_PARTS = ("s3", "master", "volume", "filer", "admin")
 SEAWEED_PORTS = (*(f"{part}.port" for part in SEAWEED_PARTS), *(f"{part}.port.grpc" for part in SEAWEED_PARTS))
+# It puts Unix sockets there whatever `TMPDIR` is, and leaves them when it is killed.
+SEAWEED_SOCKETS = Path("/tmp")
 # Every part that would listen or call home besides the five ports.
 SEAWEED_QUIET = (
     "-s3.port.iceberg=0",

@@ -20,6 +20,7 @@ import msgspec
 
 from stratalog.clock import Clock, Observation, SystemClock
 from stratalog.testing import function_process
+from stratalog.testing.emulators import describe_status
 
 __all__ = ["PAYLOAD_BYTES_MAX", "Failed", "Fate", "Function"]
 
@@ -80,8 +81,8 @@ class Function:
             container.kill()
             raise Failed(f"{self._handler} was ended in the middle") from exc
         except (OSError, ValueError) as exc:
-            container.kill()
-            raise Failed(f"{self._handler} ended by itself") from exc
+            status = container.kill()
+            raise Failed(f"{self._handler} ended by itself: {exc}; {describe_status(status)}") from exc
         self._give_back(container)
         if fate.drops_answer:
             raise Failed(f"the answer of {self._handler} was lost")
@@ -140,10 +141,11 @@ class _Container:
             return {"error": "the answer is too large for Lambda"}
         return json.loads(answer)
 
-    def kill(self) -> None:
-        """What Lambda does to a container: no warning."""
+    def kill(self) -> int:
+        """What Lambda does to a container: no warning. Its exit status, which is its own where it had ended before."""
         self._process.kill()
         self._process.communicate()
+        return self._process.returncode
 
     def _read(self, seconds: float) -> bytes:
         assert self._process.stdout is not None
