@@ -11,6 +11,7 @@ from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, Versi
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, open_log
 from stratalog.log.append import Appender
+from stratalog.log.pending import prepare_entry
 from stratalog.ports.index import Put, Write, item_bytes
 from tests.log.helpers import (
     NAME,
@@ -152,8 +153,8 @@ def commits_of_a_crowd(log: Log) -> int:
 def test_one_who_is_refused_keeps_nobody_in_the_group_from_being_written() -> None:
     log = new_log()
     appender: Appender = log._appender
-    refused = appender.pending([event()], expected=7)
-    written = appender.pending([event()])
+    refused = prepare_entry(log.place, log.record.owner, [event()], expected=7)
+    written = prepare_entry(log.place, log.record.owner, [event()])
     appender._run([refused, written])
     assert isinstance(refused.error, VersionConflict)
     assert written.answer().version == 1

@@ -9,7 +9,7 @@ import pytest
 
 from stratalog.errors import Corrupt, StratalogError
 from stratalog.log import Log
-from stratalog.log.append import Pending
+from stratalog.log.pending import Pending, prepare_entry
 from stratalog.ports.index import Write
 from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, new_log, scripted
 
@@ -21,7 +21,7 @@ class Group:
         self.ends: dict[str, object] = {}
         self._log = log
         lane = log._appender._lane
-        held = log._appender.pending([event("held")])
+        held = prepare_entry(log.place, log.record.owner, [event("held")])
         assert lane.enter(held)
         threads = [threading.Thread(target=self._append, args=(name,)) for name in names]
         for waiting, thread in enumerate(threads, 1):

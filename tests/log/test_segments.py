@@ -7,6 +7,7 @@ import pytest
 from stratalog.errors import Corrupt
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, delete_log, open_log
+from stratalog.log.pending import prepare_entry
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.segments import Segment, list_segments, segment_put
 from stratalog.log.snapshots import put_snapshot
@@ -83,7 +84,7 @@ def test_a_stale_writer_follows_the_seal() -> None:
 def test_a_group_of_appends_seals_a_segment_it_steps_over() -> None:
     log = new_log(segment_entries_target=16)
     for _ in range(3):
-        log._appender._run([log._appender.pending([event()]) for _ in range(17)])
+        log._appender._run([prepare_entry(log.place, log.record.owner, [event()]) for _ in range(17)])
     assert firsts(log) == [1, 18, 35]
 
 

@@ -6,13 +6,12 @@ Callers of one process queue in a lane, so that those who wait share the next co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
-from stratalog.clock import Observation, new_id
-from stratalog.codec import encode
+from stratalog.clock import Observation
 from stratalog.errors import (
     ConditionFailed,
     ContentionError,
@@ -27,20 +26,18 @@ from stratalog.keys import number
 from stratalog.lane import Lane
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.contention import Contention
-from stratalog.log.entries import Entry, Event, check_author, check_write_id, encode_events, inline_body
+from stratalog.log.entries import Entry
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.patience import Patience
 from stratalog.log.pending import Pending
 from stratalog.log.place import Place
 from stratalog.log.plan import Plan, plan_append
-from stratalog.log.upload import Upload
 from stratalog.newest import Newest
-from stratalog.ports.index import Attribute, Delete, Equals, Item
+from stratalog.ports.index import Delete, Equals, Item
 
 __all__ = ["Appender", "Pending"]
 
-WRITE_ID_CHARACTERS = 16
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 
@@ -76,33 +73,6 @@ class Appender:
     def name(self) -> NameRecord:
         """The newest name record that this process has seen."""
         return self._names.require()
-
-    def pending(
-        self,
-        events: Sequence[Event],
-        *,
-        expected: int | None = None,
-        author: str = "",
-        write_id: str | None = None,
-        upload: Upload | None = None,
-        checked: bool = False,
-    ) -> Pending:
-        """An entry ready to be written: checked, encoded, and its body in blobs where it is large."""
-        attributes: dict[str, Attribute] = {
-            "w": check_write_id(write_id) if write_id is not None else new_id(self._place.clock, WRITE_ID_CHARACTERS)
-        }
-        if author:
-            attributes["a"] = check_author(author)
-        body = encode_events(events, checked=checked)
-        name, stored = inline_body(body)
-        if len(stored) <= self._place.settings.body_inline_bytes_max:
-            attributes[name] = stored
-        else:
-            upload = upload or Upload(self._place)
-            attributes["x"] = encode(upload.write(f"{self.name.owner}/bodies", body))
-        pending = Pending(events, body, attributes, expected, upload)
-        pending.named = write_id is not None
-        return pending
 
     def append(self, pending: Pending) -> Entry:
         """Write ``pending`` as the next entry; its error otherwise. See `Log.append`.

@@ -13,6 +13,7 @@ from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.parts import Kept, keep_parts, kept_at, read_parts
 from stratalog.log.patience import Patience
+from stratalog.log.pending import prepare_entry
 from stratalog.log.place import Place
 from stratalog.log.read import Reader
 from stratalog.log.snapshots import Snapshot, newest_snapshot
@@ -71,8 +72,15 @@ class Log:
         Invalid, LimitExceeded — nothing written.
         """
         wanted = [events] if isinstance(events, Event) else events
-        pending = self._appender.pending(
-            wanted, expected=expected, author=author, write_id=write_id, upload=upload, checked=checked
+        pending = prepare_entry(
+            self.place,
+            self.record.owner,
+            wanted,
+            expected=expected,
+            author=author,
+            write_id=write_id,
+            upload=upload,
+            checked=checked,
         )
         return self._appender.append(pending)
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from stratalog.clock import new_id
+from stratalog.codec import encode
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.lane import Gate
-from stratalog.log.entries import Entry, Event
+from stratalog.log.entries import Entry, Event, check_author, check_write_id, encode_events, inline_body
+from stratalog.log.place import Place
 from stratalog.log.upload import Upload
 from stratalog.ports.index import Attribute
 
-__all__ = ["Pending"]
+__all__ = ["Pending", "prepare_entry"]
+
+WRITE_ID_CHARACTERS = 16
 
 
 class Pending:
@@ -83,3 +88,32 @@ class Pending:
         if self.entry is None:
             raise self.error or OutcomeUnknown("an append ended without an answer", write_id=self.write_id)
         return self.entry
+
+
+def prepare_entry(
+    place: Place,
+    owner: str,
+    events: Sequence[Event],
+    *,
+    expected: int | None = None,
+    author: str = "",
+    write_id: str | None = None,
+    upload: Upload | None = None,
+    checked: bool = False,
+) -> Pending:
+    """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
+    attributes: dict[str, Attribute] = {
+        "w": check_write_id(write_id) if write_id is not None else new_id(place.clock, WRITE_ID_CHARACTERS)
+    }
+    if author:
+        attributes["a"] = check_author(author)
+    body = encode_events(events, checked=checked)
+    name, stored = inline_body(body)
+    if len(stored) <= place.settings.body_inline_bytes_max:
+        attributes[name] = stored
+    else:
+        upload = upload or Upload(place)
+        attributes["x"] = encode(upload.write(f"{owner}/bodies", body))
+    pending = Pending(events, body, attributes, expected, upload)
+    pending.named = write_id is not None
+    return pending
