@@ -140,6 +140,28 @@ def test_a_sheet_that_was_restored_keeps_its_states_again(store: Store, pool: En
     assert sheet.snapshot_due() is not None
 
 
+def test_a_version_that_cannot_be_opened_is_not_restored(store: Store, pool: EnginePool) -> None:
+    sheet = Sheets(store, pool).create("acme", "plan")
+    version = poison(sheet)
+    with pytest.raises(LimitExceeded):
+        sheet.state()
+    with pytest.raises(LimitExceeded):
+        sheet.restore(version)
+    assert sheet.version == version
+
+
+def test_a_restored_version_whose_state_is_not_kept_is_loaded_where_an_engine_may_be_waited_for(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{SHEETS}/plan"
+    assert client.put(f"{path}/", json={"title": ""}).status_code == 201
+    assert client.put(f"{path}/cells/A1", json={"content": "good"}).status_code == 200
+    monkeypatch.setattr(Sheet, "_keep", lambda *arguments: None)
+    assert client.post(f"{path}/restore", json={"version": 2}).status_code == 200
+    loaded = client.get(f"{path}/load").json()
+    assert loaded["data"]["sheets"][0]["cells"] == {"A1": "good"}
+
+
 # What is remembered
 
 

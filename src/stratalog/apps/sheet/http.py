@@ -19,6 +19,7 @@ from litestar.params import JSONBody
 
 from stratalog.apps.sheet.events import Change
 from stratalog.apps.sheet.pages import page_files
+from stratalog.apps.sheet.pool import EngineNeeded
 from stratalog.apps.sheet.settings import EngineSettings
 from stratalog.apps.sheet.sheet import Sheet
 from stratalog.apps.sheet.sheets import Sheets, snapshots_due
@@ -130,20 +131,33 @@ async def remove(service: Served, sheet: Opened) -> None:
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
 
-@reading("/load", opt={"action": "read"}, media_type=JSON, summary="A state, and the entries after it")
-def load(sheet: Opened, at: At = None, known: At = None, after: At = None) -> Response[bytes]:
+@computing("/load", media_type=JSON, summary="A state, and the entries after it")
+async def load(
+    service: Served,
+    sheets: Warm,
+    turns: Turns,
+    sheet: Opened,
+    at: At = None,
+    known: At = None,
+    after: At = None,
+) -> Response[bytes]:
     """The engine's data of ``base``, and the entries from there to ``version``, which undo needs.
 
     A browser that keeps the data of the base ``known`` and the entries up to ``after`` is given what came after these,
     and no data, unless it is too far behind.
     """
-    if at is None and known is not None and after is not None:
-        new = sheet.since(after)
-        if not new.reload:
-            return _json({"base": known, "data": None, "entries": new.entries, "version": new.version})
-    loaded = sheet.load(at)
-    data = msgspec.Raw(loaded.data)
-    return _json({"base": loaded.base_version, "data": data, "entries": loaded.entries, "version": loaded.version})
+
+    def find() -> Response[bytes]:
+        return _loaded(sheet, at, known, after)
+
+    def find_without_engine() -> Response[bytes]:
+        with sheets.engines.without():
+            return find()
+
+    try:
+        return await service.run(find_without_engine)
+    except EngineNeeded:  # a version was restored whose state is not kept
+        return await _computed(turns, sheet, find)
 
 
 @reading("/entries", opt={"action": "read"}, summary="What came after a version")
@@ -295,6 +309,16 @@ def _keep_state(sheet: Sheet) -> None:
             pass
     except StratalogError:
         _log.warning("the state of a sheet could not be kept", exc_info=True)
+
+
+def _loaded(sheet: Sheet, at: int | None, known: int | None, after: int | None) -> Response[bytes]:
+    if at is None and known is not None and after is not None:
+        new = sheet.since(after)
+        if not new.reload:
+            return _json({"base": known, "data": None, "entries": new.entries, "version": new.version})
+    loaded = sheet.load(at)
+    data = msgspec.Raw(loaded.data)
+    return _json({"base": loaded.base_version, "data": data, "entries": loaded.entries, "version": loaded.version})
 
 
 def _facts(request: Asked, sheet: Sheet) -> Facts:

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,11 @@ from stratalog.apps.sheet.unopenable import Unopenable
 from stratalog.clock import Clock, Observation, SystemClock
 from stratalog.errors import Closed, Unavailable
 
-__all__ = ["EnginePool", "PoolCounts"]
+__all__ = ["EngineNeeded", "EnginePool", "PoolCounts"]
+
+
+class EngineNeeded(Exception):
+    """What was begun without an engine needs one: begin again where one may be waited for."""
 
 
 class PoolCounts(msgspec.Struct, frozen=True):
@@ -54,7 +58,8 @@ class EnginePool:
         """Have an engine at hand from now on before it is asked for. Raises Unavailable where there can be none."""
         with self._freed:
             self._is_ahead = True
-            self._start_ahead()
+            if not self._all:
+                self._idle.append(self._start_one())
 
     @contextmanager
     def lend(self, owner: str = "") -> Iterator[Models]:
@@ -64,6 +69,8 @@ class EnginePool:
         or one waited too long; Closed.
         """
         held = self._mine.held
+        if self._mine.is_refused:
+            raise EngineNeeded
         if owner in held:
             yield held[owner]
             return
@@ -74,6 +81,15 @@ class EnginePool:
         finally:
             held.pop(owner, None)
             self._give_back(owner, models)
+
+    @contextmanager
+    def without(self) -> Iterator[None]:
+        """A block in which the present thread is lent no engine, and so waits for none: `lend` raises EngineNeeded."""
+        self._mine.is_refused = True
+        try:
+            yield
+        finally:
+            self._mine.is_refused = False
 
     def call(self, name: str, **arguments: Any) -> Any:
         """What any engine answers to a call that needs no model."""
@@ -171,7 +187,8 @@ class EnginePool:
     def _start_ahead(self) -> None:
         """Start an engine where none is idle, so that the next caller finds one that runs."""
         if self._is_ahead and not self._is_closed and not self._idle and len(self._all) < self.settings.engines_max:
-            self._idle.append(self._start_one())
+            with suppress(Unavailable):  # the next caller is told, not the present one, who has what it needs
+                self._idle.append(self._start_one())
 
     def _start_one(self) -> Models:
         engine = Engine(self._folder, self.settings, self.clock)
@@ -187,6 +204,7 @@ class _Held(threading.local):
 
     def __init__(self) -> None:
         self.held: dict[str, Models] = {}
+        self.is_refused = False
 
 
 def _reset(pool: weakref.ref[EnginePool]) -> None:

@@ -213,8 +213,12 @@ class Sheet:
         return self._commit(lambda window: fact, author)
 
     def restore(self, version: int, *, author: str = "") -> Change:
-        """Bring the state of a version back, as a new entry. Readers load again; edits before it cannot be undone."""
+        """Bring the state of a version back, as a new entry. Readers load again; edits before it cannot be undone.
+
+        Raises LimitExceeded where that version is known as one that cannot be opened. The newest one may be.
+        """
         wanted = self._version(version)
+        self._engines.unopenable.check(self.log.record.prefix, wanted)
         revision = new_id(self.log.place.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
@@ -285,8 +289,7 @@ class Sheet:
         except LimitExceeded:
             if version == head:
                 raise
-            # Restored since, maybe: no later state needs one that cannot be opened.
-            version = head
+            version = head  # maybe restored since: no later state needs one that cannot be opened
             self._keep(version, self.state(version))
         return version
 
@@ -366,8 +369,7 @@ class Sheet:
         except BaseException:
             models.drop(model)
             raise
-        # It is committed, whatever becomes of the model: an engine that dies of it dies of the next call as well.
-        with suppress(StratalogError):
+        with suppress(StratalogError):  # it is committed; an engine that dies of it dies of the next call, too
             models.confirm(model, message, change.version)
         return change
 
