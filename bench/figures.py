@@ -281,7 +281,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="sheet-call",
-        what="reading a cell of a warm model in a child process; beside the same V8 in the caller's process",
+        what="reading a cell of a warm model in a child process; against the same V8 in the caller's process",
         unit="ms",
         better="less",
         reason="`sheet-call-more` has the goal",
@@ -300,14 +300,14 @@ FIGURES: tuple[Figure, ...] = (
         what="memory of a server that answered for a sheet, without its engines",
         unit="MB",
         better="less",
-        reason="told beside `sheet-engine`",
+        reason="a size to know; there is no goal and no other side",
     ),
     Figure(
         name="sheet-engine",
         what="memory of one engine's process with a small model",
         unit="MB",
         better="less",
-        reason="told beside `sheet-server`",
+        reason="a size to know; there is no goal and no other side",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The spreadsheet's engine: its first call in a server, a warm call beside one in the caller's process, and memory.
+"""The spreadsheet's engine: its first call in a server, a warm call against one in the caller's process, and memory.
 
 The V8 for the comparison lives in a process of its own: ``python -m bench.sheet_engine`` calls it as often as each line
 of its input says.

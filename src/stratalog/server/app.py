@@ -106,9 +106,9 @@ def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManag
         loop = asyncio.get_running_loop()
         threads = ThreadPoolExecutor(service.application.tuning.threads, thread_name_prefix="stratalog")
         loop.set_default_executor(threads)
-        with ExitStack() as beside:
+        with ExitStack() as entered:
             for enter in service.application.running:
-                beside.enter_context(enter(service.store))
+                entered.enter_context(enter(service.store))
             watch = loop.create_task(service.hub.watch())
             try:
                 yield

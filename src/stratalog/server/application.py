@@ -80,8 +80,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     be broken off, and run beside another of its kind."""
 
     running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
-    """What is entered with the store when a server starts and left when it ends, for what else runs beside it. AWS
-    Lambda enters none."""
+    """What is entered with the store when a server starts and left when it ends, for what an application
+    runs with the server. AWS Lambda enters none."""
 
     queued: Callable[[str, str], bool] | None = None
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""

@@ -164,7 +164,7 @@ def test_an_engine_knows_no_secret_of_the_environment(engine: Engine, monkeypatc
 # Deaths
 
 
-def test_a_killed_engine_is_told_of_by_type_and_the_next_call_works(made: Callable[..., EnginePool]) -> None:
+def test_a_killed_engine_raises_a_typed_error_and_the_next_call_works(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=1)
     with pool.lend("a") as models:
         opened(models.engine)
@@ -284,7 +284,7 @@ def test_an_engine_at_work_ends_when_nobody_listens() -> None:
 # Callers
 
 
-def test_sheets_run_beside_each_other_and_calls_of_one_sheet_do_not(made: Callable[..., EnginePool]) -> None:
+def test_sheets_run_in_parallel_and_calls_of_one_sheet_do_not(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=2, wait_seconds_max=0.05)
     with ThreadPoolExecutor(1) as other, pool.lend("a") as ours:
         assert other.submit(lent_pid, pool, "b").result() != ours.engine.pid

@@ -256,8 +256,8 @@ class _Deadline:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
-    return {**kept, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
+    passed_on = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return {**passed_on, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _end_process(process: subprocess.Popen[bytes], line: socket.socket, owner: int) -> None:

@@ -72,11 +72,11 @@ class Machine:
             return
         module, own = (Path(name).read_text() for name in self._options["documents"])
         text = module.replace("\nexport const ", "\nconst ")
-        found = _EXPORT.search(text)
-        assert found is not None, "linkedom's exports are not at its end"
-        names = [name.strip().split(" as ") for name in found[1].split(",")]
+        exported = _EXPORT.search(text)
+        assert exported is not None, "linkedom's exports are not at its end"
+        names = [name.strip().split(" as ") for name in exported[1].split(",")]
         exports = ", ".join(f"{name[-1]}: {name[0]}" for name in names)
-        self._vm.eval(f"globalThis.linkedom = (() => {{ {text[: found.start()]}\nreturn {{ {exports} }}; }})();0")
+        self._vm.eval(f"globalThis.linkedom = (() => {{ {text[: exported.start()]}\nreturn {{ {exports} }}; }})();0")
         self._vm.eval(f"{own}\n;0")
         self._has_documents = True
 
@@ -122,11 +122,11 @@ def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
 def _bound_memory(more_bytes: int) -> None:
     """Let the process have so much more memory than it has now. Only Linux says how much that is."""
     try:
-        found = _PROGRAM_BYTES.search(Path("/proc/self/status").read_text())
+        now = _PROGRAM_BYTES.search(Path("/proc/self/status").read_text())
     except OSError:
         return
-    if found is not None:
-        limit = int(found[1]) * 1024 + more_bytes
+    if now is not None:
+        limit = int(now[1]) * 1024 + more_bytes
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 

@@ -39,7 +39,7 @@ class PoolCounts(msgspec.Struct, frozen=True):
 class EnginePool:
     """The engines of one process. Safe to share between threads, and to use in a fork of the process.
 
-    Calls for different sheets run beside each other, in up to ``settings.engines_max`` processes; those for one sheet
+    Calls for different sheets run in parallel, in up to ``settings.engines_max`` processes; those for one sheet
     come one after the other, in the process where its models are warm. The processes end at `close`, or with this one.
     """
 
