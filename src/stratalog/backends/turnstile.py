@@ -17,6 +17,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
+from stratalog.forks import close_in_child
 from stratalog.limits import TURN_WAIT_MS_MAX
 
 __all__ = ["Turnstile", "open_lock_file"]
@@ -40,6 +41,7 @@ class Turnstile:
         self._transaction = _Locks(path)
         self._turn = _Locks(path)
         self._owner = threading.Lock()
+        close_in_child(self, "_owner")
         self._in_turn = False
         self._overdue = False
 
