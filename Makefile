@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync test test-quick test-aws check mutants bench docs clean
-.PHONY: soak soak-simulation soak-clients soak-histories soak-sheet soak-table record ready-demo ready-dev ready-browser
+.PHONY: soak soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -72,7 +72,7 @@ check: ready-dev ## lint, format, types and import arrows
 mutants: ready-dev ## every planted bug; the result goes to runs.json
 	$(recorded) $(python) -m pytest -q $(in_parallel) -m mutants
 
-soak: soak-simulation soak-clients soak-histories soak-sheet soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
+soak: soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
 
 soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
 	$(recorded) $(python) -m stratalog.testing.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
@@ -86,6 +86,9 @@ soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 
 soak-sheet: ready-dev ## sessions of spreadsheets on real engines
 	$(recorded) $(python) -m tests.apps.sheet.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
+
+soak-engine: ready-dev ## sessions of spreadsheets on a server whose engines are killed
+	$(recorded) $(python) -m tests.apps.sheet.engine_kills --sessions 200 --kills 50 --seed $(FRESH_SEED)
 
 soak-table: ready-dev ## a large table with killed processes
 	$(recorded) $(python) -m tests.apps.table.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)

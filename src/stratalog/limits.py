@@ -126,8 +126,8 @@ SHEET_TEXT_BYTES_MAX = 200
 # message adds. A million rows take the engine three seconds to open, and a thousand columns beside them too long.
 SHEET_ROWS_MAX = 1_048_576
 SHEET_COLUMNS_MAX = 18_278
-SHEET_ROWS_ADDED_MAX = 100_000
-SHEET_COLUMNS_ADDED_MAX = 1000
+SHEET_ROWS_ADDED_MAX = 20_000
+SHEET_COLUMNS_ADDED_MAX = 500
 SHEET_SHEETS_ADDED_MAX = 100
 SHEET_SHEETS_COPIED_MAX = 5
 # An undo reaches back this many entries; so a state is loaded from one that many entries back, with those after it.
