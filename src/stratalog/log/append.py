@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import attrgetter
 
 import msgspec
 
@@ -44,6 +45,8 @@ WRITE_ID_CHARACTERS = 16
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 
+_doubts = attrgetter("doubts")
+
 
 class Appender:
     """Writes one log's entries for all threads of a process. Remembers the head, so a steady writer reads nothing.
@@ -61,7 +64,7 @@ class Appender:
         seen: Observation | None,
     ) -> None:
         self._place = place
-        self._names = Newest(_revision, name)
+        self._names = Newest(attrgetter("revision"), name)
         self._stored_entry = stored_entry
         self._segment_ready = segment_ready
         self.contention = Contention()
@@ -116,7 +119,8 @@ class Appender:
                 self._fill(batch)
                 self._run(batch)
             finally:
-                self._lane.leave(batch[1:], again=[other for other in batch[1:] if not other.settled])
+                others = batch[1:]
+                self._lane.leave(others, again=[other for other in others if not other.settled])
         return pending.answer()
 
     def head(self) -> Head:
@@ -170,7 +174,7 @@ class _Attempts:
         self._begun = self._sent = Observation(self._place.clock)
         self._patience: Patience | None = None
         self._fresh = False
-        self._doubtful = any(pending.doubts for pending in batch)
+        self._doubtful = any(map(_doubts, batch))
         self._sending: Plan | None = None
 
     def run(self) -> None:
@@ -394,7 +398,3 @@ class _Attempts:
         if isinstance(cause, Unavailable):
             raise cause
         raise ContentionError("others kept appending first", log=name, attempts=attempts) from cause
-
-
-def _revision(name: NameRecord) -> int:
-    return name.revision
