@@ -148,3 +148,19 @@ def test_a_store_on_one_machine_loads_nothing_of_aws() -> None:
     )
     done = run([sys.executable, "-c", program])
     assert done.stdout == "set()\n"
+
+
+def test_two_who_open_a_document_at_once_share_one_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stratalog.open("memory:") as store:
+        store.create("acme", "plan")
+        store._documents.clear()
+        opened, open_log = [], assembly.open_log
+
+        def slow(*arguments: object) -> object:
+            log = open_log(*arguments)  # type: ignore[arg-type]
+            monkeypatch.setattr(assembly, "open_log", open_log)
+            opened.append(store.document("acme", "plan"))
+            return log
+
+        monkeypatch.setattr(assembly, "open_log", slow)
+        assert [store.document("acme", "plan")] == opened

@@ -79,8 +79,8 @@ class Lane(Generic[W]):
         ``again`` are those of them that have no answer yet, since the caller was interrupted: they are queued before
         all others, in their order.
         """
-        for waiter in reversed(again):
-            self._waiting.appendleft(waiter)
+        if again:
+            self._waiting.extendleft(reversed(again))
         for waiter in served:
             if waiter not in again:
                 _open(waiter, leads=False)

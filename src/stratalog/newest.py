@@ -13,10 +13,6 @@ __all__ = ["Newest"]
 T = TypeVar("T")
 
 
-def _newer(newer: T, older: T) -> T:
-    return newer
-
-
 class Newest(Generic[T]):
     """The newest value that any thread has offered, or None.
 
@@ -33,7 +29,7 @@ class Newest(Generic[T]):
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._rank = rank
-        self._join = join or _newer
+        self._join = join
         self._value = value
         self._bar = None if value is None else rank(value)
 
@@ -53,14 +49,18 @@ class Newest(Generic[T]):
         rank = self._rank(value)
         with self._lock:
             held = self._value
+            older: T | None = held
             if self._bar is None or rank >= self._bar:
                 self._bar = rank
-                self._value = value if held is None else self._join(value, held)
+                newest = value
             elif held is not None:
-                self._value = self._join(held, value)
+                newest, older = held, value
             else:
                 return value
-            return self._value
+            if self._join is not None and older is not None:
+                newest = self._join(newest, older)
+            self._value = newest
+            return newest
 
     def drop(self, value: T | None) -> None:
         """Forget ``value``. What has replaced it since stays."""

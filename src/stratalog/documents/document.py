@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -278,11 +279,12 @@ class Document:
             state = None
         if state is None or head.version - state.version > interval:
             return self._state.offer(self._load(head.version, head))
-        if state.version < head.version:
-            state = state.after(self.log.read(state.version, head.version, head=head))
-            if state.snapshot_version < state.floor:
-                # The snapshot beneath went with the history; its chunks are the collector's.
-                state = self._load(head.version, head)
+        if state.version >= head.version:
+            return state
+        state = state.after(self.log.read(state.version, head.version, head=head))
+        if state.snapshot_version < state.floor:
+            # The snapshot beneath went with the history; its chunks are the collector's.
+            state = self._load(head.version, head)
         return self._state.offer(state)
 
     def _load(self, version: int, head: Head) -> State:
@@ -342,8 +344,7 @@ class Document:
             self._state.drop(state)
 
 
-def _version(state: State) -> int:
-    return state.version
+_version = attrgetter("version")
 
 
 def _on_newer_base(newer: State, older: State) -> State:

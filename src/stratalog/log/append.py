@@ -7,7 +7,8 @@ Callers of one process queue in a lane, so that those who wait share the next co
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from operator import attrgetter
 
 import msgspec
 
@@ -41,6 +42,8 @@ __all__ = ["Appender", "Pending"]
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 
+_doubts = attrgetter("doubts")
+
 
 class Appender:
     """Writes one log's entries for all threads of a process. Remembers the head, so a steady writer reads nothing.
@@ -58,7 +61,7 @@ class Appender:
         seen: Observation | None,
     ) -> None:
         self._place = place
-        self._names = Newest(_revision, name)
+        self._names = Newest(attrgetter("revision"), name)
         self._stored_entry = stored_entry
         self._segment_ready = segment_ready
         self.contention = Contention()
@@ -86,7 +89,8 @@ class Appender:
                 self._fill(batch)
                 self._run(batch)
             finally:
-                self._lane.leave(batch[1:], again=[other for other in batch[1:] if not other.settled])
+                others = batch[1:]
+                self._lane.leave(others, again=[other for other in others if not other.settled])
         return pending.answer()
 
     def head(self) -> Head:
@@ -144,24 +148,27 @@ class _Attempts:
         self._begun = self._sent = Observation(self._place.clock)
         self._patience: Patience | None = None
         self._fresh = False
-        self._doubtful = any(pending.doubts for pending in batch)
+        self._doubtful = any(map(_doubts, batch))
         self._sending: Plan | None = None
         self._setback: StratalogError | None = None
 
     def run(self) -> None:
-        """A try that must read the head first, as after a lost race, reads and commits inside the turn."""
+        if not self._must_read_first():
+            self._try_once()
         while self._batch:
-            setback, self._setback = self._setback, None
-            lost = isinstance(setback, ConditionFailed)
-            if setback is not None and not lost:
-                self._wait(setback)  # not inside the turn: others would wait for it
-            if not (lost or self._must_read_first()):
-                self._try_once()
-                continue
-            with self._appender.turn() as has_turn:
-                if setback is not None and lost:
-                    self._wait(setback, has_turn=has_turn)
-                self._try_once()
+            self._try_again()
+
+    def _try_again(self) -> None:
+        """The next try. One that reads the head first, as after a lost race, reads and commits inside the turn."""
+        setback, self._setback = self._setback, None
+        lost = isinstance(setback, ConditionFailed)
+        if setback is not None and not lost:
+            self._wait(setback)  # not inside the turn: others would wait for it
+        with self._appender.turn() if lost or self._must_read_first() else nullcontext(False) as has_turn:
+            if setback is not None and lost:
+                self._wait(setback, has_turn=has_turn)
+            self._sent = Observation(self._place.clock)
+            self._try_once()
 
     def _must_read_first(self) -> bool:
         """Whether a read comes before the put. A caller that expects a version is only told that it is another one."""
@@ -173,7 +180,6 @@ class _Attempts:
             self._try()
         except (Unavailable, OutcomeUnknown) as exc:
             self._setback = exc
-        self._sent = Observation(self._place.clock)
 
     def interrupt(self) -> None:
         """The leader is interrupted. Its commit may have been under way: the next leader must look for it."""
@@ -385,7 +391,3 @@ class _Attempts:
         if isinstance(cause, Unavailable):
             raise cause
         raise ContentionError("others kept appending first", log=name, attempts=attempts) from cause
-
-
-def _revision(name: NameRecord) -> int:
-    return name.revision

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -26,9 +27,8 @@ class Head(msgspec.Struct, frozen=True):
     seen: Observation
 
 
-def head_rank(head: Head) -> tuple[int, int]:
-    """Orders the heads that one process has seen of one incarnation."""
-    return head.version, head.seen.boot_ms
+head_rank = attrgetter("version", "seen.boot_ms")
+"""Orders the heads that one process has seen of one incarnation."""
 
 
 def first_head(name: NameRecord, seen: Observation) -> Head:
