@@ -14,7 +14,7 @@ from stratalog.testing.emulators import program
 from tests.processes import ROOT, run
 
 SOURCE = ROOT / "src" / "stratalog"
-GROUND = {"clock", "codec", "errors", "forks", "keys", "lane", "limits", "newest"}
+GROUND = {"clock", "codec", "errors", "keys", "lane", "limits", "newest", "process_fork"}
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 
 # What a package may import of this one, besides the ground floor and itself. "" is the front door, `import stratalog`.

@@ -19,7 +19,6 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Invalid, StratalogError
-from stratalog.forks import close_in_child, is_inherited
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Log, Place, Settings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
@@ -27,6 +26,7 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
+from stratalog.process_fork import close_in_child, is_inherited
 from stratalog.records import Records
 
 if TYPE_CHECKING:

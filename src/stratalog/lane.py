@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Gate", "Lane", "Waiter"]
 

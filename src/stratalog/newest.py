@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Newest"]
 

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed, ConditionFailed, NotFound
-from stratalog.forks import close_in_child
 from stratalog.ports.blobs import BlobStat, check_put, verified
 from stratalog.ports.index import Delete, Item, Put, Write, check_commit, holds, no_turn
 from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+from stratalog.process_fork import close_in_child
 
 __all__ = ["MemoryBlobs", "MemoryIndex", "MemoryQueue"]
 

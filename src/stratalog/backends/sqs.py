@@ -25,10 +25,10 @@ from stratalog.backends.attempts import Again, Budget, persist
 from stratalog.backends.boto import Refused, once
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
-from stratalog.forks import close_in_child
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.meter import Meter, billed_requests, message_bytes
 from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+from stratalog.process_fork import close_in_child
 
 __all__ = ["SqsQueue", "create_queues", "find_queues", "missing_queues"]
 

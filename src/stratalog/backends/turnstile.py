@@ -17,8 +17,8 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
-from stratalog.forks import close_in_child
 from stratalog.limits import TURN_WAIT_MS_MAX
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Turnstile", "open_lock_file"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from stratalog.client.transport import Stop, Transport
 from stratalog.clock import Clock, backoff_seconds
 from stratalog.errors import Closed, StratalogError
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Background"]
 

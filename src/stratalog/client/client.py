@@ -13,7 +13,7 @@ from stratalog.client.replica import Replica
 from stratalog.client.transport import Transport
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import StratalogError
-from stratalog.forks import is_inherited
+from stratalog.process_fork import is_inherited
 from stratalog.protocol.mutators import STOCK, Mutators
 
 __all__ = ["Client"]

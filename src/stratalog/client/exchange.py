@@ -12,8 +12,8 @@ from stratalog.client.transport import Transport, Unreached
 from stratalog.clock import Clock, Observation
 from stratalog.codec import decode
 from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError
-from stratalog.forks import close_in_child
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
+from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Pull, Push
 

@@ -11,7 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from stratalog.clock import Clock, backoff_seconds
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 from stratalog.protocol.live import SILENCE_SECONDS_MAX, SUBPROTOCOL, FromServer, Gone, Hello, Poke, Ready
 
 __all__ = ["Listener", "Place"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from stratalog.client.local import Settled
 from stratalog.codec import decode
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 from stratalog.protocol.rebase import Effect, Intent
 
 __all__ = ["Pending"]

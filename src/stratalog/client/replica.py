@@ -16,7 +16,7 @@ from stratalog.client.pending import Pending
 from stratalog.client.undo import inverse
 from stratalog.clock import Clock
 from stratalog.codec import Value, encode
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
 from stratalog.protocol.mutators import STOCK, Mutators

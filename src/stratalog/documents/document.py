@@ -29,7 +29,6 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.forks import close_in_child
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.head import Head
@@ -38,6 +37,7 @@ from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.log.upload import Upload
 from stratalog.newest import Newest
+from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.tree.chunks import Chunks

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import msgspec
 
 from stratalog.clock import Clock
-from stratalog.forks import close_in_child
 from stratalog.limits import BODY_INLINE_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Beside", "Place", "Settings"]
 

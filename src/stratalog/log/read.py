@@ -8,7 +8,6 @@ from itertools import chain, islice
 
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
-from stratalog.forks import close_in_child
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import read_archive
@@ -17,6 +16,7 @@ from stratalog.log.head import Head
 from stratalog.log.place import Place
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.ports.index import Item
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Reader", "Run"]
 

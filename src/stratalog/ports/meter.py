@@ -9,8 +9,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from stratalog.forks import close_in_child
 from stratalog.ports.index import Item, Put, Write, item_bytes
+from stratalog.process_fork import close_in_child
 
 __all__ = [
     "LIST_KEYS",

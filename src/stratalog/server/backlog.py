@@ -16,8 +16,8 @@ from stratalog.documents import Document
 from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.forks import close_in_child
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
+from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, check_mutation
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application

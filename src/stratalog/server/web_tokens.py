@@ -17,7 +17,7 @@ import msgspec
 
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid, Unavailable
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 from stratalog.server.security import Principal
 
 __all__ = ["WebTokens", "principal_from_claims"]

@@ -25,9 +25,9 @@ import msgspec
 from stratalog.assembly import Store
 from stratalog.clock import Clock, Observation, backoff_seconds
 from stratalog.errors import Closed, StratalogError
-from stratalog.forks import close_in_child
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
 from stratalog.ports.queue import Message
+from stratalog.process_fork import close_in_child
 from stratalog.server.applying import TRANSIENT
 from stratalog.server.settling import Settled, Settler, again_seconds
 

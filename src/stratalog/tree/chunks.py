@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt
-from stratalog.forks import close_in_child
 from stratalog.ports.blobs import Blobs
+from stratalog.process_fork import close_in_child
 from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 
 __all__ = ["Chunks"]

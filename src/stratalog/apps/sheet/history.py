@@ -22,7 +22,7 @@ from stratalog.apps.sheet.events import (
     fact_of,
     target_of,
 )
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Activity", "CellChange", "Labels", "NamedVersion", "activity", "cell_changes", "compare"]
 

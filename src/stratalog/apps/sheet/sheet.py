@@ -43,8 +43,8 @@ from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, ContentionError, Invalid, LimitExceeded, NotFound, StratalogError
-from stratalog.forks import close_in_child
 from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Sheet"]
 

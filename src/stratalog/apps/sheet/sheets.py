@@ -20,8 +20,8 @@ from stratalog.apps.sheet.story import with_revision
 from stratalog.apps.sheet.xlsx import count_filled, unpack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, VersionConflict
-from stratalog.forks import close_in_child
 from stratalog.limits import DOCUMENTS_HELD_MAX, SHEET_CELLS_MAX
+from stratalog.process_fork import close_in_child
 
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 

@@ -18,7 +18,7 @@ from stratalog import Entry, Log
 from stratalog.apps.sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog.apps.sheet.state import join_state
 from stratalog.errors import Corrupt
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 
 __all__ = ["Base", "Stories", "Story", "revision_in", "with_revision"]
 

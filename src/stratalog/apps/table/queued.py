@@ -17,7 +17,7 @@ from stratalog.apps.table.committing import REQUESTS_MAX, TRANSIENT, Committed, 
 from stratalog.apps.table.table import Table
 from stratalog.clock import Observation, backoff_seconds, new_id
 from stratalog.errors import LimitExceeded
-from stratalog.forks import close_in_child
+from stratalog.process_fork import close_in_child
 from stratalog.server.backlog import Backlog
 from stratalog.server.queued import Carried, QueuedPush
 

@@ -1,4 +1,4 @@
-"""Forks: a handle belongs to the process that opened it. In a forked child its calls raise Closed.
+"""Process forks: a handle belongs to the process that opened it. In a forked child its calls raise Closed.
 
 A child has only the thread that forked. A lock that another thread held at that moment stays held in the child for
 ever, and the state behind it may be half changed. So a child replaces the locks and ports of every handle before
