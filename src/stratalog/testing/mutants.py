@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from stratalog.testing.scheduler import Scheduler
 from stratalog.testing.worlds import World, run_seed
 
 __all__ = ["Catch", "Mutant", "Planting", "hunt", "replaced", "together"]
@@ -20,7 +19,7 @@ class Mutant(msgspec.Struct, frozen=True):
     """A planted bug: ``apply`` makes a context in which it lives, ``caught_by`` names the checkers that may find it."""
 
     name: str
-    world: Callable[[Scheduler], World]
+    world: type[World]
     apply: Callable[[], AbstractContextManager[None]]
     caught_by: tuple[str, ...]
 

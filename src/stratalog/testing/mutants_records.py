@@ -17,10 +17,18 @@ from stratalog.records.batch import Stored, _Put
 from stratalog.records.content import Content
 from stratalog.records.decide import Call, Wanted, next_put
 from stratalog.records.put import Attempts, Decide
+from stratalog.testing.faults import Weather
 from stratalog.testing.mutants import Mutant, replaced
 from stratalog.testing.world_records import RecordsWorld
 
 __all__ = ["MUTANTS"]
+
+
+class _LossyWorld(RecordsWorld):
+    """Answers are lost and processes freeze more often than in any drawn weather: some bugs need both at one commit."""
+
+    weather = Weather(lost_answer=0.05, late=0.05, freeze_before=0.05, freeze_after=0.05)
+
 
 _put_jointly = batch._put_jointly
 _put_at_once = batch._put_at_once
@@ -106,7 +114,7 @@ MUTANTS = (
     ),
     Mutant(
         "records: joint commit in doubt forgotten",
-        RecordsWorld,
+        _LossyWorld,
         replaced(_Put, "doubt", lambda self: None),
         ("acknowledged", "once", "refused"),
     ),

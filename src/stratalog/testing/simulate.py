@@ -213,7 +213,8 @@ def _trace(seed: int, name: str) -> int:
 
 def _mutants(seeds: Sequence[int], world: str | None, as_json: bool) -> int:
     builds = {name: listed.build for name, listed in WORLDS.items()}
-    catches = [hunt(mutant, seeds) for mutant in MUTANTS if world is None or mutant.world is builds[world]]
+    chosen = [mutant for mutant in MUTANTS if world is None or issubclass(mutant.world, builds[world])]
+    catches = [hunt(mutant, seeds) for mutant in chosen]
     if as_json:
         print(msgspec.json.encode(catches).decode())
     else:

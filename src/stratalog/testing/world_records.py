@@ -29,6 +29,7 @@ from stratalog.records import NewBody, Records, RecordVersion, Stored
 from stratalog.records.batch import put_through
 from stratalog.testing.actors import Turns, choose, dawdle, log_place
 from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.faults import Weather
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.places import Place, Process
 from stratalog.testing.pool import SimulatedPool
@@ -68,10 +69,13 @@ class RecordsWorld:
         "freed",
     )
 
+    weather: ClassVar[Weather | None] = None
+    """The same for every seed; drawn for each where there is none."""
+
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = Place(scheduler)
+        self.place = Place(scheduler, self.weather)
         self.settings = Settings(
             body_inline_bytes_max=draw.choice((0, 40)), append_seconds_max=draw.choice((1, 10, 100))
         )
