@@ -89,8 +89,11 @@ class Appender:
                 self._fill(batch)
                 self._run(batch)
             finally:
-                others = batch[1:]
-                self._lane.leave(others, again=[other for other in others if not other.settled])
+                if len(batch) == 1:
+                    self._lane.leave()
+                else:
+                    others = batch[1:]
+                    self._lane.leave(others, again=[other for other in others if not other.settled])
         return pending.answer()
 
     def head(self) -> Head:
@@ -188,7 +191,8 @@ class _Attempts:
 
     def _refresh(self) -> None:
         """Put again the blobs that grew old before this try, which is then as late as they were."""
-        if sum(pending.refresh() for pending in self._batch):
+        uploads = [pending for pending in self._batch if pending.upload is not None]
+        if uploads and sum(pending.refresh() for pending in uploads):
             self._sent = Observation(self._place.clock)
 
     def _try(self) -> None:

@@ -178,15 +178,21 @@ def item_bytes(item: Item) -> int:
 
     Raises Invalid for an attribute of another type.
     """
-    size = len(item.partition.encode()) + len(item.sort.encode()) + 2
+    size = _text_bytes(item.partition) + _text_bytes(item.sort) + 2
     for name, value in item.attributes.items():
         if isinstance(value, int):
             size += len(name) + len(str(abs(value))) // 2 + 2 + (value < 0)
-        elif isinstance(value, bytes | str):
-            size += len(name) + len(value if isinstance(value, bytes) else value.encode())
+        elif isinstance(value, str):
+            size += len(name) + _text_bytes(value)
+        elif isinstance(value, bytes):
+            size += len(name) + len(value)
         else:
             raise Invalid("an attribute is no text, bytes or integer", name=name, value=repr(value))
     return size
+
+
+def _text_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def check_commit(writes: Sequence[Write]) -> None:
