@@ -7,6 +7,7 @@ names the signal with the test. These are hooks of pytest, which `tests/conftest
 from __future__ import annotations
 
 import faulthandler
+import signal
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -35,7 +36,13 @@ _stacks: dict[str, Any] = {}
 
 @pytest.hookimpl(trylast=True)  # after pytest's own plugin, which has the stacks go to stderr
 def pytest_configure(config: pytest.Config) -> None:
-    """In a worker, have a fatal signal write the stacks to the file that the first process named."""
+    """In a worker, have a fatal signal write the stacks to the file that the first process named.
+
+    A shell that starts a command in the background has it ignore SIGINT, and so would every process that a test starts
+    and interrupts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     path = getattr(config, "workerinput", {}).get(STACKS)
     if path:
         _stacks["file"] = Path(path).open("w")  # noqa: SIM115 - open until the worker ends

@@ -136,6 +136,18 @@ def test_a_function_that_dies_is_named_with_its_signal() -> None:
     function.close()
 
 
+def test_a_run_in_the_background_starts_processes_that_can_be_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "test_sample.py").write_text(
+        "import signal\n\ndef test_it():\n    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN\n"
+    )
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for a command in the background
+    try:
+        printed = run_pytest(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "1 failed" in printed
+
+
 def run_pytest(folder: Path, *options: str) -> str:
     """What a run of pytest prints that has the hooks of this one, and fails."""
     (folder / "conftest.py").write_text("from tests.crashes import *\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from stratalog.apps.sheet.state import BLANK
 from stratalog.assembly import open_store
 from stratalog.errors import Closed, Invalid, LimitExceeded, StratalogError, Unavailable
 from tests.apps.sheet.helpers import rows
+from tests.processes import start
 
 ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 30
@@ -251,16 +251,11 @@ time.sleep(600)
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda end: end.name)
 def test_engines_end_with_the_process_that_started_them_which_holds_no_v8(end: signal.Signals) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-c", PARENT]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
-    ) as parent:
-        assert parent.stdout is not None
-        pids = [int(word) for word in parent.stdout.readline().split()]
+    with start([sys.executable, "-c", PARENT]) as parent:
+        pids = [int(word) for word in parent.read_line().split()]
         assert pids
-        parent.send_signal(end)
-        parent.wait()
+        parent.signal(end)
+        parent.end(expected=None)
     for pid in pids:
         await_end(pid)
 
