@@ -329,7 +329,7 @@ class Document:
     def _stand_on(self, taken: State) -> None:
         """Stand on the snapshot that was made, with what was committed since, unless on a newer one by now.
 
-        Where it was not made, since its own base is gone, states on that base are let go of.
+        Where the snapshot was not made because its own base is gone, states on that base are dropped.
         """
         if not _is_made(taken):
             self._forget_base(taken.snapshot_version)

@@ -126,8 +126,8 @@ class Log:
     def read(self, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Iterator[Entry]:
         """Entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.
 
-        The upper bound is fixed before the first page. ``head`` spares a caller who has just read it that read; it is
-        read again before ``upto`` is called too high.
+        The upper bound is fixed before the first page. A caller that has just read the head passes it as
+        ``head``; the log reads it again before it calls ``upto`` too high.
         Raises NotFound for an ``upto`` beyond the head, VersionForgotten, Corrupt — while iterating.
         """
         self._check_version(after, least=0)

@@ -52,7 +52,7 @@ class Counts:
 
 
 class Actor:
-    """One line of execution. ``crashed`` makes its next step, whatever it is, a Crash; ``interrupt`` an Interrupt."""
+    """One line of execution. ``crashed`` makes its next step a Crash, ``interrupt`` an Interrupt."""
 
     __slots__ = ("background", "crashed", "greenlet", "interrupt", "name", "number", "parked", "priority")
 

@@ -65,7 +65,7 @@ class TurnsWorld:
             self._start(name)
 
     def check(self) -> None:
-        """All is over, so the turnstile must be free: for those who were there, and for a newcomer."""
+        """Every process has left, so a newcomer must find the turnstile free."""
         self._start("newcomer")
         newcomer = self.opened[-1]
         try:

@@ -1,4 +1,4 @@
-"""A thread that commits for others and is interrupted ends its own call only; no other batch is taken for its."""
+"""A thread that commits for others and is interrupted ends its own call only."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ class Engine:
         except OSError as exc:
             raise self._death(name) from exc
         except BaseException:
-            # An answer that nobody took would be taken for that of the next call.
+            # The next call would read the answer that this one left behind.
             self._discard()
             raise
 

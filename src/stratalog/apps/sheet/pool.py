@@ -187,7 +187,7 @@ class EnginePool:
     def _start_ahead(self) -> None:
         """Start an engine where none is idle, so that the next caller finds one that runs."""
         if self._is_ahead and not self._is_closed and not self._idle and len(self._all) < self.settings.engines_max:
-            with suppress(Unavailable):  # the next caller is told, not the present one, who has what it needs
+            with suppress(Unavailable):  # the present caller has its engine; the next one gets the error
                 self._idle.append(self._start_one())
 
     def _start_one(self) -> Models:
