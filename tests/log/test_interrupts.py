@@ -37,7 +37,7 @@ class Group:
     def _append(self, name: str) -> None:
         try:
             self.ends[name] = self._log.append(event(name)).version
-        except BaseException as exc:  # noqa: BLE001 - whatever it is, it is what the test looks at
+        except BaseException as exc:  # noqa: BLE001 - the test looks at any error
             self.ends[name] = exc
 
 

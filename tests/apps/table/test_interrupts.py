@@ -30,7 +30,7 @@ def together(committer: Committer, names: Sequence[str], prepare: Callable[[], o
     def commit(name: str) -> None:
         try:
             ends[name] = committer.commit([add(name)])
-        except BaseException as exc:  # noqa: BLE001 - whatever it is, it is what the test looks at
+        except BaseException as exc:  # noqa: BLE001 - the test looks at any error
             ends[name] = exc
 
     assert lane.enter(_Waiting([]))
