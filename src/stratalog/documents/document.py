@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from operator import attrgetter
 from typing import Any
 
@@ -33,10 +32,12 @@ from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.head import Head
 from stratalog.log.lifecycle import delete_log, fork_log
+from stratalog.log.patience import Patience
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.log.upload import Upload
 from stratalog.newest import Newest
+from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
 from stratalog.protocol.mutators import STOCK, Mutators
@@ -223,15 +224,15 @@ class Document:
     # The state of this process
 
     def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
-        """Steps 1 to 4 of DESIGN §7, until it stands or time runs out."""
-        patience = self.log.patience()
+        """Steps 1 to 4 of DESIGN §7, until it stands or time runs out, which it does from the first lost race on."""
+        patience: Patience | None = None
         lost: VersionConflict | None = None
         state = self._state.value
         fresh = state is None or self.log.is_behind()
         while True:
             # What must be read first is read inside the turn: a busy process would commit between the two.
-            with self.log.turn() if fresh else nullcontext(False) as has_turn:
-                if lost and not patience.wait(lost, has_turn=has_turn):
+            with self.log.turn() if fresh else no_turn() as has_turn:
+                if patience and not patience.wait(lost, has_turn=has_turn):
                     raise ContentionError("others kept changing the document first", document=self.name) from lost
                 if state is None or fresh:
                     state = self._fresh_state()
@@ -240,7 +241,7 @@ class Document:
                     if run.ran or fresh:
                         return run.outcomes
                 except VersionConflict as exc:
-                    lost = exc
+                    lost, patience = exc, patience or self.log.patience()
             fresh = True
 
     def _try_batch(self, state: State, batch: list[Mutation], group: str, owner: str, author: str) -> Run:

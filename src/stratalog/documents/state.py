@@ -81,6 +81,8 @@ class Layer:
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
         """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
+        if not changes:
+            return self
         recent = {**self._recent, **changes}
         if len(recent) <= max(RECENT_MIN, len(self._old) // RECENT_PART):
             return Layer(self._root, self._old, recent, self._found, self._order, self._near)

@@ -7,7 +7,7 @@ Callers of one process queue in a lane, so that those who wait share the next co
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from operator import attrgetter
 
 import msgspec
@@ -35,7 +35,7 @@ from stratalog.log.pending import Pending
 from stratalog.log.place import Place
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
-from stratalog.ports.index import Delete, Equals, Item
+from stratalog.ports.index import Delete, Equals, Item, no_turn
 
 __all__ = ["Appender", "Pending"]
 
@@ -167,7 +167,7 @@ class _Attempts:
         lost = isinstance(setback, ConditionFailed)
         if setback is not None and not lost:
             self._wait(setback)  # not inside the turn: others would wait for it
-        with self._appender.turn() if lost or self._must_read_first() else nullcontext(False) as has_turn:
+        with self._appender.turn() if lost or self._must_read_first() else no_turn() as has_turn:
             if setback is not None and lost:
                 self._wait(setback, has_turn=has_turn)
             self._sent = Observation(self._place.clock)
@@ -191,8 +191,11 @@ class _Attempts:
 
     def _refresh(self) -> None:
         """Put again the blobs that grew old before this try, which is then as late as they were."""
-        uploads = [pending for pending in self._batch if pending.upload is not None]
-        if uploads and sum(pending.refresh() for pending in uploads):
+        renewed = 0
+        for pending in self._batch:
+            if pending.upload is not None:
+                renewed += pending.upload.refresh()
+        if renewed:
             self._sent = Observation(self._place.clock)
 
     def _try(self) -> None:

@@ -63,10 +63,6 @@ class Pending:
         """Whether its answer is known."""
         return (self.entry or self.error) is not None
 
-    def refresh(self) -> bool:
-        """See `Upload.refresh`."""
-        return self.upload is not None and self.upload.refresh()
-
     def settle(self, version: int, created_ms: int) -> None:
         """It stands as entry ``version``. Raises OutcomeUnknown where its blobs could not be renewed."""
         if self.upload is not None:

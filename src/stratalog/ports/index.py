@@ -152,9 +152,12 @@ class Index(Protocol):
         ...
 
 
+_NO_TURN = nullcontext(False)
+
+
 def no_turn() -> AbstractContextManager[bool]:
     """What `Index.turn` answers where a backend cannot hold others off."""
-    return nullcontext(False)
+    return _NO_TURN
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:
