@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from stratalog.testing.simulate import MUTANTS, WORLDS
+from tests.sources import LIBRARY, PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[1]
+FOLDERS = (ROOT, *PACKAGES)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("formats/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"((?:tests|src)/[\w/]+\.py)::(\w+)")
@@ -57,8 +58,7 @@ def test_every_proof_a_page_names_is_there(page: Path) -> None:
 
 @each_page
 def test_every_file_a_page_names_is_there(page: Path) -> None:
-    roots = (ROOT, ROOT / "src" / "stratalog")
-    assert [path for path in FILE.findall(prose(page)) if not any((root / path).exists() for root in roots)] == []
+    assert [path for path in FILE.findall(prose(page)) if not any((folder / path).exists() for folder in FOLDERS)] == []
 
 
 def test_the_figures_in_the_readme_are_those_of_the_benchmarks_page() -> None:
@@ -114,7 +114,7 @@ def proofs_named(text: str) -> list[tuple[str, str]]:
 def proofs() -> set[tuple[str, str]]:
     """Every world, planted bug and checker of the simulation."""
     checkers = {checker for mutant in MUTANTS for checker in mutant.caught_by}
-    for file in (ROOT / "src" / "stratalog" / "testing").glob("*.py"):
+    for file in (LIBRARY / "testing").glob("*.py"):
         checkers.update(re.findall(r'Violation\(\s*"([^"]+)"', file.read_text()))
     worlds = {("world", name) for name in WORLDS}
     return worlds | {("mutant", mutant.name) for mutant in MUTANTS} | {("checker", name) for name in checkers}

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from stratalog.testing.emulators import program
-from tests.processes import ROOT, run
+from tests.processes import run
+from tests.sources import LIBRARY as SOURCE
+from tests.sources import ROOT
 
-SOURCE = ROOT / "src" / "stratalog"
 GROUND = {"clock", "codec", "errors", "keys", "lane", "limits", "newest", "process_fork"}
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 

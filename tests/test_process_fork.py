@@ -16,19 +16,20 @@ from stratalog.client import Client
 from stratalog.errors import Closed
 from stratalog.log import Event
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+from tests.sources import LIBRARY, PACKAGES, files, short_name
 
 SECONDS_MAX = 20
 RAISED_CLOSED, RETURNED, RAISED_OTHER = 3, 4, 5
-SOURCE = Path(stratalog.__file__).parent
+FILES = [path for path in files(*PACKAGES) if LIBRARY / "testing" not in path.parents]
 LOCKS = {"Lock", "RLock", "Condition"}
 NO_HANDLES = {
-    "apps/sheet/engine.py": "the engine has its own child process",
-    "apps/sheet/http.py": "a server's, which does not fork",
-    "apps/sheet/pool.py": "it begins anew in a child",
-    "apps/sheet/unopenable.py": "a pool's, which begins anew in a child",
-    "apps/sheet/warm.py": "a server's, which does not fork",
-    "server/workers.py": "a server's, which does not fork",
-    "lane.py": "a gate, which only threads of the parent wait at",
+    "src/stratalog/apps/sheet/engine.py": "the engine has its own child process",
+    "src/stratalog/apps/sheet/http.py": "a server's, which does not fork",
+    "src/stratalog/apps/sheet/pool.py": "it begins anew in a child",
+    "src/stratalog/apps/sheet/unopenable.py": "a pool's, which begins anew in a child",
+    "src/stratalog/apps/sheet/warm.py": "a server's, which does not fork",
+    "src/stratalog/server/workers.py": "a server's, which does not fork",
+    "src/stratalog/lane.py": "a gate, which only threads of the parent wait at",
 }
 
 
@@ -139,14 +140,15 @@ def test_a_client_in_a_forked_child_raises_closed(call: Callable[[Client], objec
         assert in_child(lambda: call(client)) == RAISED_CLOSED
 
 
-NAMES = [str(path.relative_to(SOURCE)) for path in sorted(SOURCE.rglob("*.py"))]
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("testing/") and name not in NO_HANDLES])
-def test_every_lock_of_an_object_is_closed_in_a_child(name: str) -> None:
-    for function in ast.walk(ast.parse((SOURCE / name).read_text())):
+@pytest.mark.parametrize("path", [path for path in FILES if short_name(path) not in NO_HANDLES], ids=short_name)
+def test_every_lock_of_an_object_is_closed_in_a_child(path: Path) -> None:
+    for function in ast.walk(ast.parse(path.read_text())):
         if isinstance(function, ast.FunctionDef):
-            assert locks_made(function) <= closed(function), f"{name}:{function.lineno}"
+            assert locks_made(function) <= closed(function), f"{path}:{function.lineno}"
+
+
+def test_every_file_without_handles_is_still_there() -> None:
+    assert set(NO_HANDLES) <= {short_name(path) for path in FILES}
 
 
 def locks_made(function: ast.FunctionDef) -> set[str]:

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "stratalog"
-FILES = sorted(SOURCE.rglob("*.py"))
+from tests.sources import LIBRARY, PACKAGES, ROOT, files, package_of, short_name
+
+FILES = files(*PACKAGES)
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 FOLDER_DEPTH_MAX = 2
 
-# File name → why it may be longer than FILE_LINES_MAX.
+# Path → why it may be longer than FILE_LINES_MAX.
 LONG_FILES: dict[str, str] = {}
 
 # Only clock.py asks the machine; the rest is handed a Clock, so that a simulation owns time and chance. `random.Random`
 # with a seed is the simulation's own source of chance.
-CLOCK_FILE = "clock.py"
+CLOCK_FILE = LIBRARY / "clock.py"
 BANNED_NAMES = re.compile(
     r"""^(
         time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|sleep|clock_gettime|clock_gettime_ns)
@@ -32,13 +33,13 @@ BANNED_NAMES = re.compile(
 SEEDED_CHANCE = "random.Random"
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+each_file = pytest.mark.parametrize("path", FILES, ids=short_name)
 
 
 @each_file
 def test_a_file_is_one_noun_long(path: Path) -> None:
     lines = path.read_text().count("\n")
-    assert lines <= FILE_LINES_MAX or str(path.relative_to(SOURCE)) in LONG_FILES, f"{lines} lines: is it two nouns?"
+    assert lines <= FILE_LINES_MAX or short_name(path) in LONG_FILES, f"{lines} lines: is it two nouns?"
 
 
 @each_file
@@ -68,7 +69,7 @@ def test_every_public_name_is_there_once(path: Path) -> None:
 
 @each_file
 def test_time_and_chance_come_from_the_clock(path: Path) -> None:
-    if path.relative_to(SOURCE) == Path(CLOCK_FILE):
+    if path == CLOCK_FILE:
         return
     used = {name for name in machine_calls(path) if BANNED_NAMES.match(name)}
     if "testing" in path.parts:
@@ -82,12 +83,12 @@ def test_nothing_is_left_unfinished(path: Path) -> None:
 
 
 def test_folders_are_at_most_two_deep() -> None:
-    folders = {path.parent.relative_to(SOURCE) for path in FILES}
+    folders = {path.parent.relative_to(package_of(path)) for path in FILES}
     assert {str(folder) for folder in folders if len(folder.parts) > FOLDER_DEPTH_MAX} == set()
 
 
 def test_every_explained_exception_is_still_needed() -> None:
-    needed = {name for name in LONG_FILES if (SOURCE / name).read_text().count("\n") > FILE_LINES_MAX}
+    needed = {name for name in LONG_FILES if (ROOT / name).read_text().count("\n") > FILE_LINES_MAX}
     assert needed == set(LONG_FILES)
 
 

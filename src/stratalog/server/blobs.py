@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from litestar import Response, Router
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter
 from litestar.response import Stream
 
 from stratalog.keys import escape, record_owner
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name, Text
 from stratalog.server.ranges import OCTETS, IfNoneMatch, RangeHeader, answer_body
 from stratalog.server.service import Served, Service, reading
@@ -20,8 +19,8 @@ __all__ = ["BLOBS"]
 Digest = Annotated[str, PathParameter(pattern="^[0-9a-f]{64}$")]
 ANSWERS = {
     **PROBLEMS,
-    206: ResponseSpec(bytes, media_type=OCTETS, description="the range that was asked for"),
-    304: ResponseSpec(None, description="the body is the one that is known"),
+    206: response(bytes, "the range that was asked for", OCTETS),
+    304: response(None, "the body is the one that is known"),
 }
 
 

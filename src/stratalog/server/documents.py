@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, Router, post
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from stratalog.documents import Document, merge, replay
@@ -15,7 +14,7 @@ from stratalog.errors import Conflict
 from stratalog.limits import VERSION_MAX
 from stratalog.log.directory import Listing
 from stratalog.server.bodies import Answer
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Count, Name, Text
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service, deleting, putting, reading
@@ -75,7 +74,7 @@ def list_all(service: Served, organisation: Name, after: Text = "", limit: Count
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: ResponseSpec(DocumentInfo, description="it was there already")},
+    responses={**PROBLEMS, 200: response(DocumentInfo, "it was there already")},
     summary="Make a document, and its organisation with it",
 )
 def create(service: Served, organisation: Name, document: Name) -> Response[DocumentInfo]:

@@ -10,14 +10,13 @@ import anyio
 import msgspec
 from litestar import Request, Router, WebSocket, get, websocket
 from litestar.exceptions import WebSocketDisconnect
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.response import Stream
 
 from stratalog.errors import Invalid, StratalogError
 from stratalog.limits import LIVE_MESSAGE_BYTES_MAX, PRESENCE_SECONDS_MIN
 from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Hello, Presence
 from stratalog.server.bodies import check_depth
-from stratalog.server.errors import PROBLEMS, Refused, status_of
+from stratalog.server.errors import PROBLEMS, Refused, response, status_of
 from stratalog.server.hub import Listener
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.security import Principal, identify, is_expired
@@ -58,7 +57,7 @@ streaming = partial(
     "/events",
     opt={"action": "read"},
     media_type=EVENT_STREAM,
-    responses={**PROBLEMS, 200: ResponseSpec(str, media_type=EVENT_STREAM, description="hints, as they come")},
+    responses={**PROBLEMS, 200: response(str, "hints, as they come", EVENT_STREAM)},
     summary="Pokes as server-sent events",
 )
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, Router, post
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from stratalog.errors import Conflict, LimitExceeded, NotFound
@@ -15,7 +14,7 @@ from stratalog.log import Entry, Event, Log, fork_log
 from stratalog.log.lifecycle import delete_log
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
 from stratalog.server.bodies import Answer, encode_body
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Name, Number
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, deleting, putting, reading
@@ -112,7 +111,7 @@ class ForkLog(msgspec.Struct, frozen=True):
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: ResponseSpec(LogInfo, description="it was there already")},
+    responses={**PROBLEMS, 200: response(LogInfo, "it was there already")},
     summary="Make a log",
 )
 def create(service: Served, organisation: Name, log: Name) -> Response[LogInfo]:

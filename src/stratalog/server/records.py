@@ -9,7 +9,6 @@ from typing import IO, Annotated, Any
 
 import msgspec
 from litestar import Request, Response, Router, put
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
@@ -18,7 +17,7 @@ from stratalog.limits import INTEGER_MAX, REQUEST_RECORD_BYTES_MAX, WRITE_ID_BYT
 from stratalog.log.directory import Listing
 from stratalog.protocol.readable import from_json
 from stratalog.records import RecordVersion
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Flag, Name, Text
 from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
 from stratalog.server.security import Principal
@@ -123,8 +122,8 @@ async def put_record(
     media_type=OCTETS,
     responses={
         **PROBLEMS,
-        206: ResponseSpec(bytes, media_type=OCTETS, description="the range that was asked for"),
-        304: ResponseSpec(None, description="the body is the one that is known"),
+        206: response(bytes, "the range that was asked for", OCTETS),
+        304: response(None, "the body is the one that is known"),
     },
     summary="The body of a version",
 )

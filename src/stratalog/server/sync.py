@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response, Router, post
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from stratalog.errors import LimitExceeded
@@ -14,7 +13,7 @@ from stratalog.limits import MUTATIONS_PER_PUSH_MAX
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.bodies import JSON, PLAIN, encoded
 from stratalog.server.bodies import Answer as Encoded
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.pull import pull
 from stratalog.server.replicache import Answer, answer_push, pull_replicache, read_push
@@ -30,7 +29,7 @@ Asked = Request[Principal, Any, Any]
     "/push",
     opt={"action": "write"},
     status_code=200,
-    responses={**PROBLEMS, 202: ResponseSpec(Pushed, description="a worker will apply them")},
+    responses={**PROBLEMS, 202: response(Pushed, "a worker will apply them")},
     summary="Apply mutations",
 )
 async def push_mutations(

@@ -1,4 +1,4 @@
-// A few real engines that share one sheet, in an order that a seed decides. Asks the server over stdio, a line each way.
+// A few real engines share one sheet, in an order that a seed decides. They ask the server over stdio, a line each way.
 // node clients.mjs ENGINE_FOLDER SEED CLIENTS STEPS
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -69,9 +69,15 @@ class Client {
       [30, () => this.do("UPDATE_CELL", { sheetId, ...place(), content: String(below(1000)) })],
       [12, () => this.do("UPDATE_CELL", { sheetId, ...place(), content: `=SUM(${cell()}:${cell()})+${cell()}` })],
       [6, () => this.do("CLEAR_CELL", { sheetId, ...place() })],
-      [8, () => this.do("ADD_COLUMNS_ROWS", { sheetId, sheetName, dimension, base: below(6), quantity: 1 + below(3), position: pick(["before", "after"]) })],
-      [6, () => this.do("REMOVE_COLUMNS_ROWS", { sheetId, sheetName, dimension, elements: [...new Set([below(6), below(6)])] })],
-      [5, () => this.do("SET_FORMATTING", { sheetId, target: [zone()], style: { bold: chance() < 0.5, fillColor: pick(["#ff0000", "#00ff00"]) } })],
+      [8, () => this.do("ADD_COLUMNS_ROWS", {
+        sheetId, sheetName, dimension, base: below(6), quantity: 1 + below(3), position: pick(["before", "after"]),
+      })],
+      [6, () => this.do("REMOVE_COLUMNS_ROWS", {
+        sheetId, sheetName, dimension, elements: [...new Set([below(6), below(6)])],
+      })],
+      [5, () => this.do("SET_FORMATTING", {
+        sheetId, target: [zone()], style: { bold: chance() < 0.5, fillColor: pick(["#ff0000", "#00ff00"]) },
+      })],
       [3, () => this.do("DELETE_CONTENT", { sheetId, target: [zone()] })],
       [3, () => this.do("ADD_MERGE", { sheetId, target: [zone()] })],
       [2, () => this.do("CREATE_SHEET", { sheetId: `s${below(1e9)}`, position: 1, name: `S${below(1e6)}` })],
@@ -149,5 +155,6 @@ for (let round = 0; round < 10_000; round++) {
   const { version } = await ask("since", { version: 0, only: "version" });
   if (clients.every((client) => !client.pending && client.version === version)) break;
 }
-await ask("end", { counts, pending: clients.map((client) => client.pending), states: clients.map((client) => client.model._exportData(false)) });
+const pending = clients.map((client) => client.pending);
+await ask("end", { counts, pending, states: clients.map((client) => client.model._exportData(false)) });
 process.exit(0);
