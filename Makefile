@@ -1,6 +1,6 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync test test-quick test-aws check mutants bench docs clean
+.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
 .PHONY: soak soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
@@ -20,6 +20,8 @@ QUICK_SEEDS ?= 500
 # Fresh with every commit, and the same for everyone who tests that commit; a soak's are fresh every time.
 COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 FRESH_SEED ?= $(shell date +%s)
+SEED ?= $(FRESH_SEED)
+WORLD ?=
 WORKERS ?= auto
 # A worker begins with neighbours, which share what a module starts, and takes over what another has not begun.
 in_parallel := -n $(WORKERS) --dist worksteal
@@ -48,14 +50,14 @@ demo-core: $(ready_store) ## documents, records, history and forks on one machin
 	$(on_store) examples/demo_core.py $(store)
 
 test: ready-dev ready-browser ## every test and a third of the planted bugs, with branch coverage of src/, after fresh seeds of the simulation and of clients
-	$(python) -m stratalog.testing.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
+	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 180 --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) tests/simulation
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) --ignore tests/simulation --cov --cov-branch --cov-report=term
 
 test-quick: ready-dev ## while you work: tests of one process, without emulators, browser, kills and coverage, and 500 seeds
-	$(python) -m stratalog.testing.simulate --seeds $(QUICK_SEEDS) --seed $(COMMIT_SEED)
+	$(python) -m tests.simulation.simulate --seeds $(QUICK_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m pytest -q $(in_parallel) --quick
 
 test-aws: ready-dev ## contract, command line and copy on an account of yours, for a few cents: make test-aws PREFIX=mine
@@ -69,13 +71,16 @@ check: ready-dev ## lint, format, types and import arrows
 	$(python) -m mypy
 	.venv/bin/lint-imports
 
+simulate: ready-dev ## seeds of the simulation: make simulate SEEDS=1000, or SEED=14 WORLD=index SEEDS=1
+	$(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(SEED) $(addprefix --world ,$(WORLD))
+
 mutants: ready-dev ## every planted bug; the result goes to runs.json
 	$(recorded) $(python) -m pytest -q $(in_parallel) -m mutants
 
 soak: soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
 
 soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
-	$(recorded) $(python) -m stratalog.testing.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
+	$(recorded) $(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
 
 soak-clients: ready-dev ## many sessions of clients
 	$(recorded) $(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)

@@ -13,7 +13,7 @@ from bench.peer import Peer
 from bench.plain import Plain
 from bench.workplace import ORGANISATION, Workplace
 from stratalog import Event, Log
-from stratalog.assembly import open_store
+from stratalog.store import open_store
 
 __all__ = ["MEASURES"]
 

@@ -22,11 +22,11 @@ import stratalog
 from stratalog import NewBody, Records, Store
 from stratalog.apps.catalogue import transformers
 from stratalog.apps.catalogue.folder import poll_folder
+from stratalog.apps.catalogue.ingest import take
 from stratalog.apps.catalogue.model import Work
-from stratalog.apps.catalogue.reading import search
+from stratalog.apps.catalogue.queries import search
 from stratalog.apps.catalogue.sources import Source, add_source, read_source
 from stratalog.apps.catalogue.summary import read_stats
-from stratalog.apps.catalogue.taking import take
 from stratalog.apps.catalogue.workers import reconcile
 from stratalog.codec import sha256
 

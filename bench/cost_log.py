@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from stratalog.costs.bill import Units, total
+from stratalog.costs.prices import Prices
+from stratalog.costs.workload import FREE_SECONDS, Trial
 from stratalog.log import Event, Log, Settings
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.snapshots import put_snapshot
-from stratalog.operations.cost import Units, total
-from stratalog.operations.cost_work import FREE_SECONDS, Trial
-from stratalog.operations.prices import Prices
 
 __all__ = ["LogCost", "cost_of_log"]
 

@@ -12,10 +12,10 @@ import msgspec
 
 from bench.cost_log import MILLION, cost_of_log
 from bench.schemas import SCHEMAS, Change, Ours, Schema
+from stratalog.costs.bill import GB, Functions, Units, bill, total, units_of
+from stratalog.costs.prices import Prices
+from stratalog.costs.workload import measure_operations, text_of
 from stratalog.log import Settings
-from stratalog.operations.cost import GB, Functions, Units, bill, total, units_of
-from stratalog.operations.cost_work import measure_operations, text_of
-from stratalog.operations.prices import Prices
 
 __all__ = [
     "DESIGN",

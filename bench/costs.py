@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from bench.cost_tables import FUNCTIONS, Figures, IndexRow, TotalRow, figures
-from stratalog.operations.cost import GB, Deployment, Units, monthly, total
-from stratalog.operations.cost_work import measure_operations, measure_upkeep
-from stratalog.operations.prices import load_prices
+from stratalog.costs.bill import GB, Deployment, Units, monthly, total
+from stratalog.costs.prices import load_prices
+from stratalog.costs.workload import measure_operations, measure_upkeep
 
 __all__ = ["BLOCKS", "DATA", "PAGE", "main", "with_tables"]
 

@@ -10,9 +10,9 @@ from bench.measure import median_ms
 from bench.payload import fact, item_key, large_item
 from bench.workplace import DOCUMENT, ORGANISATION, Workplace, reopened
 from stratalog import Document, Mutation
-from stratalog.assembly import open_store
 from stratalog.codec import compress, encode
 from stratalog.ports.index import Index, Put, Write, item_bytes
+from stratalog.store import open_store
 
 __all__ = ["MEASURES"]
 

@@ -19,7 +19,7 @@ from bench.peer import Peer
 from bench.plain import Plain
 from bench.workplace import DOCUMENT, ORGANISATION, Workplace, reopened, unsynced_store
 from stratalog import Event, Settings
-from stratalog.assembly import open_store
+from stratalog.store import open_store
 
 __all__ = ["MEASURES"]
 

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import msgspec
 
 from stratalog.codec import compress, decode, decompress, encode, sha256
+from stratalog.costs.workload import Trial
 from stratalog.documents import Document
 from stratalog.log import Settings
-from stratalog.operations.cost_work import Trial
 from stratalog.ports.index import Absent, Attribute, Delete, Item, Put, Write
 from stratalog.protocol.messages import Mutation
 

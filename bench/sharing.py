@@ -23,7 +23,7 @@ from bench.figures import Measured
 from bench.measure import alternated
 from bench.workplace import DOCUMENT, ORGANISATION, WHOLE, Workplace
 from stratalog import Event, StratalogError
-from stratalog.assembly import INDEX_FILE, open_store
+from stratalog.store import INDEX_FILE, open_store
 
 __all__ = ["MEASURES"]
 

@@ -19,7 +19,7 @@ import zipfile
 import stratalog
 from stratalog.apps.sheet import Sheets
 from stratalog.apps.sheet.cells import cell_name
-from stratalog.apps.sheet.place import install_engine
+from stratalog.apps.sheet.engine_files import install_engine
 from tests.e2e.serving import find_chromium, node_with
 from tests.e2e.test_sheet import HERE
 

@@ -28,8 +28,8 @@ from bench.table_hosted import Hosted
 from bench.table_postgres import Postgres, running_postgres
 from bench.table_sides import BOUNDS, JOB_FILES, SIDES, Side
 from stratalog import Store
-from stratalog.operations.cost import total, units_of
-from stratalog.operations.prices import load_prices
+from stratalog.costs.bill import total, units_of
+from stratalog.costs.prices import load_prices
 
 SPREAD = 4
 PARTITION_UNITS = 1000

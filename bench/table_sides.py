@@ -29,7 +29,7 @@ from stratalog.apps.table import (
 from stratalog.clock import backoff_seconds
 from stratalog.codec import decode, encode, sha256
 from stratalog.errors import ConditionFailed, Invalid
-from stratalog.lane import Gate, Lane
+from stratalog.group_commit import Gate, Lane
 from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
 

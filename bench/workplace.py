@@ -10,7 +10,6 @@ import msgspec
 
 from bench.payload import fact, item_key
 from stratalog import Document, Settings, Store
-from stratalog.assembly import BLOBS_FOLDER, INDEX_FILE
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import SystemClock
@@ -18,6 +17,7 @@ from stratalog.codec import encode
 from stratalog.documents.snapshots import tree_roots
 from stratalog.log import Place
 from stratalog.log.snapshots import put_snapshot
+from stratalog.store import BLOBS_FOLDER, INDEX_FILE
 from stratalog.tree.nodes import Slot
 from stratalog.tree.update import build
 

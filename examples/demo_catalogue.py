@@ -20,8 +20,8 @@ from demo_sync import free_port
 
 import stratalog
 from stratalog import Store
-from stratalog.apps.catalogue.polling import Polled, poll
-from stratalog.apps.catalogue.reading import differences, search
+from stratalog.apps.catalogue.polls import Polled, poll
+from stratalog.apps.catalogue.queries import differences, search
 from stratalog.apps.catalogue.sources import Source, add_source, read_sources
 from stratalog.apps.catalogue.summary import read_stats
 from stratalog.apps.catalogue.workers import reconcile

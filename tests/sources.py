@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["APPLICATIONS", "LIBRARY", "PACKAGES", "PROGRAMS", "ROOT", "TESTS", "files", "package_of", "short_name"]
+__all__ = [
+    "APPLICATIONS",
+    "LABORATORY",
+    "LIBRARY",
+    "PACKAGES",
+    "PROGRAMS",
+    "ROOT",
+    "TESTS",
+    "files",
+    "package_of",
+    "short_name",
+]
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "src" / "stratalog"
 APPLICATIONS = sorted(path for path in ROOT.glob("apps/*/src/stratalog_*") if path.is_dir())
 PACKAGES = [LIBRARY, *APPLICATIONS]
 """What is shipped: one import package a distribution."""
+
+LABORATORY = ROOT / "tests" / "simulation"
+"""Worlds, planted bugs and reference models. They keep the style of what is shipped; their tests do not have to."""
 
 PROGRAMS = [ROOT / name for name in ("bench", "examples", "scripts")]
 TESTS = [ROOT / "tests", *sorted(path for path in ROOT.glob("apps/*/tests") if path.is_dir())]

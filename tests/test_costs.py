@@ -18,8 +18,8 @@ from bench.cost_tables import (
     total_row,
 )
 from bench.costs import BLOCKS, DATA, PAGE, with_tables
-from stratalog.operations.cost import Units
-from stratalog.operations.prices import load_prices
+from stratalog.costs.bill import Units
+from stratalog.costs.prices import load_prices
 
 FOUND = msgspec.json.decode(DATA.read_bytes(), type=Figures)
 PRICES = load_prices().prices

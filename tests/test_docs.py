@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.testing.simulate import MUTANTS, WORLDS
-from tests.sources import LIBRARY, PACKAGES, ROOT
+from tests.simulation.simulate import MUTANTS, WORLDS
+from tests.sources import LABORATORY, LIBRARY, PACKAGES, ROOT, files
 
 FOLDERS = (ROOT, *PACKAGES)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("formats/**/*.md")])
@@ -114,7 +114,7 @@ def proofs_named(text: str) -> list[tuple[str, str]]:
 def proofs() -> set[tuple[str, str]]:
     """Every world, planted bug and checker of the simulation."""
     checkers = {checker for mutant in MUTANTS for checker in mutant.caught_by}
-    for file in (LIBRARY / "testing").glob("*.py"):
+    for file in files(LIBRARY / "testing", LABORATORY):
         checkers.update(re.findall(r'Violation\(\s*"([^"]+)"', file.read_text()))
     worlds = {("world", name) for name in WORLDS}
     return worlds | {("mutant", mutant.name) for mutant in MUTANTS} | {("checker", name) for name in checkers}

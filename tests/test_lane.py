@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stratalog.lane import Gate, Lane
+from stratalog.group_commit import Gate, Lane
 
 
 class Caller:

@@ -26,10 +26,10 @@ NO_HANDLES = {
     "src/stratalog/apps/sheet/engine.py": "the engine has its own child process",
     "src/stratalog/apps/sheet/http.py": "a server's, which does not fork",
     "src/stratalog/apps/sheet/pool.py": "it begins anew in a child",
-    "src/stratalog/apps/sheet/unopenable.py": "a pool's, which begins anew in a child",
-    "src/stratalog/apps/sheet/warm.py": "a server's, which does not fork",
-    "src/stratalog/server/workers.py": "a server's, which does not fork",
-    "src/stratalog/lane.py": "a gate, which only threads of the parent wait at",
+    "src/stratalog/apps/sheet/failed_versions.py": "a pool's, which begins anew in a child",
+    "src/stratalog/apps/sheet/warm_sheets.py": "a server's, which does not fork",
+    "src/stratalog/server/push_threads.py": "a server's, which does not fork",
+    "src/stratalog/group_commit.py": "a gate, which only threads of the parent wait at",
 }
 
 

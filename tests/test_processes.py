@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.testing.emulators import describe_status
-from stratalog.testing.functions import Failed, Function
+from tests.aws.functions import Failed, Function
 from tests.processes import ROOT, ProcessFailure, environment, run, start, unexpected_ends
 
 CRASH = "import os, sys; print('on the brink', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import test_docs, test_layers, test_process_fork, test_style
-from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, short_name
+from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files, short_name
 from tests.web import test_style as test_script_style
 
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
@@ -67,5 +67,5 @@ def test_scripts_of_a_package_are_measured(package: Path) -> None:
 def test_the_layers_are_those_of_the_library() -> None:
     assert test_layers.SOURCE == LIBRARY
     named = set(re.findall(r"\w+", " ".join(SETTINGS["importlinter"]["contracts"][0]["layers"])))
-    there = {path.stem for path in LIBRARY.iterdir() if path.suffix in ("", ".py") and not path.name.startswith("_")}
-    assert there - named == {"testing", "web"}
+    there = {path.relative_to(LIBRARY).with_suffix("").parts[0] for path in files(LIBRARY)}
+    assert there - named == {"__init__", "testing"}

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 import stratalog
-from stratalog import assembly
+from stratalog import store as opening
 from stratalog.backends import files
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.testing.clock import ManualClock
@@ -99,7 +99,7 @@ def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
         machine = Machine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
         with monkeypatch.context() as simulated:
             simulated.setattr(files, "_sync_descriptor", disk.sync)
-            simulated.setattr(assembly, "SqliteDatabase", partial(SqliteDatabase, vfs=machine.vfs))
+            simulated.setattr(opening, "SqliteDatabase", partial(SqliteDatabase, vfs=machine.vfs))
             store = stratalog.open(Path(disk.folder) / "srv/data/store", clock=ManualClock())
             store.create("acme", "budget").mutate("put", {"key": "items/1", "value": {"text": "x" * 5000}})
         after = disk.fail(str(tmp_path / f"{seed}.next"))
@@ -127,7 +127,7 @@ def test_everything_in_the_front_door_exists_and_is_sorted() -> None:
 
 
 def test_only_so_many_documents_are_held_and_those_used_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratalog.assembly.DOCUMENTS_HELD_MAX", 2)
+    monkeypatch.setattr("stratalog.store.DOCUMENTS_HELD_MAX", 2)
     with stratalog.open("memory:") as store:
         first, second = store.create("acme", "first"), store.create("acme", "second")
         assert store.document("acme", "first") is first
@@ -154,13 +154,13 @@ def test_two_who_open_a_document_at_once_share_one_handle(monkeypatch: pytest.Mo
     with stratalog.open("memory:") as store:
         store.create("acme", "plan")
         store._documents.clear()
-        opened, open_log = [], assembly.open_log
+        opened, open_log = [], opening.open_log
 
         def slow(*arguments: object) -> object:
             log = open_log(*arguments)  # type: ignore[arg-type]
-            monkeypatch.setattr(assembly, "open_log", open_log)
+            monkeypatch.setattr(opening, "open_log", open_log)
             opened.append(store.document("acme", "plan"))
             return log
 
-        monkeypatch.setattr(assembly, "open_log", slow)
+        monkeypatch.setattr(opening, "open_log", slow)
         assert [store.document("acme", "plan")] == opened

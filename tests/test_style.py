@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import LIBRARY, PACKAGES, ROOT, files, package_of, short_name
+from tests.sources import LABORATORY, LIBRARY, PACKAGES, ROOT, files, package_of, short_name
 
-FILES = files(*PACKAGES)
+FILES = [path for path in files(*PACKAGES, LABORATORY) if not path.name.startswith("test_")]
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 FOLDER_DEPTH_MAX = 2
@@ -57,6 +57,13 @@ def test_what_is_public_has_a_docstring(path: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=short_name)
+def test_a_package_names_each_of_its_modules(path: Path) -> None:
+    named = set(re.findall(r"^(\w+)  +\S", ast.get_docstring(ast.parse(path.read_text())) or "", re.MULTILINE))
+    there = {other.stem for other in path.parent.iterdir() if other.suffix == ".py" or (other / "__init__.py").exists()}
+    assert {name for name in there if not name.startswith(("_", "test_"))} == named
+
+
 @each_file
 def test_every_public_name_is_there_once(path: Path) -> None:
     tree = ast.parse(path.read_text())
@@ -72,7 +79,7 @@ def test_time_and_chance_come_from_the_clock(path: Path) -> None:
     if path == CLOCK_FILE:
         return
     used = {name for name in machine_calls(path) if BANNED_NAMES.match(name)}
-    if "testing" in path.parts:
+    if {"testing", "simulation"} & {*path.parts}:
         used.discard(SEEDED_CHANCE)
     assert used == set()
 
@@ -83,7 +90,7 @@ def test_nothing_is_left_unfinished(path: Path) -> None:
 
 
 def test_folders_are_at_most_two_deep() -> None:
-    folders = {path.parent.relative_to(package_of(path)) for path in FILES}
+    folders = {path.parent.relative_to(package_of(path)) for path in files(*PACKAGES)}
     assert {str(folder) for folder in folders if len(folder.parts) > FOLDER_DEPTH_MAX} == set()
 
 

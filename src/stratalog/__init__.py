@@ -1,22 +1,37 @@
 """Stratalog: a versioned, fully ordered store for documents that people and programs change together.
 
-General layout
---------------
-Read from the top down; a layer imports only from those below it.
+Packages
+--------
+A package imports only from packages below it in this list.
 
-apps · aws              complete programs · what Lambda calls
-server · client         HTTP, sync, live updates, the queue's worker · a document at hand, offline too
-operations              work on whole stores: maintenance, collection, export, copies, costs
-assembly                a URL becomes backends: `open`
-documents · records     mutations and state · the versioned hybrid store
-log · tree · protocol   the gapless sequence · the content-addressed map · what clients must agree on
-backends                the ports on memory, SQLite and files, DynamoDB, object stores and SQS
-ports                   index, blobs, queue: the three contracts
-errors limits clock codec keys      the ground floor
+cli            the command line
+apps           applications: a spreadsheet, a table store, a catalogue
+aws            functions that Lambda calls
+server         HTTP, live updates, security
+client         replicas in Python; `web` holds the one in the browser
+worker         the consumer of the queue
+sync           what a server does with a push and a pull
+costs          billed units and prices
+maintenance    snapshots, retention, collection, copies, export and import
+store          a URL becomes an opened store
+documents      a log with state, history, forks and replay
+records        named values of any size with versions
+backends       the ports on memory, SQLite, files, DynamoDB, object stores, SQS
+log            the ordered log
+tree           the content-addressed map
+protocol       what clients and servers agree on
+ports          contracts of index, blobs and queue
+keys           keys of the index and of blobs
+group_commit   threads that share one commit
+newest         a value that only newer ones replace
+process_fork   closes handles in a forked child
+codec          canonical bytes, compression, hashes
+clock          time, randomness, ids, sleep
+limits         every limit, with its unit
+errors         the errors and what a caller does next
+testing        contract suites, faulty ports, simulated time, checkers, emulators: for tests only
 """
 
-from stratalog.assembly import Store
-from stratalog.assembly import open_store as open  # noqa: A004 - `stratalog.open` is how a store is opened
 from stratalog.documents import Document, Projection, Rules, View, merge, replay, verify
 from stratalog.errors import (
     Closed,
@@ -34,6 +49,8 @@ from stratalog.errors import (
 from stratalog.log import Entry, Event, Kept, Log, Settings, Upcasters
 from stratalog.protocol import STOCK, Draft, Mutation, Outcome, Rejected
 from stratalog.records import DeadLetter, NewBody, Record, Records, RecordVersion, Stored
+from stratalog.store import Store
+from stratalog.store import open_store as open  # noqa: A004 - `stratalog.open` is how a store is opened
 
 __all__ = [
     "STOCK",

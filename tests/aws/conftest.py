@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stratalog.assembly import open_store
+from stratalog.store import open_store
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator
 from tests.aws.deployed import Deployed

@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from stratalog.assembly import Store
 from stratalog.aws.processor import END_SECONDS
 from stratalog.client import HttpTransport
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
-from stratalog.testing.event_source import EventSource
-from stratalog.testing.functions import Fate, Function
-from stratalog.testing.gateway import Gateway
+from stratalog.store import Store
+from tests.aws.event_source import EventSource
+from tests.aws.functions import Fate, Function
+from tests.aws.gateway import Gateway
 from tests.client.helpers import InProcess
 from tests.cloud.sqs_service import Service, ToldClock
 from tests.processes import ROOT

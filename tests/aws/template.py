@@ -19,7 +19,7 @@ from cfnlint.decode import cfn_yaml
 from stratalog.testing import emulators
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import KEY, SECRET, Command, Emulator, ministack_environment, program
-from stratalog.testing.event_source import EventSource
+from tests.aws.event_source import EventSource
 from tests.processes import ROOT
 
 __all__ = ["STACK", "TEMPLATE", "TOKENS", "Stack", "deployed_stack", "resources"]

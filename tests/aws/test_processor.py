@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.aws.listeners import TELL_SECONDS_MAX
 from stratalog.aws.processor import END_SECONDS, Processor
 from stratalog.clock import SystemClock
@@ -19,12 +18,13 @@ from stratalog.protocol import STOCK, Draft
 from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.backlog import Backlog
-from stratalog.server.notes import read_note
-from stratalog.testing.event_source import EventSource
-from stratalog.testing.functions import Failed
-from stratalog.testing.gateway_events import http_event, socket_event
+from stratalog.server.push_queue import Backlog
+from stratalog.store import Store
+from stratalog.worker.attempt_record import read_note
 from tests.aws.application import Held, container, event
+from tests.aws.event_source import EventSource
+from tests.aws.functions import Failed
+from tests.aws.gateway_events import http_event, socket_event
 from tests.client.helpers import memory_place
 from tests.cloud.sqs_service import Service, ToldClock, queue_on
 

@@ -20,12 +20,12 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from stratalog.assembly import Store, open_store
 from stratalog.aws.listeners import Connections, Listeners
 from stratalog.keys import listeners_partition
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.protocol.live import SUBPROTOCOL
-from stratalog.testing.gateway_events import queue_event
+from stratalog.store import Store, open_store
+from tests.aws.gateway_events import queue_event
 from tests.aws.policies import LEADING_KEYS, Asked, Role
 from tests.aws.template import STACK, TOKENS, Stack, deployed_stack
 from tests.server.api import mutation

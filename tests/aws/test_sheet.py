@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.apps.sheet.place import install_engine
+from stratalog.apps.sheet.engine_files import install_engine
 from tests.aws.deployed import Deployed
 from tests.e2e.serving import find_chromium, node_with, tell
 from tests.e2e.test_sheet import HERE

@@ -182,12 +182,12 @@ def test_verify_proves_all_documents_or_those_named(budget: Run) -> None:
 
 
 def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stratalog.cli import upkeep
+    from stratalog.cli import maintenance
 
     def damaged(*_: object, **__: object) -> None:
         raise stratalog.Corrupt("a root differs", version=2)
 
-    monkeypatch.setattr(upkeep, "verify_document", damaged)
+    monkeypatch.setattr(maintenance, "verify_document", damaged)
     assert "FAILED" in budget("verify", code=1).stdout
     assert lines(budget("verify", "--json", code=1).stdout)[0]["verified"] is False
 

@@ -61,9 +61,9 @@ def test_a_run_that_cannot_be_loaded_is_a_usage_error(run: Run, tmp_path: Path) 
 
 
 def test_prices_of_ones_own_are_used(run: Run, tmp_path: Path) -> None:
-    from stratalog.operations.prices import NEWEST
+    from stratalog.costs.prices import NEWEST
 
-    known = Path(__file__).parents[2] / "src" / "stratalog" / "operations" / NEWEST
+    known = Path(__file__).parents[2] / "src" / "stratalog" / "costs" / NEWEST
     prices = json.loads(known.read_text())
     prices["prices"]["dynamodb_write_units"]["dollars"] = 1.25
     (tmp_path / "old.json").write_text(json.dumps(prices))

@@ -15,8 +15,8 @@ from stratalog.errors import OutcomeUnknown, StratalogError
 from stratalog.log import Place, create_log, open_log
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
-from stratalog.server.pull import pull
-from stratalog.server.push import push
+from stratalog.sync.pull import pull
+from stratalog.sync.push import push
 from stratalog.testing.clock import ManualClock
 
 STALE_MAX = 3

@@ -149,7 +149,7 @@ def test_too_many_pending_mutations_are_refused(client: Client, monkeypatch: pyt
 
 
 def test_more_than_a_batch_takes_several_pushes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratalog.client.exchange.MUTATIONS_PER_BATCH_MAX", 2)
+    monkeypatch.setattr("stratalog.client.sync_cycle.MUTATIONS_PER_BATCH_MAX", 2)
     for number in range(5):
         client.mutate("append", {"key": "list", "item": number})
     client.sync()

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from stratalog.client import Client
-from stratalog.client.judge import NEVER, OPEN
+from stratalog.client.push_decision import NEVER, OPEN
 from stratalog.protocol.sync import Cookie
 from tests.client.helpers import InProcess, new_document
 

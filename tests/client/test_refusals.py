@@ -348,7 +348,7 @@ def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(
 ) -> None:
     """So many versions later the server does not look back for reasons."""
     monkeypatch.setattr("stratalog.client.local.REJECTIONS_TOLD_VERSIONS", 5)
-    monkeypatch.setattr("stratalog.server.pull.REJECTIONS_TOLD_VERSIONS", 5)
+    monkeypatch.setattr("stratalog.sync.pull.REJECTIONS_TOLD_VERSIONS", 5)
     client.mutate("put", {"key": "k", "value": 1})
     client.sync()
     document.mutate("put", {"key": "k", "value": "text"})

@@ -28,10 +28,10 @@ from stratalog.log.snapshots import put_snapshot
 from stratalog.testing.checkers import Told, Violation
 from stratalog.testing.emulators import Emulator
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, Weather
-from stratalog.testing.world_log import check_content, content
 from tests.cloud.helpers import GivenCredentials
 from tests.cloud.rough import RoughEndpoint, real_line
 from tests.cloud.seaweed import VERSIONED, blobs_in
+from tests.simulation.world_log import check_content, content
 
 __all__ = ["MAIN", "ORGANISATION", "SETTINGS", "Forked", "Headed", "Met", "Read", "Record", "Sent", "Task", "Was"]
 

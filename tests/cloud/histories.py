@@ -28,8 +28,8 @@ from stratalog.clock import SystemClock
 from stratalog.keys import entries_partition, segments_partition
 from stratalog.log import create_log
 from stratalog.log.directory import LOGS, list_directory
+from stratalog.log.environment import Place
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.place import Place
 from stratalog.ports.index import Index
 from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
 from stratalog.testing.emulators import Emulator, describe_status, ministack, seaweed

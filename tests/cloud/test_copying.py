@@ -12,7 +12,7 @@ import pytest
 import stratalog
 from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run, run
-from tests.operations.growing import SETTINGS, grow, told
+from tests.maintenance.growing import SETTINGS, grow, told
 from tests.processes import COMMAND_LINE, start
 
 __all__ = ["run"]

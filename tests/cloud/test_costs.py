@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered import MeteredIndex
@@ -18,6 +17,7 @@ from stratalog.keys import entries_partition
 from stratalog.log import Event, Place, Settings
 from stratalog.ports.index import item_bytes
 from stratalog.ports.meter import Meter, read_units
+from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
 from tests.cloud.helpers import dynamo_index
 

@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoClient, Patience
 from stratalog.backends.dynamodb_setup import create_table
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.log import Event, Place, Settings
+from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import GivenCredentials, dynamo_client
 from tests.cloud.rough import FAULTS, RoughEndpoint

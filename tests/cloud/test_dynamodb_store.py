@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import create_table, open_client
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
@@ -18,6 +17,7 @@ from stratalog.clock import SystemClock
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Event, Log, Place, Settings
 from stratalog.ports.index import Absent, Delete, Equals, Item, Put
+from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client, dynamo_index
 from tests.processes import start
@@ -27,7 +27,7 @@ APPENDS = 25
 
 APPEND = """
 import sys
-from stratalog.assembly import Store
+from stratalog.store import Store
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import open_client
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue

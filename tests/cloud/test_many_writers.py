@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.backends.attempts import Budget
 from stratalog.backends.boto import aws_client
 from stratalog.backends.dynamodb import DynamoIndex
@@ -17,9 +16,10 @@ from stratalog.clock import Observation, SystemClock, new_id
 from stratalog.log import Place
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.backlog import Backlog
-from stratalog.server.worker import Worker
+from stratalog.server.push_queue import Backlog
+from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
+from stratalog.worker.worker import Worker
 from tests.cloud.helpers import dynamo_client, dynamo_index
 from tests.cloud.seaweed import session
 from tests.cloud.writers import compete

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.backends import dynamodb
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
@@ -23,6 +22,7 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Absent, Check, Condition, Delete, Equals, Index, Item, Put, Write
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
+from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_index

@@ -7,7 +7,6 @@ from base64 import b64decode
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.backends import objectstore
 from stratalog.backends.memory import MemoryIndex, MemoryQueue
 from stratalog.backends.objectstore import ObjectBlobs
@@ -18,8 +17,9 @@ from stratalog.documents import verify
 from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable
 from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Place, Settings
-from stratalog.operations.collect import collect_family
+from stratalog.maintenance.collection import collect_family
 from stratalog.ports.blobs import BlobStat
+from stratalog.store import Store
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Emulator

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.clock import SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.log import Place
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.backlog import Backlog
-from stratalog.server.dead_letters import list_letters, redrive
-from stratalog.server.worker import Worker
+from stratalog.server.push_queue import Backlog
+from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
+from stratalog.worker.dead_letters import list_letters, redrive
+from stratalog.worker.worker import Worker
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.seaweed import VERSIONED, blobs_in
 from tests.cloud.sqs_service import Service, ToldClock, queue_on

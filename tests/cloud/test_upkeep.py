@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.backends.memory import MemoryQueue
 from stratalog.backends.objectstore import ObjectBlobs
 from stratalog.backends.s3_versions import create_bucket
@@ -16,9 +15,10 @@ from stratalog.codec import sha256
 from stratalog.documents import verify
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Place, Settings
-from stratalog.operations.collect import collect
-from stratalog.operations.maintain import maintain
-from stratalog.operations.policy import Policy, Retention
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.policy import Policy, Retention
+from stratalog.maintenance.store_pass import maintain
+from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_index

@@ -13,12 +13,12 @@ from contextlib import ExitStack
 
 import msgspec
 
-from stratalog.assembly import Store
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.errors import StratalogError
 from stratalog.log import Event, Place, Settings
+from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client
 from tests.processes import start

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stratalog.assembly import open_store
 from stratalog.documents import Rules
 from stratalog.protocol import Mutation
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.mutators import STOCK, Rejected
+from stratalog.store import open_store
 
 GOLDEN: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "formats/golden/reasons-v1.json").read_text())
 BEFORE = {"text": "t", "list": [1], "number": 1}

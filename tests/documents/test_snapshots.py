@@ -14,7 +14,7 @@ from stratalog.keys import number, snapshots_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.retention import free_segments, raise_floor
 from stratalog.log.snapshots import list_snapshots
-from stratalog.operations.collect import collect_family
+from stratalog.maintenance.collection import collect_family
 from stratalog.ports.index import Item, Put
 from stratalog.tree.chunks import _Cache
 from stratalog.tree.nodes import Slot

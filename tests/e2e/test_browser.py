@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.assembly import open_store
 from stratalog.server.app import create_app
+from stratalog.store import open_store
 from tests.e2e.serving import find_chromium, node_with, serving, tell, told_stories
 
 HERE = Path(__file__).parent / "browser"

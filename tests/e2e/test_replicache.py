@@ -11,9 +11,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from stratalog.assembly import Store, open_store
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
+from stratalog.store import Store, open_store
 from tests.e2e.serving import node_with, tell, told_stories
 from tests.e2e.serving import serving as serving_at
 

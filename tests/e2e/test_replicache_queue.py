@@ -8,9 +8,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from stratalog.assembly import open_store
 from stratalog.server.application import Application
-from stratalog.server.worker import Worker
+from stratalog.store import open_store
+from stratalog.worker.worker import Worker
 from tests.e2e.serving import tell
 from tests.e2e.test_replicache import HERE, Collecting, node, serving
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.apps.sheet.engine_files import install_engine
 from stratalog.apps.sheet.http import application
-from stratalog.apps.sheet.place import install_engine
-from stratalog.assembly import open_store
 from stratalog.server.app import create_app
+from stratalog.store import open_store
 from tests.e2e.serving import STORY_SECONDS_MAX, find_chromium, node_with, serving, tell, told_stories
 
 HERE = Path(__file__).parent / "sheet"

@@ -11,7 +11,7 @@ from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, Versi
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, open_log
 from stratalog.log.append import Appender
-from stratalog.log.pending import prepare_entry
+from stratalog.log.pending_entry import prepare_entry
 from stratalog.ports.index import Put, Write, item_bytes
 from tests.log.helpers import (
     NAME,

@@ -10,7 +10,7 @@ from bench.contention import contend, main
 from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log, Settings, open_log
 from stratalog.log.contention import Contention
-from stratalog.log.patience import Patience
+from stratalog.log.retry import Patience
 from stratalog.testing.clock import ManualClock
 from tests.log.helpers import (
     NAME,

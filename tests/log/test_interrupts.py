@@ -9,7 +9,7 @@ import pytest
 
 from stratalog.errors import Corrupt, StratalogError
 from stratalog.log import Log
-from stratalog.log.pending import Pending, prepare_entry
+from stratalog.log.pending_entry import Pending, prepare_entry
 from stratalog.ports.index import Write
 from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, new_log, scripted
 

@@ -12,7 +12,7 @@ from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeU
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log import Event, Log, Place, Settings, create_log, fork_log
 from stratalog.log.snapshots import put_snapshot
-from stratalog.operations.collect import OLD_SECONDS, collect_family
+from stratalog.maintenance.collection import OLD_SECONDS, collect_family
 from stratalog.ports.index import Delete, Index, Write
 from stratalog.testing.clock import ManualClock
 from tests.log.helpers import ScriptedIndex, lost_answer

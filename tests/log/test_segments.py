@@ -7,7 +7,7 @@ import pytest
 from stratalog.errors import Corrupt
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, delete_log, open_log
-from stratalog.log.pending import prepare_entry
+from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.segments import Segment, list_segments, segment_put
 from stratalog.log.snapshots import put_snapshot

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from stratalog import Document, Log
-from stratalog.assembly import open_store
 from stratalog.errors import ContentionError, Unavailable, VersionConflict
 from stratalog.log import open_log
 from stratalog.ports.index import Write
 from stratalog.records import Records
+from stratalog.store import open_store
 from tests.log.helpers import (
     NAME,
     ORGANISATION,

@@ -10,8 +10,8 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log import Event, Log, Place, Settings, create_log, open_log
-from stratalog.log.upload import Upload
-from stratalog.operations.collect import OLD_SECONDS, collect_family
+from stratalog.log.blob_batch import Upload
+from stratalog.maintenance.collection import OLD_SECONDS, collect_family
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Write
 from stratalog.testing.clock import ManualClock

@@ -14,7 +14,7 @@ import msgspec
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.clock import Clock
 from stratalog.keys import number, record_partition
-from stratalog.log.place import Place, Settings
+from stratalog.log.environment import Place, Settings
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.index import Index, Item, Write
 from stratalog.records import Records

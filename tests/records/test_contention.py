@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from stratalog.clock import SystemClock
-from stratalog.log.place import Place, Settings
+from stratalog.log.environment import Place, Settings
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.records import Records

@@ -16,7 +16,7 @@ from stratalog.clock import Clock
 from stratalog.codec import compress
 from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionConflict
 from stratalog.limits import BODY_PART_BYTES
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index, Item, Write, holds
 from stratalog.records import Records

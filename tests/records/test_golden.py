@@ -15,7 +15,7 @@ from stratalog.codec import decompress, sha256
 from stratalog.errors import NotFound, VersionForgotten
 from stratalog.limits import BLOB_BYTES_MAX, BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
 from stratalog.log.directory import list_organisations
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.ports.index import Item, Put
 from stratalog.records import Records
 from stratalog.records.floor import Floor, Mark, read_floor, store_floor

@@ -12,7 +12,7 @@ from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.errors import Invalid, Unavailable
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.records import Records
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client

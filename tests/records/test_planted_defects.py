@@ -21,7 +21,7 @@ from stratalog.errors import ConditionFailed, ContentionError, Unavailable
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log import bodies
 from stratalog.ports.index import Index, Item, Put, Write
-from stratalog.records import Records, content, decide, history, put, store
+from stratalog.records import Records, content, decisions, history, put, store
 from stratalog.records.content import Content
 from stratalog.records.put import Attempts, Draft, Head
 from stratalog.records.versions import RecordVersion, latest_item, version_from_item
@@ -65,7 +65,7 @@ def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
 
 def expected_is_not_looked_at(world: World, patch: pytest.MonkeyPatch) -> None:
     """Whatever version is named, the condition protects the exact place alone."""
-    patch.setattr(store, "next_put", lambda call, wanted, expected: decide.next_put(call, wanted, None))
+    patch.setattr(store, "next_put", lambda call, wanted, expected: decisions.next_put(call, wanted, None))
 
 
 def dangling_is_nothing(world: World, patch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def own_write_is_not_looked_for(world: World, patch: pytest.MonkeyPatch) -> None
 def own_write_is_anothers(world: World, patch: pytest.MonkeyPatch) -> None:
     """Nobody knows its own write again."""
     own_write_is_not_looked_for(world, patch)
-    patch.setattr(decide.Call, "wrote", lambda self, item: False)
+    patch.setattr(decisions.Call, "wrote", lambda self, item: False)
 
 
 def deletion_is_a_mark(world: World, patch: pytest.MonkeyPatch) -> None:

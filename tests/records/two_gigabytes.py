@@ -10,7 +10,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.clock import SystemClock
 from stratalog.codec import compress, decompress
 from stratalog.limits import BLOB_BYTES_MAX
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.records import Records
 
 PIECE = bytes(1024 * 1024)

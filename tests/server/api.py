@@ -11,9 +11,9 @@ import msgspec
 from litestar import Litestar
 from litestar.testing import TestClient
 
-from stratalog.assembly import Store, open_store
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
+from stratalog.store import Store, open_store
 
 HOST = "testserver.local"
 BUDGET = "/v1/organisations/acme/documents/budget"

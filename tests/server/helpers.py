@@ -7,9 +7,9 @@ from typing import Any
 from stratalog.documents import Document
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Pushed
-from stratalog.server.pull import pull
-from stratalog.server.push import push
-from stratalog.server.replicache import Answer, answer_push, read_push
+from stratalog.sync.pull import pull
+from stratalog.sync.push import push
+from stratalog.sync.replicache import Answer, answer_push, read_push
 
 
 class Follower:

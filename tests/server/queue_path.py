@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, NoReturn
 
-from stratalog.assembly import Store, open_store
 from stratalog.documents import Document, Rules
 from stratalog.errors import Unavailable
 from stratalog.keys import entries_partition, number
@@ -14,9 +13,10 @@ from stratalog.ports.index import Item, Put
 from stratalog.ports.queue import Message
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.server.backlog import Backlog
-from stratalog.server.worker import Worker
+from stratalog.server.push_queue import Backlog
+from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
+from stratalog.worker.worker import Worker
 
 
 class Killed(BaseException):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 from litestar.testing import TestClient
 
-from stratalog.assembly import open_store
 from stratalog.documents import Document
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
+from stratalog.store import open_store
 from tests.server.api import BUDGET, HOST, Client, mutation, problem, push
 
 MSGPACK = "application/msgpack"

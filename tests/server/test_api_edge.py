@@ -14,14 +14,14 @@ import zstandard
 from litestar.testing import TestClient
 from litestar.types import Receive, Scope, Send
 
-from stratalog.assembly import open_store
 from stratalog.backends.memory import MemoryIndex
 from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.ports.meter import Meter
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, Tuning
-from stratalog.server.edge import Rates
 from stratalog.server.errors import Refused
+from stratalog.server.middleware import Rates
+from stratalog.store import open_store
 from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, HOST, Client, mutation, problem, push, serving
 

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from litestar.exceptions import WebSocketDisconnect
 
-from stratalog.assembly import Store, open_store
 from stratalog.errors import LimitExceeded, Unavailable
 from stratalog.log.head import Head
 from stratalog.protocol.live import SUBPROTOCOL, Beat, FromClient, FromServer, Gone, Here, Poke, Ready
@@ -21,6 +20,7 @@ from stratalog.server.errors import Refused
 from stratalog.server.hub import Hub
 from stratalog.server.metrics import Metrics
 from stratalog.server.security import Principal, StaticTokens
+from stratalog.store import Store, open_store
 from tests.server.api import BUDGET, Client, mutation, push, serving
 
 Story = Callable[[Hub, Store], Awaitable[None]]

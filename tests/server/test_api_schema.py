@@ -8,11 +8,11 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import CHECKS
 
-from stratalog.assembly import Store, open_store
 from stratalog.errors import Conflict
 from stratalog.log import Event
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, Tuning
+from stratalog.store import Store, open_store
 from tests.server.api import Client
 
 EXAMPLES = 4

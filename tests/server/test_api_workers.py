@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from stratalog.server.errors import Refused
-from stratalog.server.workers import Workers
+from stratalog.server.push_threads import Workers
 
 SECONDS_MAX = 20
 Story = Callable[[Workers], Coroutine[Any, Any, None]]

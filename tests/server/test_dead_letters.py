@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.assembly import Store
 from stratalog.documents import Rules
 from stratalog.errors import NotFound
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.dead_letters import Letter, list_letters, redrive
-from stratalog.server.push import push
+from stratalog.store import Store
+from stratalog.sync.push import push
+from stratalog.worker.dead_letters import Letter, list_letters, redrive
 from tests.server.queue_path import QueuePath, kill, named, put
 
 

@@ -14,9 +14,9 @@ from stratalog.documents import Document
 from stratalog.errors import StratalogError
 from stratalog.protocol.readable import from_plain, to_plain
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
-from stratalog.server.pull import pull
-from stratalog.server.push import push
-from stratalog.server.replicache import Answer, pull_replicache
+from stratalog.sync.pull import pull
+from stratalog.sync.push import push
+from stratalog.sync.replicache import Answer, pull_replicache
 from tests.documents.helpers import World
 from tests.server.helpers import push_replicache
 

@@ -12,9 +12,9 @@ from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFo
 from stratalog.limits import INTEGER_MAX
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Put, Rejection
-from stratalog.server import pull as pull_module
-from stratalog.server.pull import pull
-from stratalog.server.push import push
+from stratalog.sync import pull as pull_module
+from stratalog.sync.pull import pull
+from stratalog.sync.push import push
 from tests.documents.helpers import World, inc, large, put
 from tests.server.helpers import Follower
 

@@ -12,7 +12,7 @@ from stratalog.errors import Invalid, LimitExceeded, Unavailable
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.server.push import UNSTORABLE, push, reject
+from stratalog.sync.push import UNSTORABLE, push, reject
 from tests.documents.helpers import World, inc, put, statuses
 
 

@@ -15,13 +15,13 @@ from stratalog.limits import MESSAGE_BYTES_MAX, QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.applying import SUSPECT_RECEIVES, TRIES_MAX
-from stratalog.server.backlog import Backlog
-from stratalog.server.dead_letters import list_letters
 from stratalog.server.errors import Refused
-from stratalog.server.push import push
-from stratalog.server.queued import read_message
-from stratalog.server.worker import Worker, Working
+from stratalog.server.push_queue import Backlog
+from stratalog.sync.push import push
+from stratalog.worker.dead_letters import list_letters
+from stratalog.worker.execution import SUSPECT_RECEIVES, TRIES_MAX
+from stratalog.worker.messages import read_message
+from stratalog.worker.worker import Worker, Working
 from tests.server.helpers import Follower
 from tests.server.queue_path import AtOnce, QueuePath, kill, named, put
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.assembly import open_store
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
-from stratalog.server.backlog import Backlog
-from stratalog.server.pull import pull
-from stratalog.server.worker import Worker
+from stratalog.server.push_queue import Backlog
+from stratalog.store import open_store
+from stratalog.sync.pull import pull
 from stratalog.testing.clock import ManualClock
+from stratalog.worker.worker import Worker
 from tests.client import convergence
 from tests.client.helpers import InProcess, through_bytes
 from tests.client.session import Session

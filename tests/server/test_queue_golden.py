@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from stratalog.assembly import Store, open_store
 from stratalog.codec import decompress
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Unsupported
@@ -19,13 +18,14 @@ from stratalog.ports.index import Item, Put
 from stratalog.protocol import Mutation
 from stratalog.protocol.readable import from_plain
 from stratalog.protocol.sync import Push
-from stratalog.server import queued
-from stratalog.server.notes import Note, read_note, write_note
+from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
+from stratalog.worker import messages
+from stratalog.worker.attempt_record import Note, read_note, write_note
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/queue-v1.json").read_text())
 MESSAGES = [b64decode(text) for text in GOLDEN["messages"]]
-PUSH = msgspec.convert(from_plain(list(GOLDEN["push"].values())), queued.QueuedPush)
+PUSH = msgspec.convert(from_plain(list(GOLDEN["push"].values())), messages.QueuedPush)
 SENT = Push(
     "g",
     [
@@ -48,17 +48,17 @@ def test_a_golden_message_still_says_what_it_said(message: bytes) -> None:
     store, document = golden_place()
     for key, body in GOLDEN["blobs"].items():
         store.place.blobs.put(key, b64decode(body))
-    envelope = queued.read_message(message)
+    envelope = messages.read_message(message)
     assert (envelope.organisation, envelope.document) == (document.organisation, document.name)
     assert envelope.incarnation == document.log.record.incarnation == GOLDEN["incarnation"]
-    assert queued.open_push(store.place.blobs, envelope) == PUSH
+    assert messages.open_push(store.place.blobs, envelope) == PUSH
 
 
 def test_the_same_push_still_makes_the_same_messages() -> None:
     store, document = golden_place()
-    assert queued.group_of(document.log.record) == GOLDEN["group"]
-    inline = queued.write_message(store.place, document.log.record, SENT, "u-ada", "Ada")
-    claimed = queued.write_message(store.place, document.log.record, SENT, "u-ada", "Ada", 1)
+    assert messages.group_of(document.log.record) == GOLDEN["group"]
+    inline = messages.write_message(store.place, document.log.record, SENT, "u-ada", "Ada")
+    claimed = messages.write_message(store.place, document.log.record, SENT, "u-ada", "Ada", 1)
     assert list(map(opened, (inline, claimed))) == list(map(opened, MESSAGES))
     blobs = store.place.blobs
     assert {stat.key: blobs.get(stat.key) for stat in blobs.list("")} == {
@@ -66,9 +66,9 @@ def test_the_same_push_still_makes_the_same_messages() -> None:
     }
 
 
-def opened(message: bytes) -> tuple[queued.Envelope, bytes]:
+def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
     """A message apart from how well it was compressed."""
-    envelope = queued.read_message(message)
+    envelope = messages.read_message(message)
     push = decompress(envelope.inline, QUEUED_BYTES_MAX) if envelope.inline else b""
     return msgspec.structs.replace(envelope, inline=b""), push
 
@@ -85,7 +85,7 @@ def test_a_golden_note_still_reads_and_is_written_alike() -> None:
 
 def test_a_newer_format_is_unsupported_and_no_message_is_corrupt() -> None:
     with pytest.raises(Unsupported):
-        queued.read_message(b"\x02" + MESSAGES[0][1:])
+        messages.read_message(b"\x02" + MESSAGES[0][1:])
     for broken in (b"", b"\x01", b"\x01\x90", MESSAGES[0][:-1]):
         with pytest.raises(Corrupt):
-            queued.read_message(broken)
+            messages.read_message(broken)

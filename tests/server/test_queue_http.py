@@ -6,9 +6,9 @@ import json
 
 import msgspec
 
-from stratalog.assembly import open_store
 from stratalog.server.application import Application, Tuning
-from stratalog.server.worker import Worker
+from stratalog.store import open_store
+from stratalog.worker.worker import Worker
 from tests.server.api import BUDGET, mutation, problem, serving
 
 QUEUED = Application(queued=lambda organisation, document: document == "budget")

@@ -14,8 +14,8 @@ from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
-from stratalog.server.joining import JOINED_BYTES_MAX, join
-from stratalog.server.settling import Settled, Settler
+from stratalog.worker.coalescing import JOINED_BYTES_MAX, join
+from stratalog.worker.settlement import Settled, Settler
 from tests.server.queue_path import Killed, QueuePath, kill, named, put
 
 BATCH = 10

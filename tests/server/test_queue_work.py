@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 import stratalog
-from stratalog.assembly import Store
 from stratalog.cli import main
 from stratalog.protocol.sync import Push
-from stratalog.server.backlog import Backlog
+from stratalog.server.push_queue import Backlog
+from stratalog.store import Store
 from tests.processes import COMMAND_LINE, ChildProcess
 from tests.processes import start as start_process
 from tests.server.queue_path import named, put

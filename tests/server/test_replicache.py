@@ -12,7 +12,7 @@ from stratalog.documents import Document
 from stratalog.errors import Forbidden, Invalid
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Push, Pushed
-from stratalog.server.replicache import (
+from stratalog.sync.replicache import (
     Answer,
     answer_push,
     pull_replicache,

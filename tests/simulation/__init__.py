@@ -1,0 +1,34 @@
+"""The simulation: worlds that seeds decide, planted bugs that their checkers must catch, and reference models.
+
+Modules
+-------
+simulate           runs many seeds: `make simulate`, `make mutants`
+worlds             what a world is, and how one seed runs
+world_index        writers on the index alone
+world_log          appenders, readers, retention, forks, deletion
+world_documents    clients of documents over several processes
+world_records      writers, readers and retention of records
+world_collect      collectors beside documents
+world_sync         devices that push and pull over a network
+world_queue        devices whose pushes are queued, and workers
+world_disk         SQLite and files under power failures
+world_threads      threads of one handle
+world_turns        processes that share a file
+actors             steps that actors of all worlds share
+devices            the clients of worlds `sync` and `queue`
+places             backends in memory, and processes that reach them over faulty ports
+pool               thread pools on the scheduler
+threads_handle     a handle that checks each answer against earlier ones
+interleaving       yields at each access of a shared attribute
+racing             a class for the tests of interleaving
+log_truth          the model of a log
+documents_truth    the model of a document
+mutants            what a planted bug is, and the hunt
+mutants_log        bugs of the log
+mutants_documents  bugs of documents
+mutants_records    bugs of records
+mutants_collect    bugs of collection
+mutants_sync       bugs of push and pull
+mutants_queue      bugs of the queue path
+mutants_threads    bugs of shared handles
+"""

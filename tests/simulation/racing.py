@@ -4,6 +4,8 @@ from __future__ import annotations
 
 
 class Racing:
+    """Methods that read and write shared attributes."""
+
     def __init__(self) -> None:
         self.count = 0
         self.names: list[str] = []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.testing.actors import Turns
 from stratalog.testing.checkers import Found, Told, Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.history import History
-from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns
+from tests.simulation.places import Place, Process
 
 
 def test_an_actor_takes_as_many_turns_as_it_has() -> None:

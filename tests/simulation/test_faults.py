@@ -12,8 +12,8 @@ from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.ports.index import Item, Put
 from stratalog.testing.faults import Weather
-from stratalog.testing.places import Place, Process
 from stratalog.testing.scheduler import Scheduler
+from tests.simulation.places import Place, Process
 
 ITEM = Item("p", "s", {"a": 1})
 

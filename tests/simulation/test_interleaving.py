@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from stratalog.testing.interleaving import Interleaving, shared_attributes
 from stratalog.testing.locks import SimulatedLock
 from stratalog.testing.scheduler import Interrupt, Scheduler
 from tests.simulation import racing
+from tests.simulation.interleaving import Interleaving, shared_attributes
 from tests.simulation.racing import Racing
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from stratalog.testing.faults import Weather
-from stratalog.testing.places import Place, Process
-from stratalog.testing.pool import SimulatedPool
 from stratalog.testing.scheduler import Scheduler
+from tests.simulation.places import Place, Process
+from tests.simulation.pool import SimulatedPool
 
 
 def run(main: Callable[[Process, SimulatedPool], None], seed: int = 0) -> Place:

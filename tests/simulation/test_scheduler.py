@@ -13,12 +13,12 @@ import pytest
 from stratalog.testing.checkers import Violation
 from stratalog.testing.locks import simulated_locks
 from stratalog.testing.scheduler import Crash, Scheduler, SimulatedClock
-from stratalog.testing.world_index import CounterWorld
-from stratalog.testing.worlds import run_seed
+from tests.simulation.world_index import CounterWorld
+from tests.simulation.worlds import run_seed
 
 SEEDS = range(20)
 PRINT_FINGERPRINTS = """
-from stratalog.testing.simulate import simulate
+from tests.simulation.simulate import simulate
 print([outcome.fingerprint for _, outcome in simulate(range(20))])
 """
 

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from stratalog.testing import simulate as command
-from stratalog.testing.mutants import Mutant, hunt
 from stratalog.testing.scheduler import Scheduler
-from stratalog.testing.world_index import CounterWorld
-from stratalog.testing.worlds import run_seed
+from tests.simulation import simulate as command
+from tests.simulation.mutants import Mutant, hunt
+from tests.simulation.world_index import CounterWorld
+from tests.simulation.worlds import run_seed
 
 MUTANT_SEEDS = range(2000)
 

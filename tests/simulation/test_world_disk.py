@@ -19,8 +19,8 @@ from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.disk import SECTOR_BYTES, Disk, DiskWeather, Machine
 from stratalog.testing.scheduler import Scheduler
-from stratalog.testing.world_disk import DiskWorld
-from stratalog.testing.worlds import run_seed
+from tests.simulation.world_disk import DiskWorld
+from tests.simulation.worlds import run_seed
 
 LIVES = range(40)
 OLD = b"o" * SECTOR_BYTES * 3

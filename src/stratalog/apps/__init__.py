@@ -1,1 +1,8 @@
-"""Applications: complete programs that stand on the public names only. Each is imported only where it is asked for."""
+"""Applications: complete programs. Nothing imports one unless a user asks for it.
+
+Modules
+-------
+sheet      a spreadsheet
+table      a state store of large tables
+catalogue  a catalogue of records from many sources
+"""

@@ -14,11 +14,11 @@ from importlib import import_module
 
 from msgspec import structs
 
-from stratalog.assembly import Store, open_store
 from stratalog.aws.listeners import Connections, Listeners
 from stratalog.errors import Invalid
 from stratalog.protocol.live import Poke
 from stratalog.server.application import Application
+from stratalog.store import Store, open_store
 
 __all__ = ["Container", "container"]
 

@@ -10,8 +10,8 @@ import msgspec
 
 from stratalog.aws.container import Container, container
 from stratalog.errors import Unavailable
-from stratalog.operations.maintain import Maintained, maintain
-from stratalog.operations.policy import Policy, read_policy
+from stratalog.maintenance.policy import Policy, read_policy
+from stratalog.maintenance.store_pass import Maintained, maintain
 
 __all__ = ["handler", "maintained"]
 

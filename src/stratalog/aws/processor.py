@@ -19,8 +19,8 @@ from stratalog.backends.sqs import SqsQueue
 from stratalog.clock import backoff_seconds
 from stratalog.errors import Invalid, StratalogError
 from stratalog.ports.queue import Message
-from stratalog.server.applying import TRANSIENT
-from stratalog.server.settling import Settled, Settler, again_seconds
+from stratalog.worker.execution import TRANSIENT
+from stratalog.worker.settlement import Settled, Settler, again_seconds
 
 __all__ = ["Processor", "handler"]
 

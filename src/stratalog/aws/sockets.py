@@ -16,9 +16,9 @@ from urllib.parse import unquote
 from stratalog.aws.container import Container, container
 from stratalog.errors import Invalid, StratalogError
 from stratalog.protocol.live import SUBPROTOCOL, Hello, Ready
-from stratalog.server.edge import Edge
 from stratalog.server.live import message_of
 from stratalog.server.metrics import Metrics
+from stratalog.server.middleware import Edge
 from stratalog.server.security import identify, permit
 
 __all__ = ["SILENCE_SECONDS", "Sockets", "handler"]

@@ -1,4 +1,21 @@
-"""The ports on real technology, one file each: memory, SQLite, files; later DynamoDB, object stores, SQS.
+"""The ports on real technology. No backend imports another technology's, or anything above the ports.
 
-No backend imports another, and none knows what a log or a document is.
+Modules
+-------
+memory           all three ports in memory: the strict reference
+sqlite           index and queue in one SQLite file
+sqlite_file      the file itself: group commit, readers, turns of processes
+turnstile        a fair hand-over between processes that share a file
+files            blobs in a folder
+dynamodb         the index on a DynamoDB table
+dynamodb_client  DynamoDB's requests and retries
+dynamodb_http    HTTP connections to DynamoDB
+dynamodb_setup   makes and checks the table
+objectstore      blobs in S3, or another object store
+s3_versions      conditional deletes in S3 by object version
+sqs              the queue on SQS FIFO
+aws_store        an AWS URL becomes index, blobs and queue
+boto             sessions and errors of boto3
+attempts         waits between tries of a hosted request
+metered          counts what a backend would be billed on AWS
 """

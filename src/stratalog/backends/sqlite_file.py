@@ -26,7 +26,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
-from stratalog.lane import Gate, Lane
+from stratalog.group_commit import Gate, Lane
 
 __all__ = ["LOG_BYTES", "Job", "Row", "SqliteFile"]
 

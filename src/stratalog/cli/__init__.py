@@ -1,11 +1,27 @@
-"""The command line: `stratalog COMMAND …`. Only here is the environment read. `docs/guides/command-line.md` tells all.
+"""The command line: `stratalog COMMAND …`. Only this package reads the environment. See `docs/guides/command-line.md`.
 
-General layout
---------------
-program     the group of commands, its errors and exit codes      session    the options every command has; the store
-naming      names, versions, times and arguments as typed         output     tables, times, colours, JSON, progress
-stores · documents · history · copies · upkeep · exchange · records · serve · queue · new · cost · sheet · table ·
-catalogue: a noun each
+Modules
+-------
+program          the group of commands, its errors and exit codes
+session          options of every command, and the store
+naming           names, versions, times and arguments as people type them
+output           tables, times, colours, JSON, progress
+stores           make a store, list its content
+documents        make, change, show and delete a document
+history          versions, the changes of one key, differences
+copies           fork, replay, merge, copy a store
+exchange         export and import
+maintenance      snapshots, archives, retention, verification, collection
+records          named values with versions
+serve            serve a store over HTTP
+queue            the worker, and dead letters
+new              write the beginning of an application
+cost             what work would cost on AWS
+sheet            spreadsheets
+sheet_serve      serve spreadsheets
+table            tables of Parquet files
+catalogue        catalogues of records
+catalogue_serve  serve a catalogue
 """
 
 from stratalog.cli import (
@@ -15,6 +31,7 @@ from stratalog.cli import (
     documents,
     exchange,
     history,
+    maintenance,
     new,
     queue,
     records,
@@ -22,7 +39,6 @@ from stratalog.cli import (
     sheet,
     stores,
     table,
-    upkeep,
 )
 from stratalog.cli.program import Program
 
@@ -34,7 +50,7 @@ for module in (
     documents,
     history,
     copies,
-    upkeep,
+    maintenance,
     exchange,
     records,
     serve,

@@ -10,13 +10,13 @@ from typing import Any
 import click
 import msgspec
 
-from stratalog.assembly import Store
 from stratalog.cli.catalogue_serve import serve
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import local_time, note, progress, size_text
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.session import Session, command, of_every_command
 from stratalog.errors import Invalid
+from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
@@ -103,16 +103,16 @@ def poll(session: Session, organisation: str, sources: tuple[str, ...], every: f
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False))
 def ingest(session: Session, source: str, files: tuple[str, ...]) -> None:
     """Take files in as a source's, wherever they lie; no checkpoint moves, and no work is made yet."""
-    folder, taking = _module("folder"), _module("taking")
+    folder, ingest = _module("folder"), _module("ingest")
     organisation, name = split_name(source)
     records = session.open().records(organisation)
     settings = _module("sources").read_source(records, name)
-    total = taking.Taken()
+    total = ingest.Taken()
     with progress("ingesting", None) as step:
         for file in map(Path, files):
             one = msgspec.structs.replace(settings, location=str(file.parent), pattern=file.name, adapter="folder")
             for piece in folder.poll_folder(one, {}):
-                total.add(taking.take(records, one, piece, step))
+                total.add(ingest.take(records, one, piece, step))
     session.answer(total, _taken(source, total))
     if total.failed:
         raise Failed(FAILED)
@@ -193,7 +193,7 @@ def stats(session: Session, organisation: str) -> None:
 def search(session: Session, organisation: str, words: tuple[str, ...], source: str, begins: str, limit: int) -> None:
     """Find works by words of their titles, or by how their ids begin."""
     records = session.open().records(organisation)
-    found = _module("reading").search(records, " ".join(words), source=source, begins=begins, limit=limit)
+    found = _module("queries").search(records, " ".join(words), source=source, begins=begins, limit=limit)
     session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in found), "nothing found")
 
 
@@ -203,7 +203,7 @@ def search(session: Session, organisation: str, words: tuple[str, ...], source: 
 def versions(session: Session, source: str, id: str) -> None:
     """List the versions of a source's record, newest first."""
     organisation, name = split_name(source)
-    found = _module("reading").show_versions(session.open().records(organisation), name, id)
+    found = _module("queries").show_versions(session.open().records(organisation), name, id)
     rows = ((one, _version_row(one)) for one in found)
     session.answer_list(rows, "no versions", head=[["version", "stored", "source's time", "size", ""]], right=[0, 3])
 
@@ -216,7 +216,7 @@ def versions(session: Session, source: str, id: str) -> None:
 def diff(session: Session, source: str, id: str, before: int, after: int) -> None:
     """Show how one version of a source's record became another."""
     organisation, name = split_name(source)
-    found = _module("reading").differences(session.open().records(organisation), name, id, before, after)
+    found = _module("queries").differences(session.open().records(organisation), name, id, before, after)
     texts = [f"{one.path}: {_side(one.before)} → {_side(one.after)}" for one in found.changes]
     session.answer(found, "\n".join([*texts, *found.lines]) or "the same")
 
@@ -230,7 +230,7 @@ def migrate(session: Session, source: str, table: str) -> None:
     records = session.open().records(organisation)
     settings = _module("sources").read_source(records, name)
     with progress("migrating", None) as step:
-        done = _module("migrating").migrate(records, settings, table, progress=step)
+        done = _module("migration").migrate(records, settings, table, progress=step)
     session.answer(done, f"{done.rows:,} rows: {done.new:,} new, {done.same:,} there already, {done.failed:,} failed")
     if done.failed:
         raise Failed(FAILED)
@@ -240,9 +240,9 @@ def _poll_once(
     session: Session, store: Store, organisation: str, sources: tuple[str, ...], due: bool, works: bool
 ) -> bool:
     """Whether all went well."""
-    polling, well = _module("polling"), True
+    polls, well = _module("polls"), True
     with progress("polling", None) as step:
-        polled = list(polling.poll(store, organisation, _connect, sources=sources, due_only=due, progress=step))
+        polled = list(polls.poll(store, organisation, _connect, sources=sources, due_only=due, progress=step))
     for one in polled:
         session.answer(one, _taken(f"{organisation}/{one.source}", one.taken) + (one.reason and f" — {one.reason}"))
         well = well and not (one.taken.failed or one.reason)

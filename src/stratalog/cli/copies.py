@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from stratalog.assembly import open_store
 from stratalog.cli.naming import split_name, version_of
 from stratalog.cli.output import dim, note, progress, short
 from stratalog.cli.session import Session, command
@@ -12,7 +11,8 @@ from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
 from stratalog.documents.replay import Replayed
 from stratalog.errors import Invalid
-from stratalog.operations.copying import copy_store
+from stratalog.maintenance.store_copy import copy_store
+from stratalog.store import open_store
 
 __all__ = ["COMMANDS"]
 

@@ -13,9 +13,9 @@ import click
 
 from stratalog.cli.output import dim, note, print_table
 from stratalog.cli.session import Session, command
-from stratalog.operations.cost import DAYS_A_MONTH, Deployment, Functions, Units, bill, monthly, total
-from stratalog.operations.cost_work import Operation, measure_operations, measure_run, measure_upkeep
-from stratalog.operations.prices import PriceList, load_prices
+from stratalog.costs.bill import DAYS_A_MONTH, Deployment, Functions, Units, bill, monthly, total
+from stratalog.costs.prices import PriceList, load_prices
+from stratalog.costs.workload import Operation, measure_operations, measure_run, measure_upkeep
 
 __all__ = ["COMMANDS"]
 

@@ -12,14 +12,14 @@ from typing import BinaryIO
 
 import click
 
-from stratalog.assembly import Store
 from stratalog.cli.naming import split_name, version_of
 from stratalog.cli.output import print_json, progress
 from stratalog.cli.session import Session, command
 from stratalog.documents import Document
 from stratalog.errors import NotFound
-from stratalog.operations.exchange import export_document, export_state, import_state, is_export
-from stratalog.operations.importing import import_document
+from stratalog.maintenance.document_export import export_document, export_state, import_state, is_export
+from stratalog.maintenance.document_import import import_document
+from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 
-from stratalog.assembly import Store
 from stratalog.cli.output import dim, local_time, note, print_json
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command, of_every_command
 from stratalog.errors import StratalogError
 from stratalog.limits import RECEIVE_MESSAGES_MAX, VISIBILITY_SECONDS_MAX
+from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
@@ -46,7 +46,7 @@ def work(session: Session, application: str | None, drain: bool, visibility: flo
 
     MODULE:NAME is the Application that is served. Several may work on one store, each in a process of its own.
     """
-    server = _module("worker")
+    server = _module("worker.worker")
     store = _opened(session, application)
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
         worker = server.Worker(store, server.Working(visibility_seconds=visibility), _tell, aside)
@@ -67,7 +67,7 @@ def dead_letters() -> None:
 @click.option("--after", metavar="LETTER", default="", help="Only letters after it.")
 def list_(session: Session, after: str) -> None:
     """List what was queued and failed for good, oldest first, and why."""
-    listed = _module("dead_letters").list_letters(session.open(), after=after)
+    listed = _module("worker.dead_letters").list_letters(session.open(), after=after)
     found = ((one, _row(one)) for one in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
     session.answer_list(found, "there are no dead letters", head=[head])
@@ -81,7 +81,7 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, application
     """Run the mutations of dead letters once more. What was applied meanwhile is not applied again."""
     if bool(letters) == every:
         raise click.UsageError("name the letters to redrive, or --all")
-    server = _module("dead_letters")
+    server = _module("worker.dead_letters")
     store = _opened(session, application)
     failed = False
     for letter in letters or [one.id for one in server.list_letters(store)]:
@@ -100,7 +100,7 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, application
 
 def _module(name: str) -> Any:
     try:
-        return import_module(f"stratalog.server.{name}")
+        return import_module(f"stratalog.{name}")
     except ModuleNotFoundError as exc:
         raise click.ClickException(f'the queue path needs more: pip install "stratalog[server]" ({exc})') from exc
 
@@ -109,7 +109,7 @@ def _opened(session: Session, application: str | None) -> Store:
     """The store, with the mutators of the application."""
     store = session.open(create=True)
     if application:
-        store.rules = load_application(application, _module("application").Application).rules
+        store.rules = load_application(application, _module("server.application").Application).rules
     return store
 
 

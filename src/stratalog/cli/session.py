@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
-from stratalog.assembly import Store, open_store
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, print_table
 from stratalog.documents import Document
 from stratalog.ports.meter import Meter
+from stratalog.store import Store, open_store
 
 __all__ = ["ENVIRONMENT", "STORE_DEFAULT", "Session", "command", "of_every_command", "pass_session"]
 

@@ -30,7 +30,7 @@ def sheet() -> None:
 @command("setup", example="stratalog sheet setup")
 def setup(session: Session) -> None:
     """Fetch the spreadsheet's engine from npm, pinned by content. Does nothing when it is there."""
-    from stratalog.apps.sheet.place import install_engine
+    from stratalog.apps.sheet.engine_files import install_engine
 
     folder = install_engine(note)
     session.answer({"folder": str(folder)}, f"the engine is in {folder}")

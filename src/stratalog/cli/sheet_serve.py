@@ -22,9 +22,9 @@ def serve(session: Session, application: str | None, host: str, port: int) -> No
     it may change every sheet.
     """
     try:
+        from stratalog.apps.sheet.engine_files import install_engine
         from stratalog.apps.sheet.http import application as sheets
         from stratalog.apps.sheet.pages import PAGE
-        from stratalog.apps.sheet.place import install_engine
         from stratalog.server.application import Application
     except ModuleNotFoundError as exc:
         raise click.ClickException(f'serving sheets needs more: pip install "stratalog[server,sheet]" ({exc})') from exc

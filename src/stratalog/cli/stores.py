@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from stratalog.assembly import Store, make_store
 from stratalog.cli.output import local_time
 from stratalog.cli.session import Session, command
+from stratalog.store import Store, make_store
 
 __all__ = ["COMMANDS"]
 

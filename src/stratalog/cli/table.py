@@ -81,7 +81,7 @@ def tend(session: Session, table: str, rows_max: int, files_min: int, age: float
     """One pass of upkeep: split leaves, move references down, merge files, collect garbage. Run as many as you like."""
     opened, lake = _opened(session, table)
     ages = {"age_ms": round(age * 1000), "lease_ms": round(lease * 1000)}
-    done = _module("upkeep").tend(opened, lake, rows_max=rows_max, files_min=files_min, **ages)
+    done = _module("maintenance").tend(opened, lake, rows_max=rows_max, files_min=files_min, **ages)
     line = f"{done.splits} leaves split, {done.moved} references moved, {done.jobs} merged, {done.collected} collected"
     session.answer(done, line)
 

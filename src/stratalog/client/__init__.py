@@ -1,20 +1,24 @@
-"""The local-first client of a document: it works offline, survives a crash, and never imports the server.
+"""The local-first client of a document. It works offline, survives a crash, and never imports the server.
 
-client      `Client`: a replica and the server it keeps in step with
-replica     what is shown and changed, subscriptions, handles: no network
-local       what is kept: canonical state, cookie, pending mutations
-file        the SQLite file it is kept in, one process at a time
-exchange    rounds of push and pull
-judge       what an answer to a push means
-background  the thread that runs the rounds
-undo        the mutations that take one back
-transport   the seam to a server
-http live   the transport over HTTP, and its pokes
-connecting  the front door: `connect`
+Modules
+-------
+client         a replica and the server it synchronises with
+connection     `connect`: a client by URL
+replica        a document without a network: values, changes, subscriptions
+local          canonical state, cookie and pending mutations
+file           the SQLite file that holds them
+pending        the handle of one mutation
+undo           mutations that undo one mutation
+sync_cycle     one cycle of push and pull
+push_decision  interprets the answer to a push
+background     the thread that runs sync cycles
+transport      the interface to a server
+http           the transport over HTTP
+live           listens for pokes over a WebSocket
 """
 
 from stratalog.client.client import Client
-from stratalog.client.connecting import connect
+from stratalog.client.connection import connect
 from stratalog.client.http import HttpTransport
 from stratalog.client.local import Failure
 from stratalog.client.pending import Pending

@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Any
 
 from stratalog.client.background import Background
-from stratalog.client.exchange import Exchange
 from stratalog.client.file import MEMORY
 from stratalog.client.pending import Pending
 from stratalog.client.replica import Replica
+from stratalog.client.sync_cycle import Exchange
 from stratalog.client.transport import Transport
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import StratalogError

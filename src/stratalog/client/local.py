@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from stratalog.client.file import ClientFile
-from stratalog.client.judge import COMMITTED, NEVER, OPEN, REFUSED, Waiting
+from stratalog.client.push_decision import COMMITTED, NEVER, OPEN, REFUSED, Waiting
 from stratalog.clock import Clock, new_id
 from stratalog.codec import canonical, decode, encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded

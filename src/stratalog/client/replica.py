@@ -10,9 +10,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from stratalog.client.file import ClientFile
-from stratalog.client.judge import Waiting
 from stratalog.client.local import Failure, Local, Settled
 from stratalog.client.pending import Pending
+from stratalog.client.push_decision import Waiting
 from stratalog.client.undo import inverse
 from stratalog.clock import Clock
 from stratalog.codec import Value, encode

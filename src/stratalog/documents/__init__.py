@@ -1,14 +1,20 @@
 """Documents: a log whose entries carry mutations and their patch, and the state that follows from it.
 
-General layout
---------------
-document    the handle                                   view         its state at one version, read like a mapping
-run         a batch of mutations on a state, purely      committing   from a run to an entry
-commits     what an entry says                           values       small values inline, large ones by reference
-state       trees and the changes since                  snapshots    trees of a version as chunks and roots
-history     versions, one key's changes, diff            replay       a fork's mutations on another base
-projections a second model with a checkpoint             rebuild      the same roots from the log alone
-changes     what versions touched: keys, clients
+Modules
+-------
+document        the handle
+view            a state at one version, read like a mapping
+state           the trees of a snapshot and the changes since
+run             runs a batch of mutations on a state
+commit_builder  makes an entry of a run
+commits         the content of an entry
+values          small values inline, large ones by reference
+snapshots       trees of a version as chunks and roots
+history         versions, the changes of one key, differences
+changes         keys and clients that a range of versions changed
+replay          a fork's mutations on another base
+projections     a second model of the same log, with a checkpoint
+rebuild         verifies snapshots by rebuilding from the log
 """
 
 from stratalog.documents.document import Document, Rules

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from stratalog.documents import history as past
+from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import COLLECT, FLOOR
-from stratalog.documents.committing import commit_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshots import load_state, roots_of, take_snapshot
 from stratalog.documents.state import State
@@ -30,12 +30,12 @@ from stratalog.errors import (
 )
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
+from stratalog.log.blob_batch import Upload
 from stratalog.log.head import Head
 from stratalog.log.lifecycle import delete_log, fork_log
-from stratalog.log.patience import Patience
 from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.log.retry import Patience
 from stratalog.log.snapshots import newest_snapshot
-from stratalog.log.upload import Upload
 from stratalog.newest import Newest
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import decode
+from stratalog.documents.commit_builder import load_arguments
 from stratalog.documents.commits import Recorded, read_commit
-from stratalog.documents.committing import load_arguments
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
 from stratalog.documents.values import Values

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import decode
+from stratalog.documents.commit_builder import load_arguments
 from stratalog.documents.commits import Commit, read_commit
-from stratalog.documents.committing import load_arguments
 from stratalog.documents.document import Document
 from stratalog.documents.run import Ran, run_batch
 from stratalog.documents.state import State

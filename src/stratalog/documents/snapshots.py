@@ -12,9 +12,9 @@ from stratalog.codec import encode
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
 from stratalog.log import Log
+from stratalog.log.blob_batch import Upload
 from stratalog.log.head import Head
 from stratalog.log.snapshots import Snapshot, put_snapshot
-from stratalog.log.upload import Upload
 from stratalog.tree.chunks import TOGETHER_MIN, Chunks
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import EMPTY, Chunk, Slot

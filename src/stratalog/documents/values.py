@@ -12,8 +12,8 @@ import msgspec
 from stratalog.codec import Value, decode, encode, sha256
 from stratalog.keys import escape
 from stratalog.limits import METADATA_BYTES_MAX, VALUE_INLINE_BYTES_MAX
+from stratalog.log.blob_batch import Upload
 from stratalog.log.bodies import BodyRef, read_body
-from stratalog.log.upload import Upload
 from stratalog.ports.blobs import Blobs
 from stratalog.protocol.keys import collection_of
 

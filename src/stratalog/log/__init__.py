@@ -1,27 +1,38 @@
-"""The log: a gapless sequence of entries, each written by one conditional put that succeeds only where none stands.
+"""The ordered log: a gapless sequence of entries. Each is written by one conditional put.
 
-General layout
---------------
-place       the ports a log stands on, and its settings
-entries     entries and events as index items              bodies      large bodies as blobs
-names       the one record of a log that changes           directory   who owns which log
-head        where a log ends                               segments    runs of entries in one partition
-plan        what one commit writes                         append      group commits, tries and doubts
-contention  whether to read first, how long to wait        read        bounded reads, across segments and archives
-pending     an entry on its way                            upload      the blobs of one commit
-log         the handle                                     lifecycle   create, fork, delete
-snapshots   a version with its state                       archive, retention, sweep    what happens to old segments
-parts       an application's state, kept in parts
-commit      a commit whose unknown outcome is resolved     patience    how long to go on trying
+Modules
+-------
+environment    the ports, clock and settings that a log uses
+log            the handle of one incarnation
+entries        entries and events as index items
+bodies         large bodies as blobs
+blob_batch     the blobs of one commit, put before it
+names          the name record: incarnation, segment, floor, parent
+directory      the logs and records of an organisation
+head           where the log ends
+segments       runs of entries that share an index partition
+plan           the writes of one commit
+pending_entry  an entry between its caller and its answer
+append         group commits, tries, and outcomes in doubt
+contention     when to read first, and how long to back off
+retry          how long to go on trying
+commit         a commit whose unknown outcome is resolved
+reader         bounded reads across segments and archives
+lifecycle      create, fork, delete
+snapshots      snapshot records by version
+app_snapshots  an application's snapshot, in parts that versions share
+archive        a sealed segment as one body
+retention      archives, forgets and frees segments
+sweep          removes what a deleted log left
 
-What an entry means is not known here: that is for documents, and for applications that stand on the log itself.
+A log does not interpret its events. Documents do, and so do applications that use a log directly.
 """
 
+from stratalog.log.app_snapshots import Kept
 from stratalog.log.entries import Entry, Event, Upcasters
+from stratalog.log.environment import Place, Settings
 from stratalog.log.lifecycle import create_log, delete_log, fork_log, open_log
 from stratalog.log.log import Log
-from stratalog.log.parts import Kept
-from stratalog.log.place import Place, Settings
 
 __all__ = [
     "Entry",

@@ -23,17 +23,17 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
+from stratalog.group_commit import Lane
 from stratalog.keys import number
-from stratalog.lane import Lane
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.contention import Contention
 from stratalog.log.entries import Entry
+from stratalog.log.environment import Place
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.patience import Patience
-from stratalog.log.pending import Pending
-from stratalog.log.place import Place
+from stratalog.log.pending_entry import Pending
 from stratalog.log.plan import Plan, plan_append
+from stratalog.log.retry import Patience
 from stratalog.newest import Newest
 from stratalog.ports.index import Delete, Equals, Item, no_turn
 

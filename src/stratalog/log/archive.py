@@ -9,10 +9,10 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, Unavailable
 from stratalog.keys import entries_partition, number, parse_number
+from stratalog.log.blob_batch import Upload
 from stratalog.log.bodies import BodyRef, read_body
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.log.segments import Segment
-from stratalog.log.upload import Upload
 from stratalog.ports.index import Item
 
 __all__ = ["open_archive", "read_archive", "write_archive"]

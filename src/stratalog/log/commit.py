@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.log.patience import Patience
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
+from stratalog.log.retry import Patience
 from stratalog.ports.index import Write
 
 __all__ = ["commit_once"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from stratalog.log.place import Settings
+from stratalog.log.environment import Settings
 
 __all__ = ["READ_SHARE", "Contention"]
 

@@ -18,9 +18,9 @@ from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_delete, directory_put, home_item, organisation_put
 from stratalog.log.entries import END, Upcasters
+from stratalog.log.environment import Place
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
-from stratalog.log.place import Place
 from stratalog.log.segments import Segment, segment_put
 from stratalog.ports.index import Absent, Equals, Item, Put, Write
 

@@ -7,17 +7,17 @@ from contextlib import AbstractContextManager
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.log.app_snapshots import Kept, keep_parts, kept_at, read_parts
 from stratalog.log.append import Appender
+from stratalog.log.blob_batch import Upload
 from stratalog.log.entries import Entry, Event, Upcasters
+from stratalog.log.environment import Place
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.parts import Kept, keep_parts, kept_at, read_parts
-from stratalog.log.patience import Patience
-from stratalog.log.pending import prepare_entry
-from stratalog.log.place import Place
-from stratalog.log.read import Reader
+from stratalog.log.pending_entry import prepare_entry
+from stratalog.log.reader import Reader
+from stratalog.log.retry import Patience
 from stratalog.log.snapshots import Snapshot, newest_snapshot
-from stratalog.log.upload import Upload
 from stratalog.newest import Newest
 
 __all__ = ["Log"]

@@ -10,7 +10,7 @@ from stratalog.keys import entries_partition, number
 from stratalog.log.entries import SEAL
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, name_put
-from stratalog.log.pending import Pending
+from stratalog.log.pending_entry import Pending
 from stratalog.log.segments import Segment, segment_put
 from stratalog.ports.index import Absent, Item, Put, Write
 

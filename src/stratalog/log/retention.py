@@ -17,13 +17,13 @@ from stratalog.keys import entries_partition, forks_partition, segments_partitio
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import write_archive
+from stratalog.log.blob_batch import Upload
 from stratalog.log.bodies import read_body, write_body
 from stratalog.log.commit import commit_once
+from stratalog.log.environment import Place
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
-from stratalog.log.place import Place
 from stratalog.log.segments import Segment, list_segments, segment_change, segment_holding, segment_unchanged
-from stratalog.log.upload import Upload
 from stratalog.ports.index import Delete, Index, Write
 
 __all__ = [

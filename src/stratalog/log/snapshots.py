@@ -11,7 +11,7 @@ from stratalog.clock import new_id
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import number, parse_number, snapshots_partition
 from stratalog.log.commit import commit_once
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Index, Item, Put, Write
 
 __all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot"]

@@ -14,7 +14,7 @@ from stratalog.keys import (
     snapshots_partition,
 )
 from stratalog.log.entries import END
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.log.retention import Stop, delete_items, forget_segment, free_time_reached, never
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item

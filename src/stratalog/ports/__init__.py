@@ -1,4 +1,9 @@
-"""The three contracts everything stands on: an ordered conditional index, immutable blobs, and a FIFO queue.
+"""The contracts that everything else depends on. Backends implement them; nothing here names a vendor.
 
-Contracts and the shapes they speak in, nothing else: no technology, no policy. Each has at most six methods.
+Modules
+-------
+index  an ordered table of items with conditional commits
+blobs  immutable bytes under their own hash
+queue  a FIFO queue in groups
+meter  counts requests and billed units
 """

@@ -1,12 +1,15 @@
-"""What server and clients must agree on, pure and without I/O.
+"""What servers and clients agree on: pure functions and messages, without I/O.
 
-messages    mutations and their outcomes
-keys        what a key of a document may be, and its collection
-draft       what a mutator reads and writes
-mutators    mutators by name, and the stock ones
-sync        push, pull and the cookie
-live        hints, and who is here
-readable    values as JSON, without loss
+Modules
+-------
+messages  mutations and their outcomes
+mutators  mutators by name, and the built-in ones
+draft     what a mutator reads and writes
+rebase    pending mutations on top of a canonical state
+keys      keys of a document, and their collections
+sync      push, pull and the cookie
+live      pokes and presence
+readable  values as JSON, without loss
 """
 
 from stratalog.protocol.draft import Draft

@@ -1,15 +1,18 @@
-"""The versioned hybrid store: named values of any size with versions, pointer in the index, body inline or in blobs.
+"""Records: named values of any size with versions. The index holds a pointer, and the body where it is small.
 
-General layout
---------------
-store       the handle: everything a caller does with the records of an organisation
-versions    a version, and the item it is stored as     history   reading them, one or in order
-content     the body of a put on its way, and back      floor     the oldest version kept
-decide      what the next version shall be              put       writing it: plan, attempts
-prune       mark, free, collect blobs                   failures  dead letters
-batch       many puts that share commits
-
-Which system the values come from, and what they mean, is not known here.
+Modules
+-------
+store      the handle of an organisation's records
+versions   a version, and the index item that stores it
+decisions  the next version for each kind of change
+put        writes it: plan, tries, outcomes in doubt
+batch      puts of many records in shared commits
+content    a body on its way in and out
+uploads    pins the blobs of a body while it is uploaded
+history    reads one version, the latest, or all in order
+floor      the oldest version kept
+retention  forgets old versions and frees their blobs
+failures   dead letters of a source
 """
 
 from stratalog.records.batch import NewBody, Stored

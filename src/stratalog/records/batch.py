@@ -19,10 +19,10 @@ from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Stratalog
 from stratalog.keys import escape
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.entries import check_write_id
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.ports.index import Item, Put, Write, item_bytes
 from stratalog.records.content import Content
-from stratalog.records.decide import Call, Wanted, next_newer, next_put
+from stratalog.records.decisions import Call, Wanted, next_newer, next_put
 from stratalog.records.put import Attempts, Decide, Heads, Planned
 from stratalog.records.versions import Name, RecordVersion, check_metadata, check_source_time, version_from_item
 

@@ -31,8 +31,8 @@ from stratalog.log.bodies import BodyRef, stream_body, write_body
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.entries import inline_body
-from stratalog.log.patience import Patience
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
+from stratalog.log.retry import Patience
 from stratalog.ports.index import Attribute, Item, Write
 from stratalog.records.floor import read_floor
 from stratalog.records.uploads import pin_put, unpin

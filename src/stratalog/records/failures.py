@@ -25,8 +25,8 @@ from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
-from stratalog.log.patience import Patience
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
+from stratalog.log.retry import Patience
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
 from stratalog.records.content import Content
 from stratalog.records.versions import Name, decode_ref

@@ -14,7 +14,7 @@ from stratalog.clock import new_id
 from stratalog.codec import encode
 from stratalog.errors import Corrupt
 from stratalog.log.commit import commit_once
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Index, Item, Put
 from stratalog.records.versions import Name
 

@@ -8,7 +8,7 @@ from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.ports.index import Item
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item

@@ -23,8 +23,8 @@ from stratalog.errors import (
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
-from stratalog.log.patience import Patience
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
+from stratalog.log.retry import Patience
 from stratalog.ports.index import Absent, Attribute, Item, Put, Write
 from stratalog.process_fork import close_in_child
 from stratalog.records.floor import read_floor

@@ -10,10 +10,10 @@ from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, Vers
 from stratalog.keys import escape
 from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_write_id
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many
 from stratalog.records.content import Content, stream_item
-from stratalog.records.decide import (
+from stratalog.records.decisions import (
     Call,
     Contents,
     Wanted,
@@ -33,8 +33,8 @@ from stratalog.records.failures import (
     resolve_failures,
 )
 from stratalog.records.history import item_of, items_in_order
-from stratalog.records.prune import collect_blobs, free_versions, prune_versions
 from stratalog.records.put import Attempts, Decide, Heads
+from stratalog.records.retention import collect_blobs, free_versions, prune_versions
 from stratalog.records.versions import Name, Record, RecordVersion, check_metadata, check_source_time, version_from_item
 
 __all__ = ["Body", "Declined", "Records"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from stratalog.keys import escape, uploads_partition
 from stratalog.limits import RECORD_UPLOAD_SECONDS_MAX
-from stratalog.log.place import Place
+from stratalog.log.environment import Place
 from stratalog.ports.index import Delete, Equals, Item, Put
 from stratalog.records.versions import Name
 

@@ -15,25 +15,25 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
-from stratalog.assembly import Store
 from stratalog.errors import StratalogError
 from stratalog.server.application import Application
-from stratalog.server.backlog import path_of
 from stratalog.server.blobs import BLOBS
 from stratalog.server.bodies import Answer, Question
 from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
-from stratalog.server.edge import Edge, decoded_names
 from stratalog.server.errors import handle_core, handle_http, handle_unexpected
 from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.hub import Poked
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
+from stratalog.server.middleware import Edge, decoded_names
 from stratalog.server.pages import pages
-from stratalog.server.push import push
+from stratalog.server.push_queue import path_of
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
 from stratalog.server.sync import SYNC
+from stratalog.store import Store
+from stratalog.sync.push import push
 
 __all__ = ["create_app"]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 from litestar.types import ControllerRouterHandler
 
-from stratalog.assembly import Store
 from stratalog.documents import Rules
 from stratalog.limits import (
     CONNECTIONS_MAX,
@@ -23,6 +22,7 @@ from stratalog.limits import (
 )
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.server.security import Authenticate, Authorize
+from stratalog.store import Store
 
 __all__ = ["Application", "Tuning"]
 

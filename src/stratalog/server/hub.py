@@ -13,7 +13,6 @@ from typing import Any
 import anyio
 from litestar.concurrency import sync_to_thread
 
-from stratalog.assembly import Store
 from stratalog.clock import new_id
 from stratalog.codec import Value, encode
 from stratalog.errors import Forbidden, LimitExceeded, NotFound, StratalogError
@@ -23,6 +22,7 @@ from stratalog.protocol.live import Beat, FromServer, Gone, Here, Poke, Ready
 from stratalog.server.application import Tuning
 from stratalog.server.errors import Refused
 from stratalog.server.metrics import Metrics
+from stratalog.store import Store
 
 __all__ = ["Hub", "Listener", "Poked"]
 

@@ -12,7 +12,6 @@ from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 
-from stratalog.assembly import Store
 from stratalog.documents import Document
 from stratalog.errors import Invalid
 from stratalog.log import Log
@@ -22,8 +21,9 @@ from stratalog.server.application import Application
 from stratalog.server.errors import PROBLEMS
 from stratalog.server.hub import Hub, Poked
 from stratalog.server.metrics import Metrics
+from stratalog.server.push_threads import Workers
 from stratalog.server.security import Action, Principal, permit
-from stratalog.server.workers import Workers
+from stratalog.store import Store
 
 __all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "posting", "putting", "reading"]
 

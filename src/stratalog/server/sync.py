@@ -15,10 +15,10 @@ from stratalog.server.bodies import JSON, PLAIN, encoded
 from stratalog.server.bodies import Answer as Encoded
 from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name
-from stratalog.server.pull import pull
-from stratalog.server.replicache import Answer, answer_push, pull_replicache, read_push
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service, posting
+from stratalog.sync.pull import pull
+from stratalog.sync.replicache import Answer, answer_push, pull_replicache, read_push
 
 __all__ = ["SYNC"]
 

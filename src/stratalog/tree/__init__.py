@@ -1,5 +1,13 @@
-"""A content-addressed, ordered map of keys to small values, cut into chunk blobs; the same content has the same root.
+"""A content-addressed, ordered map from keys to small values, cut into chunk blobs. Equal content has an equal root.
 
-``nodes`` holds the shapes, the bytes and the cut rule; ``chunks`` reads and writes them; ``lookup``, ``update``,
-``diff`` and ``reach`` are functions over it. What a value means, and where a root is kept, is for the caller to say.
+Modules
+-------
+nodes   shapes and bytes of chunks, and the rule where one ends
+chunks  reads and writes chunks, with a cache
+lookup  one key, or a range
+update  a tree with changes, or a tree from sorted rows
+diff    the keys that differ between two trees
+reach   every chunk that a tree refers to
+
+The caller decides what a value means and where it keeps the root.
 """

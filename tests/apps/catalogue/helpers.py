@@ -11,8 +11,8 @@ import httpx
 
 import stratalog
 from stratalog import Records, Store
-from stratalog.apps.catalogue.polling import Polled, poll
-from stratalog.apps.catalogue.reconcile import Tally
+from stratalog.apps.catalogue.polls import Polled, poll
+from stratalog.apps.catalogue.reconciliation import Tally
 from stratalog.apps.catalogue.sources import Source, add_source
 from stratalog.apps.catalogue.workers import reconcile
 

@@ -119,7 +119,7 @@ def test_a_poll_that_goes_on_asks_each_source_when_it_is_due(shell: Shell, monke
 
     shell("add", "acme/debian", str(shell.folder / "in"), "--format", "rfc822", "--id", "Package", "--due", "100")
     clock = Told([another, lambda: None])
-    monkeypatch.setattr("stratalog.assembly.SystemClock", lambda: clock)
+    monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
     first, works, second, more = shell("poll", "acme", "--every", "60")
     assert clock.slept == [60, 60, 60]
     assert [(polled["taken"]["read"], polled["taken"]["new"]) for polled in (first, second)] == [(1, 1), (1, 1)]
@@ -130,7 +130,7 @@ def test_a_poll_that_goes_on_outlives_a_source_that_is_away(shell: Shell, monkey
     away, there = shell.folder / "away", shell.folder / "in"
     there.rename(away)
     clock = Told([lambda: None] * 3 + [lambda: away.rename(there)])
-    monkeypatch.setattr("stratalog.assembly.SystemClock", lambda: clock)
+    monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
     first, works, second, more = shell("poll", "acme", "--every", "60")
     assert ("not there" in first["reason"], works["made"]) == (True, 0)
     assert (second["reason"], second["taken"]["new"], more["made"]) == ("", 1, 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stratalog import Invalid
-from stratalog.apps.catalogue.reading import read_work
+from stratalog.apps.catalogue.queries import read_work
 from tests.apps.catalogue.feeds import Feed, Repository, serving
 from tests.apps.catalogue.helpers import Catalogue
 

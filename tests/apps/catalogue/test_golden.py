@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from stratalog.apps.catalogue.ingest import Letter
 from stratalog.apps.catalogue.model import MODEL_VERSION, decode_work, encode_work
 from stratalog.apps.catalogue.names import kept_id, source_id, work_id
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.summary import Summary
-from stratalog.apps.catalogue.taking import Letter
 from stratalog.apps.catalogue.transformers import TRANSFORMERS, Given
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden/catalogue-v1.json").read_text())

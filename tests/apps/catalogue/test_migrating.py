@@ -12,7 +12,7 @@ import pytest
 
 import stratalog
 from stratalog import Unavailable
-from stratalog.apps.catalogue.migrating import migrate
+from stratalog.apps.catalogue.migration import migrate
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator
 from tests.apps.catalogue.helpers import Catalogue
@@ -105,7 +105,7 @@ def test_all_versions_come_in_their_order_with_gaps_closed(catalogue: Catalogue)
 def test_a_migration_that_was_cut_off_goes_on_and_copies_nothing_twice(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratalog.apps.catalogue.migrating.ROWS_PER_PAGE", 3)
+    monkeypatch.setattr("stratalog.apps.catalogue.migration.ROWS_PER_PAGE", 3)
     old = Old(ranged=True)
     for n in range(8):
         for version in range(2):

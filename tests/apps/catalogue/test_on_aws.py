@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stratalog
-from stratalog.apps.catalogue.reading import search
+from stratalog.apps.catalogue.queries import search
 from stratalog.apps.catalogue.summary import read_stats
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator

@@ -8,9 +8,9 @@ import pytest
 from stratalog import NotFound, Unavailable
 from stratalog.apps.catalogue.folder import poll_folder
 from stratalog.apps.catalogue.names import kept_id, source_id, work_id
+from stratalog.apps.catalogue.record_splitter import Found, Unreadable, split, time_ms_of
 from stratalog.apps.catalogue.redrive import redrive
 from stratalog.apps.catalogue.sources import Source
-from stratalog.apps.catalogue.splitting import Found, Unreadable, split, time_ms_of
 from tests.apps.catalogue.helpers import DAY_NS, PACKAGE, START_NS, Catalogue, catalogue_in
 
 BOMB = b"""<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;">]><a><id>&c;</id></a>"""
@@ -83,7 +83,7 @@ def test_a_crash_before_the_checkpoint_repeats_and_never_skips(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("stratalog.apps.catalogue.polling._keep", crash)
+        patched.setattr("stratalog.apps.catalogue.polls._keep", crash)
         with pytest.raises(KeyboardInterrupt):
             catalogue.poll()
     taken = catalogue.poll().taken

@@ -12,7 +12,7 @@ import pytest
 import stratalog
 from stratalog.apps.catalogue import transformers
 from stratalog.apps.catalogue.model import Agent, Relation, Work, decode_work
-from stratalog.apps.catalogue.reading import differences, read_work, search, show_versions
+from stratalog.apps.catalogue.queries import differences, read_work, search, show_versions
 from stratalog.apps.catalogue.redrive import redrive
 from stratalog.apps.catalogue.summary import Row, read_stats
 from stratalog.apps.catalogue.transformers import Given, Transformer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.apps.sheet import EnginePool, story
+from stratalog.apps.sheet import EnginePool, load_plan
 from stratalog.errors import Invalid
 from tests.apps.sheet.convergence.run import play
 
@@ -27,6 +27,6 @@ def test_clients_states_and_replay_agree(first: int, engines: EnginePool) -> Non
 def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
     engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(story, "_target", lambda entry: 0)
+    monkeypatch.setattr(load_plan, "_target", lambda entry: 0)
     with pytest.raises((AssertionError, Invalid)):
         play(SEED_ACROSS, engines)

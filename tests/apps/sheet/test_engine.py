@@ -17,8 +17,8 @@ import pytest
 from stratalog.apps.sheet import Engine, EnginePool, EngineSettings, Sheets
 from stratalog.apps.sheet.engine import install_engine
 from stratalog.apps.sheet.state import BLANK
-from stratalog.assembly import open_store
 from stratalog.errors import Closed, Invalid, LimitExceeded, StratalogError, Unavailable
+from stratalog.store import open_store
 from tests.apps.sheet.helpers import rows
 from tests.processes import start
 
@@ -237,7 +237,7 @@ def test_a_pool_that_is_forgotten_leaves_no_process() -> None:
 PARENT = """
 import sys, time
 from stratalog.apps.sheet import Sheets
-from stratalog.assembly import open_store
+from stratalog.store import open_store
 sheets = Sheets(open_store("memory:"))
 sheets.engines.start()
 sheet = sheets.create("acme", "plan")

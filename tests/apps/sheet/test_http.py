@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from stratalog.apps.sheet.engine_files import install_engine
 from stratalog.apps.sheet.http import application
 from stratalog.apps.sheet.pages import PAGE
-from stratalog.apps.sheet.place import install_engine
 from stratalog.server.security import Principal, StaticTokens
 from tests.server.api import Client, problem, serving
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.apps.sheet import place
+from stratalog.apps.sheet import engine_files
 from stratalog.apps.sheet.engine import engine_folder, install_engine
 from stratalog.errors import Corrupt, Unavailable
 
@@ -41,8 +41,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "files": ["index.js"],
     }
     pins = json.dumps({"about": "", "packages": [package]}).encode()
-    monkeypatch.setattr(place, "own_file", lambda name: pins)
-    monkeypatch.setattr(place, "_npm", lambda: [str(npm)])
+    monkeypatch.setattr(engine_files, "own_file", lambda name: pins)
+    monkeypatch.setattr(engine_files, "_npm", lambda: [str(npm)])
     return source
 
 
@@ -68,13 +68,13 @@ def test_another_content_than_the_one_that_is_pinned_is_refused(fake: Path, tmp_
 
 
 def test_an_npm_that_fails_is_told_of(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "_npm", lambda: ["false"])
+    monkeypatch.setattr(engine_files, "_npm", lambda: ["false"])
     with pytest.raises(Unavailable, match="npm could not fetch"):
         install_engine(folder=tmp_path / "home")
 
 
 def test_a_folder_that_is_named_is_taken(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(place.ENVIRONMENT, str(tmp_path / "named"))
+    monkeypatch.setenv(engine_files.ENVIRONMENT, str(tmp_path / "named"))
     with pytest.raises(Unavailable, match="sheet setup"):
         engine_folder()
     install_engine(folder=tmp_path / "named")
@@ -82,7 +82,7 @@ def test_a_folder_that_is_named_is_taken(fake: Path, tmp_path: Path, monkeypatch
 
 
 def test_every_package_is_pinned_with_its_licence() -> None:
-    pins = json.loads(place.own_file("packages.json"))
+    pins = json.loads(engine_files.own_file("packages.json"))
     for package in pins["packages"]:
         assert package["integrity"].startswith("sha512-")
         assert package["license"]

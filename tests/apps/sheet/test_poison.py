@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from stratalog.apps.sheet import EnginePool, EngineSettings, Sheet, Sheets, SheetSettings
+from stratalog.apps.sheet.engine_files import install_engine
 from stratalog.apps.sheet.events import Revision, event_of
+from stratalog.apps.sheet.failed_versions import KILLS_MAX, Unopenable
 from stratalog.apps.sheet.http import application
-from stratalog.apps.sheet.place import install_engine
-from stratalog.apps.sheet.unopenable import KILLS_MAX, Unopenable
-from stratalog.apps.sheet.warm import EngineTurns
-from stratalog.assembly import Store, open_store
+from stratalog.apps.sheet.warm_sheets import EngineTurns
 from stratalog.errors import LimitExceeded, StratalogError, Unavailable
+from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
 from tests.apps.sheet.helpers import revision, rows
 from tests.server.api import Client, problem, serving
@@ -213,7 +213,7 @@ def test_other_errors_are_not_remembered(unopenable: Unopenable) -> None:
 
 
 def test_so_many_failures_are_remembered(unopenable: Unopenable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratalog.apps.sheet.unopenable.SHEET_UNOPENABLE_MAX", 2)
+    monkeypatch.setattr("stratalog.apps.sheet.failed_versions.SHEET_UNOPENABLE_MAX", 2)
     for version in range(3):
         unopenable.note("plan", version, "open", LimitExceeded("took too long"))
     unopenable.check("plan", 0)

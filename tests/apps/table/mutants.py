@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from stratalog import Draft, Rejected, Rules
-from stratalog.apps.table import books, files, jobs, partitions, tree
+from stratalog.apps.table import jobs, partitions, references, table_draft, tree
 from stratalog.apps.table import table as handle
-from stratalog.apps.table.books import Books
 from stratalog.apps.table.jobs import JobTracker
 from stratalog.apps.table.layout import Tally
 from stratalog.apps.table.model import NewReference, Partition, Reference, Region
 from stratalog.apps.table.queries import TableView
 from stratalog.apps.table.table import Table
+from stratalog.apps.table.table_draft import Books
 from stratalog.testing.checkers import Violation
-from stratalog.testing.mutants import Catch, replaced
 from tests.apps.table.workload import Workload
+from tests.simulation.mutants import Catch, replaced
 
 __all__ = ["MUTANTS", "Mutant", "hunt"]
 
@@ -56,7 +56,7 @@ _put_all = partitions._put_all
 _replaced_in = jobs._replaced_in
 _grown = tree._grown
 _put_partition = Books.put_partition
-_check_pieces = files._check_pieces
+_check_pieces = references._check_pieces
 
 
 def _add_unchecked(self: Books, filename: str, references: Sequence[NewReference]) -> None:
@@ -149,13 +149,13 @@ def _mark_stays(self: Books, filename: str) -> None:
 
 
 def _initialised_over_files(draft: Draft, args: Any) -> None:
-    wanted = books.read(args, partitions.Partitions)
-    partitions._plant(draft, partitions._moved_on(books.meta_of(draft)), wanted.partitions)
+    wanted = table_draft.read(args, partitions.Partitions)
+    partitions._plant(draft, partitions._moved_on(table_draft.meta_of(draft)), wanted.partitions)
 
 
 def _forgets_too_much(draft: Draft, args: Any) -> None:
     """Purge takes the rows of today with those of yesterday."""
-    meta = books.meta_of(draft)
+    meta = table_draft.meta_of(draft)
     for name in ("file", "of", "unreferenced"):
         for key in list(draft.keys(f"{name}{meta.files}/"))[: args["limit"]]:
             draft.delete(key)
@@ -174,8 +174,8 @@ _clear_files = partitions.clear_files
 
 def _leaves_unwritten(draft: Draft, args: Any) -> None:
     """A clear does not say of each leaf that it is empty."""
-    meta = books.meta_of(draft)
-    books.put_meta(draft, msgspec.structs.replace(meta, files=meta.files + 1))
+    meta = table_draft.meta_of(draft)
+    table_draft.put_meta(draft, msgspec.structs.replace(meta, files=meta.files + 1))
     draft.delete("inner")
 
 
@@ -240,11 +240,11 @@ def mutator(name: str, bug: Callable[[Draft, Any], None]) -> Callable[[], Abstra
 
 MUTANTS = (
     Mutant("add: a tracked name is not looked for", replaced(Books, "add_file", _add_unchecked), ("verdict",)),
-    Mutant("add: declared garbage is not looked for", replaced(books, "COLLECTED", "none/"), ("verdict",)),
+    Mutant("add: declared garbage is not looked for", replaced(table_draft, "COLLECTED", "none/"), ("verdict",)),
     Mutant("add: a partition and one in it", replaced(Books, "check_apart", nothing), ("verdict",)),
-    Mutant("assign: a job is given what another has", replaced(files, "_check_free", nothing), ("verdict",)),
+    Mutant("assign: a job is given what another has", replaced(references, "_check_free", nothing), ("verdict",)),
     Mutant("assign: a job waits for one", replaced(Books, "_count_job", _job_counted_once), ("jobs",)),
-    Mutant("replace: whose job it was", replaced(files, "_input", _any_job), ("verdict",)),
+    Mutant("replace: whose job it was", replaced(references, "_input", _any_job), ("verdict",)),
     Mutant("replace: the reference stays", replaced(Books, "drop_reference", _reference_stays), ("references",)),
     Mutant("replace: the count stays", replaced(Books, "drop_reference", _tally_stays), ("tallies",)),
     Mutant("counts: one off", replaced(Tally, "changed", _one_off), ("tallies",)),
@@ -255,8 +255,8 @@ MUTANTS = (
         ("files", "unreferenced", "lost"),
     ),
     Mutant("garbage: the version before", replaced(TableView, "unreferenced", _since_before), ("unreferenced", "lost")),
-    Mutant("split: pieces do not add up", replaced(files, "_check_pieces", _rows_forgotten), ("verdict",)),
-    Mutant("split: a part is left out", replaced(files, "_covers", lambda *any: True), ("verdict",)),
+    Mutant("split: pieces do not add up", replaced(references, "_check_pieces", _rows_forgotten), ("verdict",)),
+    Mutant("split: a part is left out", replaced(references, "_covers", lambda *any: True), ("verdict",)),
     Mutant("tree: a leaf short", replaced(partitions, "_put_all", _a_leaf_short), ("partitions",)),
     Mutant("tree: a split point lost", replaced(tree, "_grown", _first_leaf_lost), ("partitions",)),
     Mutant(

@@ -26,10 +26,10 @@ import pyarrow as pa
 
 import stratalog
 from stratalog.apps.table import Column, Schema, Table, create_table, open_table
-from stratalog.apps.table.lake import Lake
+from stratalog.apps.table.data_files import Lake
+from stratalog.apps.table.maintenance import collect, compact, push_down, split_large, tend
 from stratalog.apps.table.rows import Source, ingest, lake_of, scan
-from stratalog.apps.table.upkeep import collect, compact, push_down, split_large, tend
-from stratalog.assembly import make_store
+from stratalog.store import make_store
 from stratalog.testing.aws_local import STORE, aws_local
 
 BATCH_ROWS = 20_000

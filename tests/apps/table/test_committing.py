@@ -11,11 +11,11 @@ import pytest
 import stratalog
 from stratalog import LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.apps.table import RULES, NewFile, Refused, Table
-from stratalog.apps.table.committing import REQUESTS_MAX, Request
-from stratalog.apps.table.queued import TableQueue
+from stratalog.apps.table.queue_path import TableQueue
+from stratalog.apps.table.transaction_group import REQUESTS_MAX, Request
 from stratalog.backends.memory import MemoryIndex
-from stratalog.server.worker import Worker
 from stratalog.testing.clock import ManualClock
+from stratalog.worker.worker import Worker
 from tests.apps.table.helpers import assignment, memory_store, new_file, reopened, replacement, rows_held, table_of
 
 WRITERS = 64

@@ -10,7 +10,7 @@ import pytest
 
 from stratalog import OutcomeUnknown, Unavailable
 from stratalog.apps.table import Table
-from stratalog.apps.table.committing import Committer, Request, _Waiting
+from stratalog.apps.table.transaction_group import Committer, Request, _Waiting
 from tests.apps.table.helpers import memory_store, table_of
 
 

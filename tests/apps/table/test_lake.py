@@ -13,9 +13,9 @@ import pytest
 
 from stratalog import Invalid, NotFound
 from stratalog.apps.table import Column, Refused, Schema, Table, create_table
-from stratalog.apps.table.lake import Lake, sorted_rows
+from stratalog.apps.table.data_files import Lake, sorted_rows
+from stratalog.apps.table.maintenance import collect, compact, plan, push_down, run_job, split_large, tend
 from stratalog.apps.table.rows import Source, ingest, lake_of, scan
-from stratalog.apps.table.upkeep import collect, compact, plan, push_down, run_job, split_large, tend
 from tests.apps.table.helpers import LONG, TWO, leaves, reopened, system_store
 from tests.apps.table.soak import site, soak
 

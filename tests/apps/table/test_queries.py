@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stratalog.apps.table import Column, File, NewFile, Schema, Table
 from stratalog.apps.table.model import Region, overlaps
-from stratalog.apps.table.ordering import decode_key, encode_key, least_key
+from stratalog.apps.table.row_order import decode_key, encode_key, least_key
 from tests.apps.table.helpers import (
     LONG,
     TWO,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stratalog.apps.table import create_table
+from stratalog.apps.table.maintenance import collect, tend
 from stratalog.apps.table.rows import ingest, lake_of
-from stratalog.apps.table.upkeep import collect, tend
 from stratalog.testing.emulators import KEY, SECRET, Emulator
 from tests.apps.table.helpers import LONG, system_store
 from tests.apps.table.soak import site, soak

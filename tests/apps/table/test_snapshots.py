@@ -11,7 +11,7 @@ import pytest
 
 import stratalog
 from stratalog import Store
-from stratalog.apps.table import Table, committing, open_table
+from stratalog.apps.table import Table, open_table, transaction_group
 from stratalog.documents import verify
 from stratalog.errors import Unavailable
 from stratalog.log.snapshots import list_snapshots
@@ -56,7 +56,7 @@ def load(table: Table, first: int, commits: int) -> None:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Later:
-    monkeypatch.setattr(committing, "SNAPSHOT_WEIGHT", WEIGHT)
+    monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
     return Later()
 
 
@@ -112,7 +112,7 @@ def test_a_snapshot_that_fails_beside_commits_fails_none_of_them_and_the_next_ma
 def test_who_closes_a_store_waits_for_the_snapshot_that_was_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "SNAPSHOT_WEIGHT", WEIGHT)
+    monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
     gate = threading.Event()
     with stratalog.open(tmp_path) as store:
         table = table_of(store)

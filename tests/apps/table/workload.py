@@ -29,14 +29,14 @@ from stratalog.apps.table import (
     Table,
     TableView,
 )
-from stratalog.apps.table.committing import Request
+from stratalog.apps.table.data_files import DataFile
 from stratalog.apps.table.jobs import JobTracker
-from stratalog.apps.table.lake import DataFile
 from stratalog.apps.table.layout import Tally, place_of
+from stratalog.apps.table.maintenance import collect
 from stratalog.apps.table.model import overlaps
-from stratalog.apps.table.ordering import encode_key
+from stratalog.apps.table.row_order import encode_key
+from stratalog.apps.table.transaction_group import Request
 from stratalog.apps.table.tree import extended, from_split_points, split
-from stratalog.apps.table.upkeep import collect
 from stratalog.errors import VersionForgotten
 from stratalog.ports.index import Index
 from stratalog.testing.checkers import Violation

@@ -15,9 +15,9 @@ from urllib.request import Request, urlopen
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stratalog.assembly import Store, open_store
 from stratalog.server.app import create_app
 from stratalog.server.pages import HEADERS, POLICY
+from stratalog.store import Store, open_store
 from tests.e2e.serving import serving, tell, told_stories
 from tests.e2e.test_browser import HERE as DRIVER
 from tests.e2e.test_browser import chromium

@@ -1,16 +1,26 @@
-"""The catalogue: seed 003 as a program. Source systems' records are kept as they are, and made into one shared model.
+"""The catalogue: records of many sources, kept as they came, and works made of them in one shared model.
 
-General layout
---------------
-sources     where records come from, and how they are read      names     under which ids all of it is kept
-folder · feed · oai     adapters: what is new at a source since a checkpoint
-splitting · xml         a file or an answer, cut into records
-taking      records into the store: newer wins, failures kept   polling   sources in turn, tried again, on a schedule
-model · transformers · fields     the shared model, and how each kind of record becomes it
-reconcile · workers     works brought into line with their sources, all or what changed, by several processes
-summary     counts and titles that a scan leaves behind         reading   search, versions, differences
-redrive     dead letters tried again                            migrating rows of a versioned hybrid store
-http        the read API and its page
+Modules
+-------
+sources          sources and how they are read
+names            ids of a catalogue's records
+folder           the adapter of a folder
+feed             the adapter of an HTTP feed
+oai              the adapter of OAI-PMH 2.0
+record_splitter  a file or an answer as records
+xml              XML of strangers, read safely
+polls            polls sources on a schedule
+ingest           stores records: newer wins, failures become dead letters
+model            the shared model
+transformers     a source's record becomes a work
+reconciliation   synchronises works with their sources
+workers          a scan of a catalogue by one process or several
+summary          counts and titles that a scan leaves
+queries          search, versions, differences
+redrive          tries dead letters again
+migration        imports a versioned hybrid store
+metrics          counts in Prometheus's format
+http             routes and the page
 
-Everything is in records of one organisation; `formats/catalogue.md` says which.
+See `formats/catalogue.md`.
 """

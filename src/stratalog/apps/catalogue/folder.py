@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from stratalog import Unavailable
+from stratalog.apps.catalogue.record_splitter import PIECE_BYTES, Found, Unreadable, split
 from stratalog.apps.catalogue.sources import Source
-from stratalog.apps.catalogue.splitting import PIECE_BYTES, Found, Unreadable, split
 
 __all__ = ["Checkpoint", "Step", "poll_folder"]
 

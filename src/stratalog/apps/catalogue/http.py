@@ -12,7 +12,7 @@ from litestar.response import Stream
 from stratalog import Records
 from stratalog.apps.catalogue.metrics import exposition
 from stratalog.apps.catalogue.names import source_id
-from stratalog.apps.catalogue.reading import differences, read_work, search, show_versions
+from stratalog.apps.catalogue.queries import differences, read_work, search, show_versions
 from stratalog.apps.catalogue.summary import read_stats
 from stratalog.server.application import Application
 from stratalog.server.parameters import PREFIX, Count, Key, Name, Text, Version

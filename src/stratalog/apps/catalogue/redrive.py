@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import msgspec
 
 from stratalog import DeadLetter, NotFound, Records, Store, StratalogError
+from stratalog.apps.catalogue.ingest import Letter, fail, take_one
 from stratalog.apps.catalogue.names import SOURCES, WORKS, parts_of
-from stratalog.apps.catalogue.polling import POLLS, Connect, forget_checkpoint, poll_source
-from stratalog.apps.catalogue.reconcile import bring_into_line
+from stratalog.apps.catalogue.polls import POLLS, Connect, forget_checkpoint, poll_source
+from stratalog.apps.catalogue.reconciliation import bring_into_line
+from stratalog.apps.catalogue.record_splitter import Found, split
 from stratalog.apps.catalogue.sources import Source, read_source
-from stratalog.apps.catalogue.splitting import Found, split
-from stratalog.apps.catalogue.taking import Letter, fail, take_one
 
 __all__ = ["Redriven", "redrive"]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog import NotFound, Records
 from stratalog.apps.catalogue.names import SUMMARIES, TITLES, parts_of
-from stratalog.apps.catalogue.reconcile import Tally
+from stratalog.apps.catalogue.reconciliation import Tally
 from stratalog.apps.catalogue.sources import read_sources
 
 __all__ = ["Row", "Stats", "Summary", "read_stats", "read_titles", "write_summary"]

@@ -12,7 +12,7 @@ import msgspec
 
 from stratalog import Invalid
 from stratalog.apps.catalogue.model import Agent, Dated, Identifier, Relation, Work
-from stratalog.apps.catalogue.splitting import control_fields
+from stratalog.apps.catalogue.record_splitter import control_fields
 from stratalog.apps.catalogue.xml import Element, local_name, parse_element, text_at
 
 __all__ = ["TRANSFORMERS", "Given", "Transformer", "transformer"]

@@ -14,7 +14,7 @@ import msgspec
 import stratalog
 from stratalog import Invalid, NotFound, Records, Store
 from stratalog.apps.catalogue.names import CHECKPOINTS, SOURCES
-from stratalog.apps.catalogue.reconcile import Tally, bring_into_line
+from stratalog.apps.catalogue.reconciliation import Tally, bring_into_line
 from stratalog.apps.catalogue.sources import Source, read_source, read_sources
 from stratalog.apps.catalogue.summary import write_summary
 

@@ -1,20 +1,34 @@
-"""The spreadsheet: seed 004 as a program. A sheet is a log of an engine's revisions; the engine's model is its state.
+"""The spreadsheet, by the design of the spreadsheet log: a sheet is a log of its engine's messages.
 
-General layout
---------------
-sheets      the sheets of a store                      sheet · answers     one sheet: follow, look, change, keep
-events      what entries say, and which messages may   window      which message may come next
-story       a kept state and the messages after it     state       the engine's state, cut into parts
-models      models that are open in an engine          history · blame · moves     what the entries say of the past
-engine      o-spreadsheet in a process of its own      engine_process      that process's program
-bounds      how far a message's numbers may reach
-pool        the engines of this process                unopenable  versions that engines failed at
-place       where the engine's files come from
-xlsx        workbooks as archives                      cells       names of cells
-titles      what a sheet is called                     settings    how far undo reaches, what engines may take
-http · wire · pages     what browsers are served            warm        what a server keeps of its sheets
+Modules
+-------
+sheets           the sheets of a store
+sheet            the handle of one sheet
+answers          what a sheet returns
+events           the content of an entry, and which messages are valid
+bounds           how far the numbers of a message may reach
+window           which message may come next
+load_plan        an app snapshot and the messages after it
+state            the engine's state in parts
+models           open models in an engine
+engine           o-spreadsheet in a child process
+engine_process   the program of that child process
+engine_files     finds and fetches the engine's files
+pool             the engines of this process
+failed_versions  versions that an engine could not open
+settings         settings of sheets and limits of engines
+history          versions in words, and the cells that differ
+blame            who wrote a cell
+moves            where a cell was in earlier versions
+cells            names of cells
+titles           the title of a sheet at any version
+xlsx             workbooks as archives
+http             routes
+wire             messages of the routes
+pages            the page and its files
+warm_sheets      handles, engines and waiting requests of a server
 
-`docs/concepts/sheet.md` tells how it works, `formats/sheet.md` what is stored.
+See `docs/concepts/sheet.md`; `formats/sheet.md` describes what is stored.
 """
 
 from stratalog.apps.sheet.answers import Cell, Loaded, Since

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog.apps.sheet.place import OWN_FILES, engine_folder, install_engine
+from stratalog.apps.sheet.engine_files import OWN_FILES, engine_folder, install_engine
 from stratalog.apps.sheet.settings import EngineSettings
 from stratalog.clock import Clock, Observation, SystemClock
 from stratalog.errors import Invalid, LimitExceeded, StratalogError, Unavailable

@@ -23,7 +23,7 @@ from stratalog.apps.sheet.pool import EngineNeeded
 from stratalog.apps.sheet.settings import EngineSettings
 from stratalog.apps.sheet.sheet import Sheet
 from stratalog.apps.sheet.sheets import Sheets, snapshots_due
-from stratalog.apps.sheet.warm import EngineTurns, WarmSheets
+from stratalog.apps.sheet.warm_sheets import EngineTurns, WarmSheets
 from stratalog.apps.sheet.wire import Content, Facts, Line, Moment, NewFork, NewRows, NewSheet, Revision, Title
 from stratalog.errors import NotFound, StratalogError
 from stratalog.limits import AUTHOR_BYTES_MAX

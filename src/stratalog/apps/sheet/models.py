@@ -10,8 +10,8 @@ import msgspec
 from stratalog import Log
 from stratalog.apps.sheet.engine import Engine
 from stratalog.apps.sheet.events import Created, Imported, Restored, Revision, fact_of
-from stratalog.apps.sheet.story import Stories
-from stratalog.apps.sheet.unopenable import OPENING, Unopenable
+from stratalog.apps.sheet.failed_versions import OPENING, Unopenable
+from stratalog.apps.sheet.load_plan import Stories
 from stratalog.clock import Clock, new_id
 from stratalog.errors import StratalogError
 from stratalog.limits import SHEET_MODELS_MAX

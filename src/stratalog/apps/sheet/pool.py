@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from stratalog.apps.sheet.engine import Engine
+from stratalog.apps.sheet.failed_versions import Unopenable
 from stratalog.apps.sheet.models import Models
 from stratalog.apps.sheet.settings import EngineSettings
-from stratalog.apps.sheet.unopenable import Unopenable
 from stratalog.clock import Clock, Observation, SystemClock
 from stratalog.errors import Closed, Unavailable
 

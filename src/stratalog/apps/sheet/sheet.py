@@ -32,12 +32,12 @@ from stratalog.apps.sheet.events import (
     event_of,
     fact_of,
 )
+from stratalog.apps.sheet.load_plan import Stories, with_revision
 from stratalog.apps.sheet.models import Model, Models
 from stratalog.apps.sheet.moves import Spot
 from stratalog.apps.sheet.pool import EnginePool
 from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.state import BLANK, split_state
-from stratalog.apps.sheet.story import Stories, with_revision
 from stratalog.apps.sheet.titles import Titles
 from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook

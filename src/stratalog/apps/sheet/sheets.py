@@ -12,11 +12,11 @@ import msgspec
 
 from stratalog import Log, Store
 from stratalog.apps.sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
+from stratalog.apps.sheet.load_plan import with_revision
 from stratalog.apps.sheet.pool import EnginePool
 from stratalog.apps.sheet.settings import SheetSettings
 from stratalog.apps.sheet.sheet import REVISION_CHARACTERS, Sheet
 from stratalog.apps.sheet.state import BLANK, count_cells, split_state
-from stratalog.apps.sheet.story import with_revision
 from stratalog.apps.sheet.xlsx import count_filled, unpack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, VersionConflict

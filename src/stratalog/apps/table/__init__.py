@@ -1,21 +1,33 @@
-"""The table state store: partitions, files and jobs of a large table, on one document. Seed 002 as a program.
+"""The table store: partitions, files and jobs of a large table, in one document.
 
-General layout
---------------
-model       partitions, files, references      ordering     row keys as text in their order
-messages    what may fail, word for word       tree         the partitions tree, purely
-layout      where rows stand                   books        a draft in the words of a table
-files       transactions on files              partitions   transactions on the tree
-queries     looking at a version               committing   many threads, few entries
-table       the handle                         jobs         the job tracker, a model of the same log
-queued      the path through the queue         application  what `stratalog work` and `stratalog serve` take
+Modules
+-------
+table              the handle
+model              partitions, files and references
+row_order          row keys as text in their order
+tree               the partitions tree, without I/O
+layout             keys and rows of the table's document
+table_draft        a draft of the document in a table's terms
+partitions         transactions on partitions
+references         transactions on files and their references
+jobs               the job tracker, a second model of the same log
+messages           texts of failures
+queries            a table at one version
+transaction_group  many threads, few entries
+queue_path         transactions through the queue
+application        the application for `stratalog serve` and `stratalog work`
+data_files         Parquet files in a folder or in S3
+rows               ingest and scans
+maintenance        splits, compaction, collection
+
+See `formats/table.md`.
 """
 
-from stratalog.apps.table.files import Assignment, Output, ReplaceFileReferences, Split
 from stratalog.apps.table.jobs import Job
 from stratalog.apps.table.messages import Failure, Refused
 from stratalog.apps.table.model import Column, File, Held, NewFile, NewReference, Partition, Reference, Schema
 from stratalog.apps.table.queries import Holding, TableView
+from stratalog.apps.table.references import Assignment, Output, ReplaceFileReferences, Split
 from stratalog.apps.table.table import RULES, Table, create_table, open_table
 
 __all__ = [

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from stratalog import Conflict, Document, Draft, NotFound, Rejected, Rules, Store
-from stratalog.apps.table.books import read
-from stratalog.apps.table.files import AddFiles, AssignJobIds, ReplaceFileReferences
 from stratalog.apps.table.queries import TableView
+from stratalog.apps.table.references import AddFiles, AssignJobIds, ReplaceFileReferences
+from stratalog.apps.table.table_draft import read
 from stratalog.errors import VersionForgotten
 
 __all__ = ["Job", "JobTracker", "events_of"]

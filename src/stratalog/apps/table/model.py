@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from stratalog.apps.table.ordering import Key, KeyType, decode_key, encode_key, least_key
+from stratalog.apps.table.row_order import Key, KeyType, decode_key, encode_key, least_key
 from stratalog.errors import Invalid
 from stratalog.limits import INTEGER_MAX
 

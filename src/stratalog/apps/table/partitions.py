@@ -9,10 +9,10 @@ import msgspec
 
 from stratalog import Draft, Rejected
 from stratalog.apps.table import messages
-from stratalog.apps.table.books import Books, check_id, meta_of, put_meta, read, tracked_files
 from stratalog.apps.table.layout import INNER, TABLE, Meta, partition_from
 from stratalog.apps.table.model import Partition, Schema
-from stratalog.apps.table.ordering import is_edge
+from stratalog.apps.table.row_order import is_edge
+from stratalog.apps.table.table_draft import Books, check_id, meta_of, put_meta, read, tracked_files
 from stratalog.apps.table.tree import check_split, check_subtrees, check_tree
 
 __all__ = [

@@ -9,7 +9,6 @@ import msgspec
 
 from stratalog import NotFound, View
 from stratalog.apps.table import messages
-from stratalog.apps.table.files import Assignment
 from stratalog.apps.table.layout import (
     EDGE_CHARACTERS,
     INNER,
@@ -26,6 +25,7 @@ from stratalog.apps.table.layout import (
 )
 from stratalog.apps.table.messages import Refused, failure_of
 from stratalog.apps.table.model import File, Held, Partition, Reference, Region, overlaps
+from stratalog.apps.table.references import Assignment
 
 __all__ = ["Files", "Holding", "TableView"]
 

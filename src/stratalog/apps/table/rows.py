@@ -9,12 +9,12 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import Mutation, NotFound
-from stratalog.apps.table.files import AddFiles
-from stratalog.apps.table.lake import SUFFIX, Lake, counts, intersection, sorted_rows
+from stratalog.apps.table.data_files import SUFFIX, Lake, counts, intersection, sorted_rows
 from stratalog.apps.table.messages import Refused, failure_of
 from stratalog.apps.table.model import Held, NewFile, NewReference, Region
-from stratalog.apps.table.ordering import encode_key
 from stratalog.apps.table.queries import TableView
+from stratalog.apps.table.references import AddFiles
+from stratalog.apps.table.row_order import encode_key
 from stratalog.apps.table.table import Table
 from stratalog.codec import decode, encode
 

@@ -9,9 +9,13 @@ from typing import Any
 import msgspec
 
 from stratalog import Conflict, Document, Draft, Invalid, Rules, Store, verify
-from stratalog.apps.table import files, partitions
-from stratalog.apps.table.committing import REQUESTS_MAX, Committed, Committer, Request
-from stratalog.apps.table.files import (
+from stratalog.apps.table import partitions, references
+from stratalog.apps.table.jobs import JobTracker
+from stratalog.apps.table.messages import Refused, failure_of
+from stratalog.apps.table.model import NewFile, Partition, Schema
+from stratalog.apps.table.partitions import CreateTable, ExtendPartitionTree, Partitions, Purge, SplitPartition
+from stratalog.apps.table.queries import TableView
+from stratalog.apps.table.references import (
     AddFiles,
     AssignJobIds,
     Assignment,
@@ -20,12 +24,8 @@ from stratalog.apps.table.files import (
     Split,
     SplitFileReferences,
 )
-from stratalog.apps.table.jobs import JobTracker
-from stratalog.apps.table.messages import Refused, failure_of
-from stratalog.apps.table.model import NewFile, Partition, Schema
-from stratalog.apps.table.ordering import Key, check_edge, encode_key
-from stratalog.apps.table.partitions import CreateTable, ExtendPartitionTree, Partitions, Purge, SplitPartition
-from stratalog.apps.table.queries import TableView
+from stratalog.apps.table.row_order import Key, check_edge, encode_key
+from stratalog.apps.table.transaction_group import REQUESTS_MAX, Committed, Committer, Request
 from stratalog.apps.table.tree import extended, from_split_points, root_of, split
 from stratalog.clock import new_id
 from stratalog.codec import decode, encode
@@ -40,12 +40,12 @@ MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
         "split_partition": partitions.split_partition,
         "extend_partition_tree": partitions.extend_partition_tree,
         "reinitialise": partitions.reinitialise,
-        "add_files": files.add_files,
-        "assign_job_ids": files.assign_job_ids,
-        "replace_file_references": files.replace_file_references,
-        "split_file_references": files.split_file_references,
-        "delete_files": files.delete_files,
-        "collect_files": files.collect_files,
+        "add_files": references.add_files,
+        "assign_job_ids": references.assign_job_ids,
+        "replace_file_references": references.replace_file_references,
+        "split_file_references": references.split_file_references,
+        "delete_files": references.delete_files,
+        "collect_files": references.collect_files,
         "clear_files": partitions.clear_files,
         "purge": partitions.purge,
     }

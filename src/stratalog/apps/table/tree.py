@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from stratalog.apps.table.model import ROOT, Partition, Region, Schema
-from stratalog.apps.table.ordering import Key, check_edge, encode_key
+from stratalog.apps.table.row_order import Key, check_edge, encode_key
 from stratalog.errors import Invalid
 
 __all__ = ["check_split", "check_subtrees", "check_tree", "extended", "from_split_points", "root_of", "split"]

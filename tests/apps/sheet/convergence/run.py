@@ -20,7 +20,7 @@ from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog.apps.sheet.cells import cell_name, parse_range
 from stratalog.apps.sheet.engine import engine_folder
 from stratalog.apps.sheet.events import Created, Restored, Revision, fact_of
-from stratalog.apps.sheet.story import with_revision
+from stratalog.apps.sheet.load_plan import with_revision
 from stratalog.errors import StratalogError
 from stratalog.testing.emulators import describe_status
 from tests.node import node_program

@@ -1,0 +1,245 @@
+"""Commands that keep a store well: snapshots, archives, forgetting, verification, sweeping, and all of it in a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import click
+import msgspec
+
+from stratalog.cli.naming import version_of
+from stratalog.cli.output import note, print_json, print_table, progress, size_text
+from stratalog.cli.program import FAILED, Failed
+from stratalog.cli.serve import load_application
+from stratalog.cli.session import Session, command
+from stratalog.clock import Observation
+from stratalog.documents import verify as verify_document
+from stratalog.documents.rebuild import Verified
+from stratalog.errors import Corrupt, StratalogError
+from stratalog.keys import escape
+from stratalog.log.retention import free_segments
+from stratalog.log.sweep import sweep_deleted
+from stratalog.maintenance.collection import Collected, Trouble
+from stratalog.maintenance.collection import collect as collect_blobs
+from stratalog.maintenance.policy import Policy, read_policy
+from stratalog.maintenance.store_pass import Maintained, Step
+from stratalog.maintenance.store_pass import maintain as maintain_store
+from stratalog.records.retention import free_versions
+from stratalog.records.versions import Name
+from stratalog.store import Store
+
+__all__ = ["COMMANDS"]
+
+
+@command("snapshot", example="stratalog snapshot acme/budget")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.option("--at", metavar="VERSION|TIME", help="Of which version.  [default: now]")
+def snapshot(session: Session, document: str, at: str | None) -> None:
+    """Make the snapshot of a version, so that it loads without replaying what came before."""
+    opened = session.document(document)
+    version = opened.snapshot(version_of(opened, at))
+    session.answer({"name": document, "version": version}, f"{document} has a snapshot at version {version}")
+
+
+@command("archive", example="stratalog archive acme/budget --upto 10000")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.option("--upto", metavar="VERSION|TIME", help="Only segments that end by then.  [default: all sealed ones]")
+def archive(session: Session, document: str, upto: str | None) -> None:
+    """Move sealed segments of the log to blobs; their versions stay readable."""
+    opened = session.document(document)
+    count = opened.archive(version_of(opened, upto))
+    session.answer({"name": document, "archived_segments": count}, f"archived {count} segments of {document}")
+
+
+@command("forget", example="stratalog forget acme/budget --below 500")
+@click.argument("document", metavar="ORGANISATION/DOCUMENT")
+@click.option("--below", metavar="VERSION|TIME", required=True, help="The oldest version to keep.")
+def forget(session: Session, document: str, below: str) -> None:
+    """Forget the versions below one, as far as no fork needs them; the state there is proven first."""
+    opened = session.document(document)
+    floor = opened.forget_below(version_of(opened, below) or 0, lambda version: _prove(session, document, version))
+    session.answer({"name": document, "floor": floor}, f"{document} keeps its versions from {floor} on")
+
+
+@command("verify", example="stratalog verify acme/budget")
+@click.argument("documents", metavar="[ORGANISATION/DOCUMENT]...", nargs=-1)
+@click.option("--upto", type=int, metavar="VERSION", help="Stop there.  [default: the newest]")
+def verify(session: Session, documents: tuple[str, ...], upto: int | None) -> None:
+    """Rebuild documents from their logs and compare every snapshot; all documents where none is named."""
+    rows, failed = [], False
+    for name in documents or _all_documents(session.open()):
+        try:
+            found = _verify(session, name, upto)
+        except Corrupt as exc:
+            failed = True
+            rows.append([click.style("FAILED", fg="red"), name, str(exc)])
+            _line(session, {"name": name, "verified": False, "reason": exc.message, "details": _text(exc)})
+        else:
+            what = f"version {found.version}, {found.snapshots} snapshots, digest {found.digest[:12]}"
+            rows.append([click.style("verified", fg="green"), name, what])
+            said = {"version": found.version, "snapshots": found.snapshots, "digest": found.digest, "root": found.root}
+            _line(session, {"name": name, "verified": True, **said})
+    if rows and not session.json:
+        print_table(rows)
+    if failed:
+        raise Failed(FAILED)
+
+
+@command("sweep", example="stratalog sweep")
+@click.argument("organisation", required=False)
+def sweep(session: Session, organisation: str | None) -> None:
+    """Free what was deleted, archived, forgotten or pruned long enough ago, and blobs that nothing refers to."""
+    store = session.open()
+    total = {"deleted_logs": 0, "segments": 0, "record_versions": 0, "blobs": 0}
+    for owner in [organisation] if organisation else list(store.organisations()):
+        _sweep(store, owner, total)
+    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total.items())
+    session.answer(total, f"freed {said}")
+
+
+def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
+    with progress(f"sweeping {organisation}", None) as step:
+        total["deleted_logs"] += sweep_deleted(store.place, organisation)
+        for listing in store.list(organisation):
+            total["segments"] += free_segments(store.log(organisation, listing.id))
+            step(1)
+        for record in store.records(organisation).list():
+            total["record_versions"] += free_versions(store.place, Name(organisation, record.id))
+            step(1)
+        total["blobs"] += len(collect_blobs(store.place, escape(organisation), tell=step).garbage)
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Do nothing, and say what would be done.")
+until_option = click.option(
+    "--until",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Stop after so long; the next run goes on from there.  [default: at the end]",
+)
+
+
+@command("collect", example="stratalog collect acme --dry-run")
+@click.argument("organisation", required=False)
+@dry_run_option
+@until_option
+def collect(session: Session, organisation: str | None, dry_run: bool, until: float | None) -> None:
+    """Delete the blobs that nothing refers to, of an organisation or of all; a dry run lists exactly those."""
+    store = session.open()
+    stop = _after(store, until)
+    found: list[Collected] = []
+    for one in [organisation] if organisation else list(store.organisations()):
+        with progress(f"collecting {one}", None) as step:
+            found.append(collect_blobs(store.place, escape(one), dry_run=dry_run, stop=stop, tell=step))
+        if not found[-1].is_finished:
+            break
+    for one_found in found:
+        _say_collected(session, one_found, dry_run)
+    _fail_for([trouble for one_found in found for trouble in one_found.troubles])
+
+
+@command("maintain", example="stratalog maintain --policy policy.json --until 600")
+@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.option(
+    "--policy",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What to keep, as a JSON object.  [default: everything but garbage]",
+)
+@dry_run_option
+@until_option
+def maintain(
+    session: Session, application: str | None, policy: Path | None, dry_run: bool, until: float | None
+) -> None:
+    """Do what is due: snapshots, retention, archives, sweeping, collecting. Run it as often as you like.
+
+    MODULE:NAME is the Application whose steps of its own are done as well.
+    """
+    store, steps = session.open(), _steps(session.open(), application)
+    chosen = read_policy(policy.read_bytes()) if policy else Policy()
+    with progress("maintaining", None) as step:
+        found = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, tell=lambda what: step(1))
+    if session.json:
+        print_json(found)
+    else:
+        _say_maintained(found, dry_run)
+    _fail_for(found.troubles)
+
+
+def _steps(store: Store, application: str | None) -> Sequence[Step]:
+    if application is None:
+        return ()
+    loaded = load_application(application, import_module("stratalog.server.application").Application)
+    store.rules = loaded.rules
+    return loaded.maintenance
+
+
+def _say_collected(session: Session, found: Collected, dry_run: bool) -> None:
+    if session.json:
+        print_json({**msgspec.to_builtins(found), "looked_at": found.looked_at, "dry_run": dry_run})
+        return
+    for key in found.garbage if dry_run else ():
+        click.echo(key)
+    click.echo(
+        f"{found.scope}: looked at {found.looked_at} blobs, kept {found.kept} referred to, {found.young} young and"
+        f" {found.changed} changed since; {'would delete' if dry_run else 'deleted'} {len(found.garbage)}"
+        f" ({size_text(found.garbage_bytes)})"
+    )
+    if not found.is_finished:
+        note("stopped before the end; the next run goes on from there")
+
+
+def _say_maintained(found: Maintained, dry_run: bool) -> None:
+    counts = {name: value for name, value in msgspec.to_builtins(found).items() if type(value) is int}
+    rows = [[f"{value:,}", name.replace("_", " ")] for name, value in counts.items()]
+    print_table(rows, right=[0])
+    for key in found.garbage if dry_run else ():
+        click.echo(key)
+    for trouble in found.troubles:
+        note(f"{trouble.what}: {trouble.code}: {trouble.reason}")
+    if not found.is_finished:
+        note("stopped before the end; the next run goes on from there")
+
+
+def _fail_for(troubles: Sequence[Trouble]) -> None:
+    if troubles:
+        raise Failed(FAILED)
+
+
+def _verify(session: Session, name: str, upto: int | None = None) -> Verified:
+    document = session.document(name)
+    last = document.version if upto is None else upto
+    with progress(f"verifying {name}", max(0, last - document.log.first)) as step:
+        return verify_document(document, upto, progress=step)
+
+
+def _prove(session: Session, name: str, version: int) -> None:
+    _verify(session, name, version)
+
+
+def _all_documents(store: Store) -> list[str]:
+    return [
+        f"{organisation}/{listing.id}"
+        for organisation in store.organisations()
+        for listing in store.list(organisation)
+        if listing.kind == "document"
+    ]
+
+
+def _line(session: Session, plain: Mapping[str, object]) -> None:
+    if session.json:
+        print_json(plain)
+
+
+def _text(error: StratalogError) -> dict[str, str]:
+    return {name: str(value) for name, value in error.details.items()}
+
+
+def _after(store: Store, seconds: float | None) -> Callable[[], bool]:
+    """Whether so many seconds have passed since now."""
+    started = Observation(store.place.clock)
+    return lambda: seconds is not None and started.age_seconds() >= seconds
+
+
+COMMANDS = [snapshot, archive, forget, verify, sweep, collect, maintain]

@@ -1,0 +1,148 @@
+"""Exchange: rounds of push and pull between a replica and a server. It survives whatever either of them loses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from stratalog.client.push_decision import Judgement, Waiting, judge
+from stratalog.client.replica import Replica
+from stratalog.client.transport import Transport, Unreached
+from stratalog.clock import Clock, Observation
+from stratalog.codec import decode
+from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError
+from stratalog.limits import MUTATIONS_PER_BATCH_MAX
+from stratalog.process_fork import close_in_child
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.sync import Pull, Push
+
+__all__ = ["Exchange"]
+
+PUSH_BYTES_TARGET = 1024 * 1024
+QUEUED_SECONDS_MAX = 30
+SETBACKS_MAX = 4
+
+# After these a push has certainly committed nothing: see Transport.
+NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
+
+
+class Exchange:
+    """One round at a time, whichever thread asks for it."""
+
+    def __init__(self, replica: Replica, transport: Transport, clock: Clock) -> None:
+        self._replica = replica
+        self._transport = transport
+        self._clock = clock
+        self._turn = threading.Lock()
+        close_in_child(self, "_turn")
+        self._turn_of: int | None = None
+        self._met = False
+        self._queued: Observation | None = None
+
+    def round(self) -> None:
+        """Push everything that is unanswered, then pull. Raises what the transport does; what was learnt is kept."""
+        with self._own_turn():
+            try:
+                self._round()
+            except Collected:
+                self._replica.settle(lambda local: local.reset(()))
+                self._round()
+
+    @contextmanager
+    def _own_turn(self) -> Iterator[None]:
+        if self._turn_of == threading.get_ident():
+            raise Invalid("a subscriber cannot synchronise: it is called from within a round")
+        with self._turn:
+            self._turn_of = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._turn_of = None
+
+    def _round(self) -> None:
+        if self._must_pull_first():
+            self._pull()
+        self._met = True
+        self._resend_queued()
+        try:
+            self._push_all()
+        except (Collected, OutcomeUnknown, Unreached):
+            raise
+        except StratalogError:
+            # A server that takes nothing from this client may still tell it what is new.
+            self._pull()
+            raise
+        self._pull()
+
+    def _must_pull_first(self) -> bool:
+        """Before the first push: a first pull cannot tell rejections, and any tells a copied file of its twin."""
+        with self._replica.held() as local:
+            return local.cookie is None or (not self._met and local.has_unsent())
+
+    def _resend_queued(self) -> None:
+        if self._queued is not None and self._queued.age_seconds() > QUEUED_SECONDS_MAX:
+            self._queued = None
+            with self._replica.held() as local:
+                local.resend_queued()
+
+    def _push_all(self) -> None:
+        setbacks, size = 0, MUTATIONS_PER_BATCH_MAX
+        while setbacks < SETBACKS_MAX and (batch := self._batch(size)):
+            try:
+                judgement = self._push(batch)
+            except LimitExceeded as exc:
+                if len(batch) == 1:
+                    self._give_up(batch[0], str(exc))
+                size = max(1, len(batch) // 2)
+                continue
+            size = min(2 * size, MUTATIONS_PER_BATCH_MAX)
+            self._follow(batch, judgement)
+            setbacks += judgement.reset or judgement.resend_from is not None
+
+    def _batch(self, size: int) -> list[Waiting]:
+        with self._replica.held() as local:
+            return local.batch(size, PUSH_BYTES_TARGET)
+
+    def _push(self, batch: Sequence[Waiting]) -> Judgement:
+        with self._replica.held() as local:
+            client, group, cookie, first = local.client, local.group, local.cookie, local.oldest()
+            local.note_sending(batch)
+        mutations = [Mutation(client=client, id=one.id, name=one.name, args=decode(one.args)) for one in batch]
+        try:
+            pushed = self._transport.push(Push(group, mutations, cookie.incarnation if cookie else ""))
+        except NOTHING_COMMITTED:
+            with self._replica.held() as local:
+                local.note_refused(batch)
+            raise
+        return judge(client, batch, pushed, first or batch[0])
+
+    def _follow(self, batch: Sequence[Waiting], judgement: Judgement) -> None:
+        with self._replica.held() as local:
+            local.note_committed(judgement.committed)
+            if judgement.resend_from is not None:
+                local.resend_from(judgement.resend_from)
+        if judgement.queued:
+            self._replica.note_queued(batch)
+            self._queued = self._queued or Observation(self._clock)
+        if judgement.reset:
+            self._replica.settle(lambda local: local.reset(judgement.uncommitted))
+
+    def _give_up(self, waiting: Waiting, reason: str) -> None:
+        self._replica.settle(lambda local: local.refuse(waiting, reason))
+
+    def _pull(self) -> None:
+        with self._replica.held() as local:
+            request = Pull(local.group, local.cookie)
+        try:
+            pulled = self._transport.pull(request)
+        except Forbidden:
+            self._leave_group()
+            raise
+        self._replica.settle(lambda local: local.apply(request.cookie, pulled), pulled)
+
+    def _leave_group(self) -> None:
+        """A group that became another principal's is of no use; while mutations wait in it, a push finds that out."""
+        with self._replica.held() as local:
+            if local.count() == 0:
+                local.reset(())

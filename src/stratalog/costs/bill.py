@@ -1,0 +1,127 @@
+"""Cost: what a meter counted, in the units that are billed, and those in dollars by a list of prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from stratalog.costs.prices import Prices
+
+__all__ = ["Deployment", "Functions", "Units", "bill", "monthly", "total", "units_of"]
+
+GB = 1024**3
+DAYS_A_MONTH = 30
+MINUTES_A_MONTH = DAYS_A_MONTH * 24 * 60
+
+# S3's classes of requests. Removing is free.
+PUTS = frozenset({"PutObject", "ListObjectsV2", "ListObjectVersions"})
+GETS = frozenset({"GetObject", "HeadObject", "GetBucketVersioning"})
+
+
+class Units(msgspec.Struct, frozen=True, kw_only=True):
+    """What a piece of work is billed by. ``s3_bytes`` are what it stores, before anything is collected."""
+
+    write_units: float = 0
+    read_units: float = 0
+    s3_puts: float = 0
+    s3_gets: float = 0
+    s3_bytes: float = 0
+    sqs_requests: float = 0
+    lambda_requests: float = 0
+    lambda_gb_seconds: float = 0
+    http_requests: float = 0
+
+    def __add__(self, other: Units) -> Units:
+        return Units(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+    def times(self, factor: float) -> Units:
+        """The same work so many times over; a share of it, if below 1."""
+        return Units(**{name: getattr(self, name) * factor for name in self.__struct_fields__})
+
+
+class Functions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is assumed of Lambda functions: no meter on one machine can know it."""
+
+    memory_mb: int = 1024
+    """As `deploy/aws/template.yaml` says."""
+
+    warm_ms: float = 25
+    """How long a call of a function that runs already takes."""
+
+    cold_ms: float = 1000
+    """How long one takes that has to start first. The start is billed."""
+
+    arm: bool = True
+
+    def call(self, *, cold: bool = False) -> Units:
+        """One call."""
+        seconds = (self.cold_ms if cold else self.warm_ms) / 1000
+        return Units(lambda_requests=1, lambda_gb_seconds=self.memory_mb / 1024 * seconds)
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands and costs while nobody does anything: that of `deploy/aws/template.yaml`, with little in it."""
+
+    alarms: int = 9
+    upkeep_runs: int = DAYS_A_MONTH * 4
+    """A month."""
+
+    pollers: int = 5
+    """How many receives at a time Lambda keeps open on an idle queue, each of 20 seconds."""
+
+    index_gb: float = 0.1
+    blobs_gb: float = 1
+
+
+def units_of(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, str], float] | None = None) -> Units:
+    """What a meter counted, from ``before`` on if that is given."""
+    sums: dict[str, float] = dict.fromkeys(Units.__struct_fields__, 0)
+    for (operation, unit), amount in after.items():
+        field = _field(operation, unit)
+        if field:
+            sums[field] += amount - (before or {}).get((operation, unit), 0)
+    return Units(**sums)
+
+
+def bill(units: Units, prices: Prices, *, arm: bool = True) -> dict[str, float]:
+    """Dollars by service. What is stored costs by the month and is not in it."""
+    seconds = prices.lambda_arm_gb_seconds if arm else prices.lambda_x86_gb_seconds
+    return {
+        "DynamoDB": prices.dynamodb_write_units.of(units.write_units) + prices.dynamodb_read_units.of(units.read_units),
+        "S3": prices.s3_puts.of(units.s3_puts) + prices.s3_gets.of(units.s3_gets),
+        "SQS": prices.sqs_requests.of(units.sqs_requests),
+        "Lambda": prices.lambda_requests.of(units.lambda_requests) + seconds.of(units.lambda_gb_seconds),
+        "API Gateway": prices.http_requests.of(units.http_requests),
+    }
+
+
+def total(units: Units, prices: Prices, *, arm: bool = True) -> float:
+    """The dollars of all services."""
+    return sum(bill(units, prices, arm=arm).values())
+
+
+def monthly(deployment: Deployment, functions: Functions, upkeep: Units, prices: Prices) -> dict[str, float]:
+    """Dollars a month of a deployment that nobody uses; ``upkeep`` is what a run costs beside its function."""
+    run = upkeep + functions.call(cold=True)
+    polls = deployment.pollers * MINUTES_A_MONTH * 3
+    return {
+        "alarms": prices.alarm_months.of(deployment.alarms),
+        "upkeep": prices.schedule_runs.of(deployment.upkeep_runs)
+        + total(run.times(deployment.upkeep_runs), prices, arm=functions.arm),
+        "queue polled by Lambda": prices.sqs_requests.of(polls),
+        "kept in DynamoDB": prices.dynamodb_gb_months.of(deployment.index_gb)
+        + prices.dynamodb_recovery_gb_months.of(deployment.index_gb),
+        "kept in S3": prices.s3_gb_months.of(deployment.blobs_gb),
+    }
+
+
+def _field(operation: str, unit: str) -> str:
+    """Under which name a meter's sum is billed; empty where it is not."""
+    if unit in ("write units", "read units"):
+        return unit.replace(" ", "_")
+    if unit == "billed requests":
+        return "sqs_requests"
+    if unit == "requests" and operation in PUTS | GETS:
+        return "s3_puts" if operation in PUTS else "s3_gets"
+    return "s3_bytes" if (operation, unit) == ("PutObject", "bytes") else ""

@@ -1,0 +1,72 @@
+"""Prices: a dated list of what the services charge, each with its source. The list is data; another can be given."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from stratalog.errors import Invalid
+
+__all__ = ["Price", "PriceList", "Prices", "load_prices"]
+
+NEWEST = "prices-2026-11.json"
+
+
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``dollars`` for so many of a unit, where that was read, and when."""
+
+    dollars: float
+    per: float
+    unit: str
+    source: str
+    looked_at: str
+    note: str = ""
+
+    def of(self, amount: float) -> float:
+        """The dollars for an amount."""
+        return self.dollars * amount / self.per
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every price the estimates need."""
+
+    dynamodb_write_units: Price
+    dynamodb_read_units: Price
+    dynamodb_gb_months: Price
+    dynamodb_recovery_gb_months: Price
+    s3_puts: Price
+    s3_gets: Price
+    s3_gb_months: Price
+    sqs_requests: Price
+    lambda_requests: Price
+    lambda_arm_gb_seconds: Price
+    lambda_x86_gb_seconds: Price
+    http_requests: Price
+    websocket_messages: Price
+    websocket_minutes: Price
+    alarm_months: Price
+    log_gb: Price
+    schedule_runs: Price
+    transfer_gb: Price
+
+
+class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The prices of one region as they stood on a date."""
+
+    format: Literal[1]
+    region: str
+    date: str
+    prices: Prices
+    notes: tuple[str, ...] = ()
+
+
+def load_prices(path: Path | None = None) -> PriceList:
+    """The list in a file; the newest that came with the package, if None. Raises Invalid."""
+    try:
+        text = path.read_bytes() if path else files("stratalog.costs").joinpath(NEWEST).read_bytes()
+        return msgspec.json.decode(text, type=PriceList)
+    except (OSError, msgspec.DecodeError) as exc:
+        raise Invalid("the list of prices cannot be read", path=path, reason=str(exc)) from exc

@@ -1,0 +1,231 @@
+"""What each operation of a store is billed, found by doing it: in memory, with a meter, by a clock that stands.
+
+Nothing is looked up in a table: a change that makes an operation dearer shows here the next time it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.costs.bill import Functions, Units, units_of
+from stratalog.documents import Document
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log import Event, Settings
+from stratalog.log.retention import archive_segments, free_segments
+from stratalog.maintenance.collection import collect_family
+from stratalog.maintenance.store_pass import maintain
+from stratalog.ports.meter import Meter
+from stratalog.protocol.messages import Mutation
+from stratalog.store import Store, open_store
+
+__all__ = ["Operation", "StandingClock", "Trial", "measure_operations", "measure_run", "measure_upkeep", "text_of"]
+
+FREE_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
+SEGMENT_ENTRIES = 1000
+TAIL_ENTRIES = 100
+BATCH = 10
+
+
+class StandingClock:
+    """A clock that moves only when somebody sleeps; its randomness is a hash of how often it was asked.
+
+    So the same work is always billed the same, to the unit.
+    """
+
+    def __init__(self) -> None:
+        self._ms = 1_800_000_000_000
+        self._asked = itertools.count()
+
+    def wall_ms(self) -> int:
+        return self._ms
+
+    def boot_ms(self) -> int:
+        return self._ms
+
+    def sleep(self, seconds: float) -> None:
+        self._ms += round(seconds * 1000)
+
+    def random(self) -> float:
+        return int.from_bytes(self.random_bytes(4), "big") / 2**32
+
+    def random_bytes(self, count: int) -> bytes:
+        return hashlib.shake_256(b"%d" % next(self._asked)).digest(count)
+
+
+class Trial:
+    """A store that is thrown away, and what work on it is billed."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.clock = StandingClock()
+        self.meter = Meter()
+        self._settings = settings
+        self.store = open_store("memory:", settings=settings, clock=self.clock, meter=self.meter)
+
+    def spent(self, work: Callable[[], object]) -> Units:
+        """What one call is billed."""
+        before = self.meter.read()
+        work()
+        return units_of(self.meter.read(), before)
+
+    def reopened(self) -> Store:
+        """The same place as a process sees it that has just begun."""
+        return Store(self.store.place, self.store.queue)
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One operation and what it is billed."""
+
+    name: str
+    what: str
+    units: Units
+
+
+def measure_operations(functions: Functions) -> Iterator[Operation]:
+    """Every operation in turn. Takes a second or two."""
+    yield from _commits()
+    yield from _opening()
+    yield from _upkeep()
+    yield from _records()
+    yield from _queue()
+    yield Operation("function", "one call of a Lambda function that runs already", functions.call())
+    yield Operation("function-cold", "one call of a Lambda function that has to start", functions.call(cold=True))
+    yield Operation("request", "one request by way of API Gateway, without its function", Units(http_requests=1))
+
+
+def measure_run(run: Callable[[Store], object], settings: Settings | None = None) -> Units:
+    """What ``run`` does to an empty store is billed."""
+    trial = Trial(settings)
+    return trial.spent(lambda: run(trial.store))
+
+
+def text_of(size: int, number: int = 0) -> str:
+    """Text of a size that hardly compresses: the dear case, and the same on every run."""
+    return hashlib.shake_256(b"text %d" % number).hexdigest(size // 2 + 1)[:size]
+
+
+def _put(number: int, value: Any) -> Mutation:
+    return Mutation(client="ada", name="put", args={"key": f"items/{number % 200:03d}", "value": value})
+
+
+def _warm(trial: Trial) -> Document:
+    """A document of 200 items, whose process has its state in memory."""
+    document = trial.store.create("acme", "budget")
+    document.apply([_put(number, {"title": f"title {number}"}) for number in range(200)])
+    document.snapshot()
+    return document
+
+
+def _commits() -> Iterator[Operation]:
+    trial = Trial()
+    yield Operation("create", "a new document", trial.spent(lambda: trial.store.create("acme", "other")))
+    document = _warm(trial)
+    one = trial.spent(lambda: document.apply([_put(1, {"title": "x" * 500})]))
+    yield Operation("commit", "one mutation of at most 1 KB, by a process that is warm", one)
+    ten = trial.spent(lambda: document.apply([_put(number, {"title": f"new {number}"}) for number in range(BATCH)]))
+    yield Operation("commit-10", "ten small mutations as one entry", ten)
+    for size in (10, 100):
+        body = {"id": "x", "name": "a body", "text": text_of(size * 1024)}
+        units = trial.spent(lambda body=body: document.apply([_put(2, body)]))  # type: ignore[misc]
+        yield Operation(f"commit-{size}kb", f"one mutation that puts an item of {size} KB", units)
+    fork = trial.spent(lambda: document.fork("fork"))
+    yield Operation("fork", "a fork, whatever the length of the history", fork)
+
+
+def _opening() -> Iterator[Operation]:
+    trial = Trial()
+    document = _warm(trial)
+    for number in range(TAIL_ENTRIES):
+        document.apply([_put(number, {"title": f"title {number}, again"})])
+    read = trial.spent(lambda: trial.reopened().document("acme", "budget").get("items/150"))
+    yield Operation("open", f"one key, by a process that has just begun, {TAIL_ENTRIES} entries after a snapshot", read)
+    write = trial.spent(lambda: trial.reopened().document("acme", "budget").apply([_put(3, {"title": "cold"})]))
+    yield Operation("commit-cold", "a mutation by a process that has just begun", write)
+    warm = trial.reopened().document("acme", "budget")
+    warm.get("items/150")
+    yield Operation("look", "one key, read anew by a process that is warm", trial.spent(lambda: warm.get("items/150")))
+
+
+def _upkeep() -> Iterator[Operation]:
+    settings = Settings(segment_entries_target=SEGMENT_ENTRIES, snapshot_entries_interval=10**9)
+    trial = Trial(settings)
+    log = trial.store.create_log("acme", "plan")
+    for number in range(SEGMENT_ENTRIES):
+        log.append(Event("set", {"cell": f"C{number}", "value": number}))
+    roll_over = trial.spent(lambda: log.append(Event("set", {"cell": "C2", "value": 100})))
+    one = trial.spent(lambda: log.append(Event("set", {"cell": "C2", "value": 1})))
+    yield Operation("append", "one small event on a log", one)
+    yield Operation("roll-over", "the append that begins another segment", roll_over)
+    entries = Settings().segment_entries_target
+    share = (roll_over + one.times(-1)).times(1 / entries)
+    yield Operation("roll-over-share", f"what it adds to each append, in segments of {entries:,} entries", share)
+    document = _warm(trial)
+    document.apply([_put(number, {"title": f"changed {number}"}) for number in range(200)])
+    yield Operation("snapshot", "a snapshot of a document of 200 items, all changed", trial.spent(document.snapshot))
+    archive = trial.spent(lambda: archive_segments(log))
+    yield Operation("archive", f"moving a segment of {SEGMENT_ENTRIES:,} small entries to S3", archive)
+    trial.clock.sleep(FREE_SECONDS)
+    yield Operation("free", "deleting these entries from the index", trial.spent(lambda: free_segments(log)))
+    yield Operation("collect", "collecting 100 orphan blobs beside 100 in use", _collecting())
+
+
+def _collecting() -> Units:
+    trial = Trial()
+    document = _warm(trial)
+    for number in range(100):
+        document.apply([_put(number, {"text": text_of(2000, number)})])
+    owner = document.log.record.owner
+    for number in range(100):
+        body = b"orphan %d" % number
+        trial.store.place.blobs.put(f"{owner}/items/items/{hashlib.sha256(body).hexdigest()}", body)
+    trial.clock.sleep(FREE_SECONDS)
+    return trial.spent(lambda: collect_family(trial.store.place, owner))
+
+
+def _records() -> Iterator[Operation]:
+    trial = Trial()
+    records = trial.store.records("acme")
+    records.put("contract", b"first")
+    small = trial.spent(lambda: records.put("contract", text_of(500).encode()))
+    yield Operation("record", "a new version of a record of 500 bytes", small)
+    large = trial.spent(lambda: records.put("contract", text_of(100 * 1024).encode()))
+    yield Operation("record-100kb", "a new version of a record of 100 KB", large)
+    read = trial.spent(lambda: records.get("contract"))
+    yield Operation("record-read", "the newest version of a record of 100 KB", read)
+
+
+def _queue() -> Iterator[Operation]:
+    """The requests of a push in the queue, beside those of its commit."""
+    trial = Trial()
+    queue = trial.store.queue
+    message = encode(["acme", "budget", "incarnation", {"key": "items/001", "value": {"title": "x" * 200}}])
+
+    def alone() -> None:
+        queue.send("acme/budget", [message])
+        for given in queue.receive():
+            queue.acknowledge(given)
+
+    def busy() -> None:
+        for _ in range(BATCH):
+            queue.send("acme/budget", [message])
+        for given in queue.receive(BATCH):
+            queue.acknowledge(given)
+
+    yield Operation("queue", "a push by way of the queue, alone", trial.spent(alone))
+    yield Operation("queue-busy", "the same where ten pushes wait each time", trial.spent(busy).times(1 / BATCH))
+    by_function = Units(sqs_requests=1 + 2 / BATCH)
+    yield Operation("queue-function", "the same where Lambda receives and removes them, ten at a time", by_function)
+
+
+def measure_upkeep(documents: int = 10) -> Units:
+    """What one of many passes over a store of so many documents is billed, where nothing is to be done."""
+    trial = Trial()
+    for number in range(documents):
+        trial.store.create("acme", f"plan-{number}").apply([_put(1, number)])
+    maintain(trial.store)
+    return trial.spent(lambda: maintain(trial.store))

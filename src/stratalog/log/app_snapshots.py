@@ -1,0 +1,134 @@
+"""Kept states: an application's state of a version as a list of parts, each a blob that other versions may share.
+
+For what stands on the log itself and has another model than keys and values. The application cuts its state into parts
+so that a small change leaves most of them as they were; a part that stands already is not written again. The rule is
+that of every snapshot: parts first, record second, and the record only while the one whose parts it shares stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from stratalog.codec import encode, sha256
+from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
+from stratalog.limits import BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
+from stratalog.log.blob_batch import Upload
+from stratalog.log.bodies import BodyRef, read_body
+from stratalog.log.environment import Place
+from stratalog.log.names import NameRecord
+from stratalog.log.snapshots import Snapshot, put_snapshot
+from stratalog.ports.blobs import Blobs
+
+__all__ = ["Kept", "Manifest", "keep_parts", "kept_at", "manifest_of", "part_addresses", "read_parts"]
+
+ADDRESS_BYTES = 32
+
+
+class Manifest(msgspec.Struct, frozen=True, array_like=True):
+    """What a snapshot record holds of a kept state: the hashes of its parts in order, here or in a body."""
+
+    kind: Literal["parts"]
+    format: Literal[1]
+    inline: bytes | None
+    body: BodyRef | None
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A kept state: its version, when it was kept, and where its parts lie."""
+
+    version: int
+    created_ms: int
+    snapshot: Snapshot
+
+
+def keep_parts(place: Place, record: NameRecord, base: Snapshot | None, version: int, parts: Sequence[bytes]) -> bool:
+    """Keep the state of ``version``; False where one is kept. ``base`` is the newest snapshot at or below it.
+
+    Raises Invalid or LimitExceeded for parts that may not be stored, and what the ports raise.
+    """
+    if not parts or max(map(len, parts)) > BODY_PART_BYTES:
+        raise LimitExceeded("a kept state has no part, or a part that is too large", limit=BODY_PART_BYTES)
+    if base is not None and (base.version, base.prefix) == (version, record.prefix):
+        return False
+    while True:
+        upload = Upload(place)
+        body = encode(_write(place.blobs, record.owner, upload, parts, _shared(place.blobs, record.owner, base)))
+        try:
+            upload.refresh()
+            made = put_snapshot(place, record.prefix, version, body, base)
+        except ConditionFailed:
+            if base is None:
+                raise
+            base = None
+            place.counters["snapshot whose base was gone"] += 1
+            continue
+        except OutcomeUnknown:
+            upload.renew()
+            raise
+        upload.renew()
+        return made
+
+
+def kept_at(snapshot: Snapshot | None) -> Kept | None:
+    """The kept state that a snapshot record names. Raises Invalid for a snapshot of another kind."""
+    if snapshot is None:
+        return None
+    if manifest_of(snapshot) is None:
+        raise Invalid("the snapshot is no state kept in parts", version=snapshot.version)
+    return Kept(snapshot.version, snapshot.created_ms, snapshot)
+
+
+def read_parts(blobs: Blobs, owner: str, kept: Kept) -> Iterator[bytes]:
+    """The parts in order, each verified. Raises Corrupt for one that is missing or damaged."""
+    for address in part_addresses(blobs, owner, kept.snapshot):
+        try:
+            yield blobs.get(f"{_prefix(owner)}/{address.hex()}")
+        except NotFound as exc:
+            raise Corrupt("a part of a kept state is missing", version=kept.version, part=address.hex()) from exc
+
+
+def part_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list[bytes]:
+    """The hashes of the parts of a kept state, in order; none for a snapshot of another kind."""
+    manifest = manifest_of(snapshot)
+    if manifest is None:
+        return []
+    listed = manifest.inline
+    if listed is None:
+        if manifest.body is None:
+            raise Corrupt("a kept state names no parts", version=snapshot.version)
+        listed = read_body(blobs, _prefix(owner), manifest.body)
+    return [listed[at : at + ADDRESS_BYTES] for at in range(0, len(listed), ADDRESS_BYTES)]
+
+
+def manifest_of(snapshot: Snapshot) -> Manifest | None:
+    """What a snapshot record says of a kept state; None for one of another kind."""
+    try:
+        return _decode_manifest(snapshot.body)
+    except msgspec.DecodeError:
+        return None
+
+
+def _write(blobs: Blobs, owner: str, upload: Upload, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
+    addresses = [sha256(part) for part in parts]
+    for address, part in zip(addresses, parts, strict=True):
+        if address not in shared:
+            upload.write(_prefix(owner), part)
+            shared.add(address)
+    listed = b"".join(addresses)
+    if len(listed) <= BODY_INLINE_BYTES_MAX:
+        return Manifest("parts", 1, listed, None)
+    return Manifest("parts", 1, None, upload.write(_prefix(owner), listed))
+
+
+def _shared(blobs: Blobs, owner: str, base: Snapshot | None) -> set[bytes]:
+    return set(part_addresses(blobs, owner, base)) if base is not None else set()
+
+
+def _prefix(owner: str) -> str:
+    return f"{owner}/parts"
+
+
+_decode_manifest = msgspec.msgpack.Decoder(Manifest).decode

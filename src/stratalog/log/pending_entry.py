@@ -1,0 +1,115 @@
+"""An entry on its way, from the caller who wants it written to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from stratalog.clock import new_id
+from stratalog.codec import encode
+from stratalog.errors import NotFound, OutcomeUnknown
+from stratalog.group_commit import Gate
+from stratalog.log.blob_batch import Upload
+from stratalog.log.entries import Entry, Event, check_author, check_write_id, encode_events, inline_body
+from stratalog.log.environment import Place
+from stratalog.ports.index import Attribute
+
+__all__ = ["Pending", "prepare_entry"]
+
+WRITE_ID_CHARACTERS = 16
+
+
+class Pending:
+    """An entry on its way: what is to be written, and in the end its answer."""
+
+    __slots__ = (
+        "attributes",
+        "body",
+        "doubts",
+        "entry",
+        "error",
+        "events",
+        "expected",
+        "gate",
+        "leads",
+        "named",
+        "upload",
+        "write_id",
+    )
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        body: bytes,
+        attributes: dict[str, Attribute],
+        expected: int | None,
+        upload: Upload | None,
+    ) -> None:
+        self.events = tuple(events)
+        self.body = body
+        self.attributes = attributes
+        self.expected = expected
+        self.upload = upload
+        self.write_id = str(attributes["w"])
+        self.named = False
+        self.doubts: list[tuple[str, int]] = []
+        self.entry: Entry | None = None
+        self.error: BaseException | None = None
+        self.gate: Gate | None = None
+        self.leads: bool | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether its answer is known."""
+        return (self.entry or self.error) is not None
+
+    def settle(self, version: int, created_ms: int) -> None:
+        """It stands as entry ``version``. Raises OutcomeUnknown where its blobs could not be renewed."""
+        if self.upload is not None:
+            self.upload.renew()
+        self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
+
+    def fail(self, cause: BaseException) -> None:
+        """It was not written; or, where the log was deleted before that could be seen, it is not known whether."""
+        self.error = cause
+        if isinstance(cause, NotFound) and self.doubts:
+            self.error = OutcomeUnknown("the log was deleted before an append was answered", write_id=self.write_id)
+            self.error.__cause__ = cause
+        if self.upload is not None and isinstance(self.error, OutcomeUnknown):
+            with suppress(OutcomeUnknown):
+                self.upload.renew()
+
+    def answer(self) -> Entry:
+        """The entry as it stands. Raises what kept it from being written."""
+        if self.entry is None:
+            raise self.error or OutcomeUnknown("an append ended without an answer", write_id=self.write_id)
+        return self.entry
+
+
+def prepare_entry(
+    place: Place,
+    owner: str,
+    events: Sequence[Event],
+    *,
+    expected: int | None = None,
+    author: str = "",
+    write_id: str | None = None,
+    upload: Upload | None = None,
+    checked: bool = False,
+) -> Pending:
+    """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
+    attributes: dict[str, Attribute] = {
+        "w": check_write_id(write_id) if write_id is not None else new_id(place.clock, WRITE_ID_CHARACTERS)
+    }
+    if author:
+        attributes["a"] = check_author(author)
+    body = encode_events(events, checked=checked)
+    name, stored = inline_body(body)
+    if len(stored) <= place.settings.body_inline_bytes_max:
+        attributes[name] = stored
+    else:
+        upload = upload or Upload(place)
+        attributes["x"] = encode(upload.write(f"{owner}/bodies", body))
+    pending = Pending(events, body, attributes, expected, upload)
+    pending.named = write_id is not None
+    return pending

@@ -1,0 +1,187 @@
+"""Reading: every read is bounded by a version fixed first, so that pages never tear, and a gap is never skipped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from itertools import chain, islice
+
+from stratalog.clock import Observation
+from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
+from stratalog.keys import entries_partition, number, parse_number
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log.archive import read_archive
+from stratalog.log.entries import Entry, Upcasters, entry_from_item, inline_entries
+from stratalog.log.environment import Place
+from stratalog.log.head import Head
+from stratalog.log.segments import Segment, list_segments, segment_holding
+from stratalog.ports.index import Item
+from stratalog.process_fork import close_in_child
+
+__all__ = ["Reader", "Run"]
+
+LOOKS_MAX = 3
+PAGE_ITEMS = 128
+
+Run = Generator[list[Entry], None, int]
+"""Entries in order, by pages; it returns the version of the last."""
+
+
+class Reader:
+    """Reads the entries of one incarnation of a log from wherever they lie: index or archive."""
+
+    def __init__(self, place: Place, prefix: str, owner: str, upcasters: Upcasters | None) -> None:
+        self._place = place
+        self._prefix = prefix
+        self._owner = owner
+        self._upcasters = upcasters
+        self._archived = _Archived()
+
+    def entry(self, version: int, head: Head | None = None) -> Entry:
+        """Entry ``version``. ``head`` is a head the caller has seen, which spares looking for the segment.
+
+        Raises NotFound, VersionForgotten, Corrupt.
+        """
+        item = self._item(version, head.segment) if head is not None and version >= head.segment else None
+        if item is None or head is None or _outdated(head.seen):
+            item = self._found(version)
+        return self._entry(item)
+
+    def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
+        """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
+        return chain.from_iterable(self._pages(after, upto, head))
+
+    def _pages(self, after: int, upto: int, head: Head | None) -> Iterator[list[Entry]]:
+        version = after
+        while version < upto:
+            version = yield from self._run(version + 1, upto, head)
+
+    def _run(self, first: int, upto: int, head: Head | None) -> Run:
+        """Entries from ``first`` on, as far as one segment holds them; at least one. Answers the last version."""
+        if head is not None and first >= head.segment and not _outdated(head.seen):
+            return (yield from self._from_index(head.segment, first, upto, head.seen))
+        seen = Observation(self._place.clock)
+        segment = self._segment(first)
+        following = next(list_segments(self._place.index, self._prefix, first=first + 1), None)
+        last = min(upto, following.first - 1) if following else upto
+        if segment.marked_ms:
+            last = min(last, segment.last)
+            for item in self._from_archive(segment, first, last):
+                yield [self._entry(item)]
+            return last
+        return (yield from self._from_index(segment.first, first, last, seen))
+
+    def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Run:
+        """Entries of a segment that stood when ``seen`` was taken: what comes later may be a stray in a freed place."""
+        items = self._place.index.query(
+            entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
+        )
+        version = first - 1
+        while (page := list(islice(items, PAGE_ITEMS))) and not _outdated(seen):
+            follows = version + len(page)
+            entries = None if self._upcasters else inline_entries(page, version + 1)
+            if entries is None:
+                version = yield from self._one_by_one(page, version)
+            else:
+                version = follows
+                yield entries
+            if version != follows:
+                break
+        if version == last:
+            return last
+        yield [self._again(version + 1)]
+        return version + 1
+
+    def _one_by_one(self, page: list[Item], version: int) -> Run:
+        """The entries of ``page`` as long as they follow ``version``, each opened when it is asked for."""
+        for item in page:
+            if "k" in item.attributes or (entry := self._entry(item)).version != version + 1:
+                break
+            yield [entry]
+            version += 1
+        return version
+
+    def _again(self, version: int) -> Entry:
+        """An entry that must exist and was not met where it was looked for: moved to the archive, or lost."""
+        try:
+            return self._entry(self._found(version))
+        except VersionForgotten:
+            raise
+        except NotFound as exc:
+            raise Corrupt("an entry below the head is missing", prefix=self._prefix, version=version) from exc
+
+    def _found(self, version: int) -> Item:
+        """The item of an entry, wherever it lies now. Looks again, since a segment may be freed between two reads.
+
+        Raises Unavailable where every look took so long that what it saw proves nothing.
+        """
+        late = True
+        for _ in range(LOOKS_MAX):
+            seen = Observation(self._place.clock)
+            segment = self._segment(version)
+            if segment.marked_ms:
+                return next(self._from_archive(segment, version, version))
+            item = self._item(version, segment.first)
+            late = _outdated(seen)
+            if item is not None and not late:
+                return item
+        if late:
+            raise Unavailable("reads took too long to be relied on; read again", prefix=self._prefix, version=version)
+        raise NotFound("no such version", prefix=self._prefix, version=version)
+
+    def _segment(self, version: int) -> Segment:
+        segment = segment_holding(self._place.index, self._prefix, version) if version > 0 else None
+        if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
+            raise VersionForgotten("the version is not kept", prefix=self._prefix, version=version)
+        return segment
+
+    def _item(self, version: int, segment: int) -> Item | None:
+        item = self._place.index.get(entries_partition(self._prefix, segment), number(version))
+        return None if item is None or "k" in item.attributes else item
+
+    def _from_archive(self, segment: Segment, first: int, last: int) -> Iterator[Item]:
+        items = self._archived.get(segment.first)
+        if items is None:
+            items = self._opened(segment)
+            self._archived.keep(segment.first, items)
+        if not segment.first <= first <= last <= segment.last:
+            raise NotFound("no such version", prefix=self._prefix, version=last)
+        yield from items[first - segment.first : last - segment.first + 1]
+
+    def _opened(self, segment: Segment) -> list[Item]:
+        try:
+            return read_archive(self._place, self._prefix, self._owner, segment)
+        except Corrupt:
+            self._segment(segment.first)
+            raise
+
+    def _entry(self, item: Item) -> Entry:
+        try:
+            return entry_from_item(item, self._place.blobs, self._owner, self._upcasters)
+        except Corrupt:
+            # What is forgotten or swept while it is read is not corrupt, but gone.
+            self._segment(parse_number(item.sort))
+            raise
+
+
+def _outdated(seen: Observation) -> bool:
+    """Whether a segment that stood when ``seen`` was taken may be freed by now."""
+    return seen.age_seconds() > OBSERVATION_SECONDS_MAX
+
+
+class _Archived:
+    """The archived segment read last: walks and binary searches stay within one for long."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._first = 0
+        self._items: list[Item] | None = None
+
+    def get(self, first: int) -> list[Item] | None:
+        with self._lock:
+            return self._items if first == self._first else None
+
+    def keep(self, first: int, items: list[Item]) -> None:
+        with self._lock:
+            self._first, self._items = first, items

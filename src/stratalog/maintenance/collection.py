@@ -1,0 +1,340 @@
+"""Collecting blobs: those of an organisation, or of one owner in it, that nothing refers to, marked from the roots.
+
+The order makes it safe beside writers. Candidates are listed first, each with the stamp of its generation, and only
+those older than any commit under way can be: a writer puts a blob again whenever it refers to it, which makes it young
+and gives it another stamp. Then the references are read (`marking.py`). What is still unmarked is looked at again and
+deleted by the stamp it was listed with.
+
+How far a collection came is kept in the index (`progress.py`): candidates with their stamps, and what was marked. So a
+collection that is stopped or killed goes on where it was, however long after: what was put since has another stamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import msgspec
+
+from stratalog.clock import Observation
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.keys import family_partition, unescape
+from stratalog.limits import (
+    COLLECT_CANDIDATES_MAX,
+    GRACE_SECONDS,
+    OBSERVATION_SECONDS_MAX,
+    QUEUED_SECONDS_MAX,
+    UNKNOWN_OWNER_SECONDS_MAX,
+)
+from stratalog.log.directory import LOGS, list_directory
+from stratalog.log.environment import Place
+from stratalog.log.names import read_name
+from stratalog.log.retention import Stop, never
+from stratalog.maintenance.marks import Marking
+from stratalog.maintenance.progress import Candidate, Work, drop_work, load_work, save_work
+from stratalog.ports.blobs import BlobStat
+from stratalog.records.retention import is_known, referenced
+from stratalog.records.versions import Name
+
+__all__ = ["Collected", "Trouble", "collect", "collect_family", "owners"]
+
+SAVE_SECONDS = 60
+FAILURES_MAX = 3
+OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
+# What blobs of a family's owner may be for. Others are an application's own, and it alone knows who refers to them.
+PLACES = ("archive", "arguments", "bodies", "chunks", "collecting", "fields", "items", "parts")
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What could not be looked after, and why; the rest was."""
+
+    what: str
+    code: str
+    reason: str
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """What a collection did with the blobs it looked at; a dry run says what one would do."""
+
+    scope: str
+    kept: int
+    """Old enough, and referred to."""
+
+    young: int
+    """Too young to be judged."""
+
+    changed: int
+    """Unreferenced, and then put again or gone when looked at once more."""
+
+    garbage: tuple[str, ...]
+    """The keys of those deleted."""
+
+    garbage_bytes: int
+    troubles: tuple[Trouble, ...] = ()
+    is_finished: bool = True
+    """False where it was stopped: the next one goes on from there."""
+
+    @property
+    def looked_at(self) -> int:
+        """How many blobs in all."""
+        return self.kept + self.young + self.changed + len(self.garbage)
+
+
+def _unheard(blobs: int) -> None:
+    """Nobody listens."""
+
+
+def owners(place: Place, organisation: str) -> Iterator[str]:
+    """The owners of blobs among an organisation's living logs, each once."""
+    seen: set[str] = set()
+    for listing in list_directory(place.index, organisation, LOGS):
+        record = read_name(place.index, organisation, listing.id)
+        if record is not None and record.owner not in seen:
+            seen.add(record.owner)
+            yield record.owner
+
+
+def collect_family(place: Place, owner: str, *, dry_run: bool = False, stop: Stop = never) -> Collected:
+    """`collect` for the blobs of one family of logs. Raises Corrupt, and deletes nothing, where it cannot be marked.
+
+    That is so for a log whose snapshots are another model's: what they refer to is not known.
+    """
+    return _Collection(place, owner, dry_run, stop, _unheard, is_strict=True).run()
+
+
+def collect(
+    place: Place,
+    scope: str,
+    *,
+    dry_run: bool = False,
+    stop: Stop = never,
+    tell: Callable[[int], None] = _unheard,
+) -> Collected:
+    """Delete the blobs under ``scope``, an escaped organisation or an owner, that nothing refers to.
+
+    One owner is in hand at a time. One that cannot be judged is left alone and told of; the others are collected. A
+    dry run takes the same way up to the delete, and goes on from where the next run would. ``stop`` is asked often;
+    ``tell`` hears how many blobs were looked at. Raises Unavailable, OutcomeUnknown: call it again.
+    """
+    return _Collection(place, scope, dry_run, stop, tell).run()
+
+
+class _Stopped(Exception):
+    """The time for this run is over."""
+
+
+class _Collection:
+    """One run. A strict one raises what gives trouble."""
+
+    def __init__(
+        self,
+        place: Place,
+        scope: str,
+        dry_run: bool,
+        stop: Stop,
+        tell: Callable[[int], None],
+        *,
+        is_strict: bool = False,
+    ) -> None:
+        self._place = place
+        self._scope = scope
+        self._dry_run = dry_run
+        self._stop = stop
+        self._tell = tell
+        self._is_strict = is_strict
+        self._work, self._is_kept = load_work(place, scope)
+        self._saved = Observation(place.clock)
+        self._listing: Iterator[BlobStat] = iter(())
+        self._next: BlobStat | None = None
+        self._kept = self._young = self._changed = self._garbage_bytes = 0
+        self._garbage: list[str] = []
+        self._troubles: list[Trouble] = []
+
+    def run(self) -> Collected:
+        try:
+            while self._work.owner or self._take():
+                self._settle()
+        except _Stopped:
+            self._save()
+            return self._found(False)
+        if self._is_kept and not self._dry_run:
+            drop_work(self._place, self._scope)
+        return self._found(True)
+
+    def _take(self) -> bool:
+        """List blobs of the next owner, as many as are judged at once. False where there is none."""
+        if self._next is None:
+            self._seek(self._work.after)
+        if self._next is None:
+            return False
+        work = self._work = Work(owner=_owner_of(self._next.key), after=self._work.after)
+        now_ms = self._place.clock.wall_ms()
+        while self._next is not None and self._next.key.startswith(f"{work.owner}/"):
+            self._list(work, self._next, now_ms)
+            self._next = next(self._listing, None)
+            if len(work.candidates) >= COLLECT_CANDIDATES_MAX:
+                break
+            self._step()
+        return True
+
+    def _list(self, work: Work, stat: BlobStat, now_ms: int) -> None:
+        if not _is_old(now_ms, stat.modified_ms):
+            work.young += 1
+        elif not _is_ours(work.owner, stat.key):
+            work.kept += 1
+        else:
+            work.listed += 1
+            name = stat.key.removeprefix(f"{work.owner}/")
+            work.candidates[name] = Candidate(stat.stamp, stat.modified_ms, stat.stored_bytes)
+        work.upto = stat.key
+
+    def _seek(self, after: str) -> None:
+        self._listing = iter(self._place.blobs.list(f"{self._scope}/", after=after))
+        self._next = next(self._listing, None)
+
+    def _settle(self) -> None:
+        """Judge the blobs in hand, and go on to the next. An owner that gives trouble is passed over."""
+        work = self._work
+        try:
+            if not work.is_marked:
+                self._mark(work)
+                work.kept += work.listed - len(work.candidates)
+                work.is_marked = True
+            self._delete_unmarked(work)
+        except (Unavailable, OutcomeUnknown) as exc:
+            self._fail(work, exc)
+        except (Corrupt, NotFound, Invalid, LimitExceeded) as exc:
+            self._pass_over(work.owner, exc)
+        else:
+            self._kept, self._young = self._kept + work.kept, self._young + work.young
+            self._tell(work.kept + work.young)
+            self._work = Work(after=work.upto)
+
+    def _fail(self, work: Work, error: StratalogError) -> None:
+        """Keep the work for the next run; an owner that keeps failing is passed over in the end."""
+        work.failures += 1
+        if work.failures >= FAILURES_MAX:
+            self._pass_over(work.owner, error)
+            return
+        with suppress(Unavailable, OutcomeUnknown):
+            self._save()
+        raise error
+
+    def _pass_over(self, owner: str, error: StratalogError) -> None:
+        if self._is_strict:
+            raise error
+        self._troubles.append(Trouble(owner, error.code, str(error)))
+        self._work = Work(after=f"{owner}0")  # no key of the owner's is greater, since `0` comes after `/`
+        self._next = None
+
+    def _mark(self, work: Work) -> None:
+        """Take what is referred to, or may be, out of the candidates."""
+        if not work.candidates:
+            return
+        parts = work.owner.split("/")
+        kind = _kind_of(work.owner)
+        if kind == "family":
+            self._mark_family(work, parts)
+        elif kind == "record":
+            self._mark_record(work, parts)
+        else:
+            self._keep_younger(work, OLD_SECONDS if self._is_gone(parts[0], parts[2]) else QUEUED_SECONDS_MAX)
+
+    def _mark_family(self, work: Work, parts: list[str]) -> None:
+        if next(self._place.index.query(family_partition(work.owner), limit=1), None) is None:
+            self._keep_younger(work, OLD_SECONDS if self._is_gone(*parts) else UNKNOWN_OWNER_SECONDS_MAX)
+        else:
+            Marking(self._place, work.owner, work.mark, work.reached, work.seen, self._step).run()
+
+    def _mark_record(self, work: Work, parts: list[str]) -> None:
+        name = Name(unescape(parts[0]), unescape(parts[2]))
+        if not is_known(self._place, name):
+            self._keep_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
+            return
+        roots = referenced(self._place, name, dry_run=self._dry_run)
+        for key in list(work.candidates):
+            if roots is None or key.rpartition("/")[2] in roots:
+                work.mark(key)
+
+    def _is_gone(self, organisation: str, incarnation: str) -> bool:
+        """Whether it is known that the log was deleted: its name is free, or another incarnation has it."""
+        log, _, own = incarnation.partition("@")
+        record = read_name(self._place.index, unescape(organisation), unescape(log))
+        return record is not None and (record.incarnation != own or bool(record.deleted_ms))
+
+    def _keep_younger(self, work: Work, seconds: float) -> None:
+        """Keep what is not that old: what refers to it is not to be found, or not there yet."""
+        now_ms = self._place.clock.wall_ms()
+        for key, candidate in list(work.candidates.items()):
+            if now_ms - candidate.modified_ms <= seconds * 1000:
+                work.mark(key)
+
+    def _delete_unmarked(self, work: Work) -> None:
+        for name, candidate in sorted(work.candidates.items()):
+            self._step()
+            key = f"{work.owner}/{name}"
+            if self._delete(key, candidate.stamp):
+                self._garbage.append(key)
+                self._garbage_bytes += candidate.stored_bytes
+                self._place.counters["collected blob"] += 0 if self._dry_run else 1
+            else:
+                self._changed += 1
+            del work.candidates[name]
+            self._tell(1)
+
+    def _delete(self, key: str, stamp: str) -> bool:
+        """Look again, and delete the generation that was listed."""
+        again = self._place.blobs.stat(key)
+        if again is None or again.stamp != stamp:
+            return False
+        return self._dry_run or self._place.blobs.delete(key, stamp)
+
+    def _step(self) -> None:
+        """Between two calls: stop where it is time to, and keep now and then how far the work came."""
+        if self._stop():
+            raise _Stopped
+        if self._saved.age_seconds() > SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        if self._dry_run:
+            return
+        self._saved = Observation(self._place.clock)
+        save_work(self._place, self._scope, self._work)
+        self._is_kept = True
+
+    def _found(self, is_finished: bool) -> Collected:
+        return Collected(
+            scope=self._scope,
+            kept=self._kept,
+            young=self._young,
+            changed=self._changed,
+            garbage=tuple(self._garbage),
+            garbage_bytes=self._garbage_bytes,
+            troubles=tuple(self._troubles),
+            is_finished=is_finished,
+        )
+
+
+def _is_old(now_ms: int, modified_ms: int) -> bool:
+    """Whether no commit under way can be one that put the blob."""
+    return now_ms - modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
+
+
+def _owner_of(key: str) -> str:
+    """Whom a blob belongs to, by its key (`formats/keys.md`)."""
+    parts = key.split("/")
+    depth = {"records": 3, "queue": 4}.get(parts[1], 2)
+    return "/".join(parts[:depth])
+
+
+def _kind_of(owner: str) -> str:
+    parts = owner.split("/")
+    return {"records": "record", "queue": "queued"}.get(parts[1], "family" if "@" in parts[1] else "")
+
+
+def _is_ours(owner: str, key: str) -> bool:
+    """Whether it is known what refers to such a blob."""
+    kind = _kind_of(owner)
+    place = key.removeprefix(f"{owner}/").split("/")[0]
+    return place in PLACES if kind == "family" else bool(kind)

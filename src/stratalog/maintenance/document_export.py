@@ -1,0 +1,192 @@
+"""Exchange: a document as a file of JSON lines — every version, or one state. `formats/export.md` describes the lines.
+
+What an export says is made into a document again by `importing`; a state's keys and values are put by `import_state`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from stratalog.codec import decode
+from stratalog.documents import Document
+from stratalog.documents.commit_builder import load_arguments
+from stratalog.documents.commits import COMMIT, Change, Recorded, read_commit
+from stratalog.errors import Conflict, Invalid
+from stratalog.log import Entry
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.readable import from_json, to_plain
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "Exchanged",
+    "Progress",
+    "export_document",
+    "export_state",
+    "import_state",
+    "is_export",
+]
+
+FORMAT = "stratalog-export"
+FORMAT_VERSION = 1
+BATCH_MUTATIONS = 500
+BATCH_BYTES = 4 * 1024 * 1024
+IMPORT_CLIENT = "import"
+
+Progress = Callable[[int], None]
+
+
+class Exchanged(msgspec.Struct, frozen=True):
+    """What was written or read: the version it ends at, its lines, and the digest of its content."""
+
+    version: int
+    lines: int
+    digest: str
+
+
+def export_document(document: Document, file: BinaryIO, progress: Progress | None = None) -> Exchanged:
+    """Write every version of ``document`` up to its present head. Raises Invalid where history was forgotten."""
+    if document.log.floor():
+        raise Invalid(
+            "history was forgotten, so not all of it can be exported; export the state", document=document.name
+        )
+    head = document.log.head()
+    lines = _Lines(file)
+    lines.write(
+        {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "organisation": document.organisation,
+            "document": document.name,
+            "created_ms": document.log.record.created_ms,
+            "head": head.version,
+            "forked_at": [parent.version for parent in document.log.record.lineage],
+        }
+    )
+    for entry in document.log.read(0, head.version, head=head):
+        lines.write(_entry_line(document, entry))
+        _tell(progress, 1)
+    digest = document.at(head.version).content_digest()
+    lines.write({"end": head.version, "digest": digest, "sha256": lines.sha256()})
+    return Exchanged(head.version, lines.count, digest)
+
+
+def export_state(document: Document, file: BinaryIO, at: int | None = None) -> Exchanged:
+    """Write the keys and values of one version, a line each, in order of key."""
+    view = document.at(at)
+    lines = _Lines(file)
+    for key, value in view.scan():
+        lines.write({"key": key, "value": to_plain(value)})
+    return Exchanged(view.version, lines.count, view.content_digest())
+
+
+def is_export(file: BinaryIO) -> bool:
+    """Whether a file that can be rewound is an export of versions; its place is the start afterwards."""
+    file.seek(0)
+    first = file.readline()
+    file.seek(0)
+    return b'"format"' in first and isinstance(line := from_json(first), dict) and "format" in line
+
+
+def import_state(document: Document, file: BinaryIO, progress: Progress | None = None) -> int:
+    """Put the keys and values of a file of lines ``{"key", "value"}`` into a document, in batches; answer how many.
+
+    The lines are checked before the first is put. Raises Invalid; Conflict where one was rejected.
+    """
+    for _ in _pairs(file):
+        pass
+    count = 0
+    for batch in _batches(_pairs(file)):
+        for outcome in document.apply(batch, author=IMPORT_CLIENT):
+            if outcome.status != "applied":
+                raise Conflict("a line was not applied", status=outcome.status, reason=outcome.reason, lines=count)
+        count += len(batch)
+        _tell(progress, len(batch))
+    return count
+
+
+class _Lines:
+    """Writes lines and hashes them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.count = 0
+
+    def write(self, plain: dict[str, Any]) -> None:
+        line = msgspec.json.encode(plain) + b"\n"
+        self._hash.update(line)
+        self._file.write(line)
+        self.count += 1
+
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _entry_line(document: Document, entry: Entry) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "version": entry.version,
+        "created_ms": entry.created_ms,
+        "author": entry.author,
+        "write_id": entry.write_id,
+    }
+    event = entry.events[0]
+    if event.type != COMMIT:
+        return {**line, "event": [event.type, to_plain(event.data), event.schema]}
+    commit = read_commit(entry)
+    line["mutations"] = [_mutation_plain(document, recorded) for recorded in commit.mutations]
+    line["patch"] = [_change_plain(document, change) for change in commit.patch]
+    line["bindings"] = commit.bindings
+    line["fields_bytes"] = commit.fields_bytes
+    return line
+
+
+def _mutation_plain(document: Document, recorded: Recorded) -> dict[str, Any]:
+    return {
+        "client": recorded.client,
+        "id": recorded.id,
+        "name": recorded.name,
+        "args": to_plain(load_arguments(recorded, document.values)),
+        "reason": recorded.reason,
+        "origin": recorded.origin,
+    }
+
+
+def _change_plain(document: Document, change: Change) -> dict[str, Any]:
+    plain = {"key": change.key, "before": change.before, "by": change.by}
+    if change.value is None:
+        return {**plain, "deleted": True}
+    return {**plain, "value": to_plain(decode(document.values.load(change.value)))}
+
+
+def _pairs(file: BinaryIO) -> Iterator[tuple[dict[str, Any], int]]:
+    """The arguments of a put for each line, and the line's size."""
+    file.seek(0)
+    for number, raw in enumerate(file, 1):
+        if not raw.strip():
+            continue
+        line = from_json(raw)
+        if not isinstance(line, dict) or line.keys() != {"key", "value"}:
+            raise Invalid('a line must be {"key": …, "value": …}', line=number)
+        yield line, len(raw)
+
+
+def _batches(pairs: Iterable[tuple[dict[str, Any], int]]) -> Iterator[list[Mutation]]:
+    batch, size = list[Mutation](), 0
+    for args, length in pairs:
+        batch.append(Mutation(client=IMPORT_CLIENT, name="put", args=args))
+        size += length
+        if len(batch) == BATCH_MUTATIONS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _tell(progress: Progress | None, count: int) -> None:
+    if progress:
+        progress(count)

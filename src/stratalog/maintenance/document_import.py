@@ -1,0 +1,270 @@
+"""Importing: an export made into a document again, entry by entry, proven on the way.
+
+Each version must change what the export says it does, and the last must have its digest. Until then the log is of the
+kind ``import``, which is no document, so nothing half-made is ever one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.documents import Document
+from stratalog.documents.commit_builder import commit_of
+from stratalog.documents.commits import Commit
+from stratalog.documents.run import Ran, Run
+from stratalog.documents.snapshots import load_state, take_snapshot, tree_roots
+from stratalog.documents.state import EMPTY_ROOTS, State
+from stratalog.documents.values import Values
+from stratalog.errors import Corrupt, Invalid, StratalogError, Unsupported
+from stratalog.log import Event, Log, Place, create_log
+from stratalog.log.blob_batch import Upload
+from stratalog.log.commit import commit_once
+from stratalog.log.directory import LOGS, directory_put
+from stratalog.log.lifecycle import delete_log, fork_log
+from stratalog.log.names import name_put, require_name
+from stratalog.maintenance.document_export import FORMAT, FORMAT_VERSION, Progress
+from stratalog.maintenance.replayed_clock import ReplayedClock
+from stratalog.protocol.messages import Mutation, check_payload
+from stratalog.protocol.readable import from_plain
+from stratalog.store import Store
+
+__all__ = ["import_document"]
+
+UNFINISHED = "import"
+
+
+def import_document(
+    store: Store, organisation: str, name: str, file: BinaryIO, progress: Progress | None = None
+) -> Document:
+    """Make a new document of an export: the same versions, mutations, outcomes, authors, times and content.
+
+    ``file`` is read twice, so it must be one that can be rewound: first to see that it is whole, before anything is
+    written. Raises Unsupported (a newer format), Corrupt (damaged), Conflict (the name lives): no document is made.
+    """
+    header = _check(file)
+    clock = ReplayedClock(store.place.clock)
+    place = Place(store.place.index, store.place.blobs, clock, store.place.settings)
+    importing = _Import(store, place, clock, organisation, name)
+    try:
+        importing.run(header, file, progress)
+    except StratalogError:
+        importing.discard()
+        raise
+    return store.document(organisation, name)
+
+
+class _Header(msgspec.Struct, frozen=True):
+    head: int
+    forked_at: tuple[int, ...]
+    created_ms: int
+    digest: str
+
+
+class _Mutation(msgspec.Struct, frozen=True):
+    client: str
+    id: int
+    name: str
+    args: Any
+    reason: str | None = None
+    origin: tuple[str, int] | None = None
+
+
+class _Change(msgspec.Struct, frozen=True):
+    key: str
+    before: int
+    by: tuple[int, ...]
+    value: Any = None
+    deleted: bool = False
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    version: int
+    created_ms: int
+    author: str
+    write_id: str
+    mutations: tuple[_Mutation, ...] = ()
+    patch: tuple[_Change, ...] = ()
+    bindings: tuple[tuple[str, str, str], ...] = ()
+    fields_bytes: int | None = None
+    event: tuple[str, Any, int] | None = None
+
+
+def _check(file: BinaryIO) -> _Header:
+    """Read the whole file once: its format is known, nothing is missing, and its last line proves all before it."""
+    file.seek(0)
+    total, expected = hashlib.sha256(), 1
+    head = _line(first := file.readline())
+    if head.get("format") != FORMAT:
+        raise Invalid("this is no export of a document", format=head.get("format"))
+    if head.get("format_version") != FORMAT_VERSION:
+        raise Unsupported("an export's format is not known here", format_version=head.get("format_version"))
+    total.update(first)
+    for raw in file:
+        line = _line(raw)
+        if "end" in line:
+            if (line["end"], line.get("sha256")) != (expected - 1, total.hexdigest()) or file.readline():
+                break
+            return _header(head, line)
+        if line.get("version") != expected:
+            raise Corrupt("an export misses a version", expected=expected, found=line.get("version"))
+        total.update(raw)
+        expected += 1
+    raise Corrupt("an export is cut short or was changed", versions=expected - 1)
+
+
+def _header(first: dict[str, Any], last: dict[str, Any]) -> _Header:
+    try:
+        header = msgspec.convert({**first, "digest": last.get("digest")}, _Header)
+    except msgspec.ValidationError as exc:
+        raise Corrupt("an export's header does not decode", reason=str(exc)) from exc
+    if header.head != last["end"]:
+        raise Corrupt("an export ends at another version than it says", head=header.head, end=last["end"])
+    return header
+
+
+def _line(raw: bytes) -> dict[str, Any]:
+    try:
+        line = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError) as exc:
+        raise Corrupt("a line of an export does not decode", reason=str(exc)) from exc
+    if not isinstance(line, dict):
+        raise Corrupt("a line of an export is no object")
+    return line
+
+
+def _entries(file: BinaryIO) -> Iterator[_Entry]:
+    file.seek(0)
+    file.readline()
+    for raw in file:
+        line = _line(raw)
+        if "end" in line:
+            return
+        try:
+            yield msgspec.convert(line, _Entry)
+        except msgspec.ValidationError as exc:
+            raise Corrupt("a version of an export does not decode", version=line["version"], reason=str(exc)) from exc
+
+
+def _first_ms(file: BinaryIO, default: int) -> int:
+    """When the first version was made: a log cannot be younger than that."""
+    return next((entry.created_ms for entry in _entries(file)), default)
+
+
+class _Import:
+    """One import under way. A fork is made as it was: its ancestors first, under names of their own that go again."""
+
+    def __init__(self, store: Store, place: Place, clock: ReplayedClock, organisation: str, name: str) -> None:
+        self._store = store
+        self._place = place
+        self._clock = clock
+        self._organisation = organisation
+        self._name = name
+        self._made: list[Log] = []
+
+    def run(self, header: _Header, file: BinaryIO, progress: Progress | None) -> None:
+        boundaries = [*header.forked_at, None]
+        self._clock.say(min(header.created_ms, _first_ms(file, header.created_ms)))
+        log = self._keep(create_log(self._place, self._organisation, self._stage(0, boundaries), UNFINISHED))
+        document = Document(log, self._store.rules)
+        state = State.at_snapshot(document.chunks, 0, EMPTY_ROOTS)
+        level = 0
+        for entry in _entries(file):
+            while boundaries[level] is not None and state.version == boundaries[level]:
+                level += 1
+                document, state = self._fork(document, state, self._stage(level, boundaries), header)
+            self._clock.say(entry.created_ms)
+            state = self._write(document, state, entry)
+            if progress:
+                progress(1)
+        while boundaries[level] is not None:
+            level += 1
+            document, state = self._fork(document, state, self._stage(level, boundaries), header)
+        if tree_roots(state).content.digest.hex() != header.digest:
+            raise Corrupt("what was imported is not what the export says", version=state.version)
+        self._publish(document.log)
+
+    def discard(self) -> None:
+        """Delete what was made, newest first, at the time it is now: the sweeper counts from it."""
+        self._clock.say(None)
+        for log in reversed(self._made):
+            delete_log(log)
+
+    def _keep(self, log: Log) -> Log:
+        self._made.append(log)
+        return log
+
+    def _stage(self, level: int, boundaries: list[Any]) -> str:
+        """The name of the log at a level of ancestry; the last level is the document itself."""
+        return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
+
+    def _fork(self, document: Document, state: State, name: str, header: _Header) -> tuple[Document, State]:
+        """An ancestor's fork. When the ones between were made is not known; the last was when the header says."""
+        if name == self._name:
+            self._clock.say(header.created_ms)
+        log = self._keep(fork_log(document.log, name, state.version))
+        fork = Document(log, self._store.rules)
+        return fork, load_state(log, fork.chunks, state.version)
+
+    def _write(self, document: Document, state: State, entry: _Entry) -> State:
+        upload = Upload(document.log.place)
+        event = Event(*_event(entry)) if entry.event else _commit(state, entry, document.values, upload).event()
+        written = document.log.append(
+            event, expected=state.version, author=entry.author, write_id=entry.write_id, upload=upload
+        )
+        state = state.after([written])
+        if state.version - state.snapshot_version >= self._place.settings.snapshot_entries_interval:
+            return take_snapshot(document.log, state)
+        return state
+
+    def _publish(self, log: Log) -> None:
+        """Turn the finished log into a document, in one commit, and let its ancestors go: it pins what it needs."""
+        self._clock.say(None)
+        record = require_name(self._place.index, log.record.organisation, log.record.name, log.record.incarnation)
+        done = msgspec.structs.replace(record, kind="document", revision=record.revision + 1)
+        line = directory_put(record.organisation, LOGS, record.name, "document", record.created_ms)
+
+        def landed() -> bool:
+            found = require_name(self._place.index, record.organisation, record.name, record.incarnation)
+            return found.kind == "document"
+
+        commit_once(self._store.place, [name_put(done), line], landed)
+        for ancestor in self._made[:-1]:
+            delete_log(ancestor)
+
+
+def _commit(state: State, entry: _Entry, values: Values, upload: Upload) -> Commit:
+    """The commit as this store would have made it; it must say what the export says."""
+    commit = commit_of(state, _run_of(state, entry), values, upload)
+    ours = [(change.key, change.before, change.by) for change in commit.patch]
+    if ours != [(change.key, change.before, change.by) for change in entry.patch]:
+        raise Corrupt("a version of an export does not follow from those before it", version=entry.version)
+    return commit
+
+
+def _event(entry: _Entry) -> tuple[str, Any, int]:
+    kind, data, schema = entry.event or ("", None, 1)
+    return kind, from_plain(data), schema
+
+
+def _run_of(state: State, entry: _Entry) -> Run:
+    """What the mutations of an exported version did, as if they had just been run."""
+    changes = {change.key: None if change.deleted else encode(from_plain(change.value)) for change in entry.patch}
+    touched: list[dict[str, bytes | None]] = [
+        {change.key: changes[change.key] for change in entry.patch if place in change.by}
+        for place in range(len(entry.mutations))
+    ]
+    ran = [_ran(mutation, own) for mutation, own in zip(entry.mutations, touched, strict=True)]
+    fields_bytes = state.fields_bytes if entry.fields_bytes is None else entry.fields_bytes
+    return Run([], ran, list(entry.bindings), changes, fields_bytes)
+
+
+def _ran(exported: _Mutation, changes: dict[str, bytes | None]) -> Ran:
+    args = from_plain(exported.args)
+    encoded = encode(args)
+    mutation = Mutation(client=exported.client, id=exported.id, name=exported.name, args=args, origin=exported.origin)
+    return Ran(mutation, check_payload(encoded), exported.reason, changes)

@@ -1,0 +1,112 @@
+"""Tending one log: the snapshot that is due, the floor and the archive of its policy, and what may be freed.
+
+Each is decided from what was read now and done by an operation that is safe at any time, by several at once, and when
+it is broken off. What is decided is the same in a dry run, which does nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from stratalog.clock import Clock
+from stratalog.documents import Document, Rules, verify
+from stratalog.log import Log
+from stratalog.log.retention import Stop, archive_segments, free_segments, is_due, pinned_floor, raise_floor
+from stratalog.log.segments import Segment, list_segments
+from stratalog.log.snapshots import newest_snapshot
+from stratalog.maintenance.policy import Retention
+
+__all__ = ["archive_bound", "floor_bound", "tend_log"]
+
+DAY_MS = 86_400_000
+
+
+def tend_log(
+    log: Log, rules: Rules, retention: Retention, *, snapshots: bool = True, dry_run: bool = False, stop: Stop
+) -> Counter[str]:
+    """Do what is due for a log; how often each thing was done. Raises what the operations raise."""
+    done: Counter[str] = Counter()
+    document = Document(log, rules) if log.record.kind == "document" else None
+    if document is not None and snapshots and _is_snapshot_due(log):
+        done["snapshots"] += 1
+        if not dry_run:
+            document.snapshot()
+    segments = list(list_segments(log.place.index, log.record.prefix))
+    floor = floor_bound(log, segments, retention)
+    if floor and not stop():
+        done["floors"] += 1
+        if not dry_run:
+            _raise(log, document, floor)
+    bound = archive_bound(log.place.clock, segments, retention)
+    if bound and not stop():
+        done["archived_segments"] += _archive(log, segments, bound, floor, dry_run, stop)
+    if dry_run:
+        done["freed_segments"] += sum(is_due(log.place.clock, segment) for segment in segments)
+    elif any(is_due(log.place.clock, segment) for segment in segments):
+        done["freed_segments"] += free_segments(log, stop)
+    return done
+
+
+def floor_bound(log: Log, segments: Sequence[Segment], retention: Retention) -> int:
+    """The version that the floor may rise to; 0 where it stays. The end of a segment, since those go as a whole."""
+    bounds = []
+    if retention.keep_segments is not None:
+        bounds.append(len(segments) - retention.keep_segments)
+    if retention.keep_days is not None:
+        bounds.append(_ended_before(log.place.clock, segments, retention.keep_days))
+    place = min(bounds, default=0)
+    if place <= 0:
+        return 0
+    floor = _provable(log, pinned_floor(log.place.index, log.record.prefix, segments[place].first - 1))
+    return floor if floor > max(log.record.floor, log.first - 1) else 0
+
+
+def archive_bound(clock: Clock, segments: Sequence[Segment], retention: Retention) -> int:
+    """The version up to which sealed segments are to be archived; 0 where none are."""
+    if retention.archive_days is None:
+        return 0
+    place = _ended_before(clock, segments, retention.archive_days)
+    return segments[place].first - 1 if place else 0
+
+
+def _ended_before(clock: Clock, segments: Sequence[Segment], days: float) -> int:
+    """How many segments ended so many days ago. A segment ends where the next one is created."""
+    ended = [segment.created_ms <= clock.wall_ms() - days * DAY_MS for segment in segments[1:]]
+    return ended.index(False) if False in ended else len(ended)
+
+
+def _provable(log: Log, floor: int) -> int:
+    """The floor for a log that is no document: one that keeps states begins with the newest of its own at or below."""
+    if log.record.kind == "document" or log.snapshot_at(log.head().version) is None:
+        return floor
+    base = newest_snapshot(log.place.index, log.record.prefix, floor)
+    return base.version if base else 0
+
+
+def _is_snapshot_due(log: Log) -> bool:
+    """The durable rule: so many versions after the newest snapshot, whoever should have made it."""
+    head = log.head()
+    newest = log.snapshot_at(head.version)
+    return (
+        head.version - max(newest.version if newest else 0, log.first) >= log.place.settings.snapshot_entries_interval
+    )
+
+
+def _raise(log: Log, document: Document | None, floor: int) -> None:
+    if document is None:
+        raise_floor(log, floor)
+    else:
+        document.forget_below(floor, lambda version: _prove(document, version))
+
+
+def _prove(document: Document, version: int) -> None:
+    verify(document, version)
+
+
+def _archive(log: Log, segments: Sequence[Segment], upto: int, floor: int, dry_run: bool, stop: Stop) -> int:
+    if not dry_run:
+        return archive_segments(log, upto, stop)
+    lasts = [segment.first - 1 for segment in segments[1:]]
+    pairs = zip(segments, lasts, strict=False)
+    return sum(1 for segment, last in pairs if floor < last <= upto and not segment.marked_ms)

@@ -1,0 +1,221 @@
+"""Marking: every blob that a family of logs refers to, read in the order in which references move.
+
+When history is forgotten a reference moves from a log to its forks, from entries to snapshots, from a snapshot to a
+newer one (decision 0004). Reading in that order meets it wherever it goes, so a marking may be left for any time and
+gone on with: what leaves a place that is still to be read has come to one that is read later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import decode, encode
+from stratalog.documents.commits import COMMIT
+from stratalog.documents.snapshots import roots_of
+from stratalog.documents.values import as_reference
+from stratalog.errors import Corrupt, NotFound
+from stratalog.keys import entries_partition, family_partition
+from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
+from stratalog.log.app_snapshots import Manifest, manifest_of, part_addresses
+from stratalog.log.archive import read_archive
+from stratalog.log.bodies import BodyRef, blob_addresses
+from stratalog.log.entries import Entry, entry_from_item
+from stratalog.log.environment import Place
+from stratalog.log.segments import Segment, list_segments, segment_holding
+from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
+from stratalog.ports.index import Item
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.nodes import Leaf, Node, Root
+
+__all__ = ["Marking", "Reached"]
+
+
+class Reached(msgspec.Struct, array_like=True):
+    """How far a marking has come: whole logs, and a place in one more."""
+
+    done: list[str] = []
+    log: str = ""
+    segment: int = 0
+    """The segments of that log below this one were read."""
+
+    snapshot: int = -1
+    """Its snapshots below this version were read; -1 while its entries are."""
+
+
+class Marking:
+    """Calls ``mark`` with the key, below the owner, of each blob that a log of the family refers to.
+
+    ``reached`` and ``seen``, the chunks walked with all below them, hold at every moment what is done, so that another
+    marking can go on from there. ``step`` is called between reads, and may raise to break off.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        owner: str,
+        mark: Callable[[str], None],
+        reached: Reached,
+        seen: set[bytes],
+        step: Callable[[], None],
+    ) -> None:
+        self.reached = reached
+        self._place = place
+        self._owner = owner
+        self._mark = mark
+        self._seen = seen
+        self._step = step
+        self._chunks = Chunks(place.blobs, owner)
+        self._manifests: set[tuple[str, bytes]] = set()
+
+    def run(self) -> None:
+        """Mark to the end. Raises Corrupt where a reference cannot be followed, and what the ports raise."""
+        while unread := self._unread():
+            for prefix in unread:
+                self._mark_log(prefix)
+
+    def _unread(self) -> list[str]:
+        """The logs of the family still to be read, the one under way first, then parents before their forks.
+
+        Asked again until there is none: a fork made meanwhile may have taken over what its parent then let go.
+        """
+        done = set(self.reached.done)
+        members = [item for item in self._place.index.query(family_partition(self._owner)) if item.sort not in done]
+        return [item.sort for item in sorted(members, key=lambda item: (item.sort != self.reached.log, _depth(item)))]
+
+    def _mark_log(self, prefix: str) -> None:
+        reached, index = self.reached, self._place.index
+        if reached.log != prefix:
+            reached.log, reached.segment, reached.snapshot = prefix, 0, -1
+        if reached.snapshot < 0:
+            for segment in list_segments(index, prefix, first=reached.segment):
+                self._mark_segment(prefix, segment)
+                reached.segment = segment.first + 1
+            reached.snapshot = 0
+        # Asked for one by one: a page of them would leave out one that took over from the one that is being read.
+        while (snapshot := next(list_snapshots(index, prefix, first=reached.snapshot, limit=1), None)) is not None:
+            self._mark_snapshot(snapshot)
+            reached.snapshot = snapshot.version + 1
+        reached.done.append(prefix)
+
+    def _mark_segment(self, prefix: str, segment: Segment) -> None:
+        """Mark a segment's entries, once more where it was archived or forgotten while they were read."""
+        failure: Exception | None = None
+        while True:
+            try:
+                for item in self._items(prefix, segment):
+                    self._mark_entry(item)
+            except (Corrupt, NotFound) as exc:
+                failure = exc
+            again = segment_holding(self._place.index, prefix, segment.first)
+            if again is None or again.first != segment.first:
+                return
+            if again.marked_ms == segment.marked_ms:
+                if failure is not None:
+                    raise failure
+                return
+            segment, failure = again, None
+
+    def _items(self, prefix: str, segment: Segment) -> Iterable[Item]:
+        if segment.archive:
+            self._mark_archive(segment.archive)
+            return read_archive(self._place, prefix, self._owner, segment)
+        if segment.marked_ms:
+            return ()
+        return self._place.index.query(entries_partition(prefix, segment.first))
+
+    def _mark_archive(self, archive: BodyRef) -> None:
+        with suppress(Corrupt):  # it is made anew before its segment is freed
+            self._mark_body("archive", archive)
+
+    def _mark_entry(self, item: Item) -> None:
+        self._step()
+        if "k" in item.attributes:
+            return
+        external: Any = item.attributes.get("x")
+        if external is not None:
+            self._mark_body("bodies", _decode_ref(external))
+        for stored in _stored_values(entry_from_item(item, self._place.blobs, self._owner)):
+            self._mark_value(stored)
+
+    def _mark_snapshot(self, snapshot: Snapshot) -> None:
+        try:
+            if (manifest := manifest_of(snapshot)) is not None:
+                self._mark_parts(snapshot, manifest)
+                return
+            roots = roots_of(snapshot)
+            for root in (roots.content, roots.clients, roots.graves):
+                self._mark_tree(root)
+        except (Corrupt, NotFound):
+            again = newest_snapshot(self._place.index, snapshot.prefix, snapshot.version)
+            if again is not None and again.id == snapshot.id:
+                raise
+
+    def _mark_parts(self, snapshot: Snapshot, manifest: Manifest) -> None:
+        """The parts of an application's kept state, and the list of them where that is a body."""
+        if manifest.body is not None:
+            self._mark_body("parts", manifest.body)
+        for address in part_addresses(self._place.blobs, self._owner, snapshot):
+            self._mark(f"parts/{address.hex()}")
+
+    def _mark_tree(self, root: Root) -> None:
+        if root.inline is not None:
+            self._mark_below(self._chunks.top(root))
+        elif root.address not in self._seen:
+            self._mark_below(self._chunks.top(root))
+            self._mark_chunk(root.address)
+
+    def _mark_below(self, node: Node) -> None:
+        self._step()
+        if isinstance(node, Leaf):
+            for stored in node.values:
+                self._mark_value(stored)
+            return
+        for place, address in enumerate(node.addresses):
+            if address not in self._seen:
+                self._mark_below(self._chunks.child(node, place))
+                self._mark_chunk(address)
+
+    def _mark_chunk(self, address: bytes) -> None:
+        """Children come first, so that whatever is in ``seen`` was walked to its leaves."""
+        self._mark(f"chunks/{address.hex()}")
+        if len(self._seen) >= COLLECT_CHUNKS_SEEN_MAX:
+            self._seen.clear()
+        self._seen.add(address)
+
+    def _mark_value(self, stored: bytes) -> None:
+        reference = as_reference(stored) if stored else None
+        if reference is not None:
+            self._mark_body(reference.place, reference.body)
+
+    def _mark_body(self, place: str, body: BodyRef) -> None:
+        if body.digest is None:
+            self._mark(f"{place}/{body.address.hex()}")
+        elif (place, body.address) not in self._manifests:
+            for address in blob_addresses(self._place.blobs, f"{self._owner}/{place}", body):
+                self._mark(f"{place}/{address.hex()}")
+            self._manifests.add((place, body.address))
+
+
+def _depth(member: Item) -> int:
+    """How many ancestors a log of the family has."""
+    return int(member.attributes["d"])
+
+
+def _stored_values(entry: Entry) -> Iterator[bytes]:
+    """What the slots and large arguments of a document's entry hold."""
+    for event in entry.events:
+        if event.type != COMMIT:
+            continue
+        mutations, patch, _, _ = event.data
+        yield from (change[1] for change in patch if change[1] is not None)
+        for recorded in mutations:
+            if recorded[5] is not None:
+                args = decode(recorded[3])
+                yield from map(encode, args.values() if isinstance(args, dict) else [args])
+
+
+_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode

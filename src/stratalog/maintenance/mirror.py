@@ -1,0 +1,190 @@
+"""Mirroring: items and blobs of one store made the same in another, as bytes, and what is the same already left alone.
+
+Items mean the same on every backend, so none is taken apart. Blobs are proven on the way: each is read by its hash and
+put under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from stratalog.errors import NotFound, OutcomeUnknown, Unavailable
+from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
+from stratalog.log.commit import commit_once
+from stratalog.log.environment import Place
+from stratalog.log.retry import Patience
+from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
+
+__all__ = ["Mirror", "Written", "last_item"]
+
+T = TypeVar("T")
+
+WORKERS = 16
+
+
+class Written(msgspec.Struct):
+    """What was written to the target."""
+
+    items: int = 0
+    deleted: int = 0
+    blobs: int = 0
+
+
+class Mirror:
+    """Makes parts of ``target`` the same as in ``source``; nobody else may write those meanwhile.
+
+    ``told`` is called with what was just written: a number of items or blobs. Each method may be called again after a
+    crash at any point, and goes on. Use it in a ``with`` statement.
+    """
+
+    def __init__(self, source: Place, target: Place, told: Callable[[int], None]) -> None:
+        self.source = source
+        self.target = target
+        self.written = Written()
+        self._told = told
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stratalog-copy")
+
+    def __enter__(self) -> Mirror:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def items(
+        self,
+        partition: str,
+        items: Iterable[Item] | None = None,
+        *,
+        before: str | None = None,
+        ahead: Callable[[Sequence[Write]], None] | None = None,
+    ) -> None:
+        """A whole partition, up to ``before``; ``items`` is it as it was read earlier, in order.
+
+        The last item is written after all others: a partition whose last items are the same needs no closer look.
+        ``ahead`` is called with the writes that come next, a hundred at most.
+        """
+        wanted = self.source.index.query(partition, before=before) if items is None else items
+        standing = self.target.index.query(partition, before=before)
+        for writes in _batches(_differences(partition, wanted, standing)):
+            if ahead is not None:
+                ahead(writes)
+            self._write(writes)
+
+    def item(self, partition: str, sort: str) -> None:
+        """One item, or that there is none."""
+        self.put(partition, sort, self.source.index.get(partition, sort))
+
+    def put(self, partition: str, sort: str, item: Item | None) -> None:
+        """One item as it was read earlier."""
+        standing = self.target.index.get(partition, sort)
+        if item is None and standing is not None:
+            self._write([Delete(partition, sort)])
+        elif item is not None and standing != item:
+            self._write([Put(item)])
+
+    def is_whole(self, partition: str, before: str | None = None) -> bool:
+        """Whether both have the same last item, so that the partition was mirrored; False where there is none."""
+        ours = last_item(self.source.index, partition, before)
+        return ours is not None and ours == last_item(self.target.index, partition)
+
+    def blobs(self, prefix: str) -> None:
+        """Every blob under the prefix that the target lacks; what it has besides stays."""
+        ours = (stat.key for stat in self.source.blobs.list(prefix))
+        theirs = (stat.key for stat in self.target.blobs.list(prefix))
+        for keys in _grouped(_missing(ours, theirs), WORKERS):
+            list(self._pool.map(self._copy_blob, keys))
+            self.written.blobs += len(keys)
+            self._told(len(keys))
+
+    def _copy_blob(self, key: str) -> None:
+        try:
+            body = self.source.blobs.get(key)
+        except NotFound:
+            return  # collected meanwhile, so nothing refers to it
+        patience = Patience(self.target)
+        while True:
+            try:
+                self.target.blobs.put(key, body)
+                return
+            except (Unavailable, OutcomeUnknown):
+                if not patience.wait():
+                    raise
+
+    def _write(self, writes: Sequence[Write]) -> None:
+        """One commit where several writes cost no more so; else one each, beside each other and all but the last."""
+        if self.target.index.joint_commits:
+            self._commit(writes)
+        else:
+            *most, last = [[write] for write in writes]
+            list(self._pool.map(self._commit, most))
+            self._commit(last)
+        puts = sum(isinstance(write, Put) for write in writes)
+        self.written.items += puts
+        self.written.deleted += len(writes) - puts
+        self._told(puts)
+
+    def _commit(self, writes: Sequence[Write]) -> None:
+        """They depend on nothing, so that after a lost answer they are made again."""
+        commit_once(self.target, writes, lambda: False)
+
+
+def last_item(index: Index, partition: str, before: str | None = None) -> Item | None:
+    """The last item of a partition below ``before``."""
+    return next(index.query(partition, before=before, reverse=True, limit=1), None)
+
+
+def _differences(partition: str, wanted: Iterable[Item], standing: Iterator[Item]) -> Iterator[Write]:
+    """What makes the items that stand the ones that are wanted; both are in order."""
+    there = next(standing, None)
+    for item in wanted:
+        while there is not None and there.sort < item.sort:
+            yield Delete(partition, there.sort)
+            there = next(standing, None)
+        if there is None or there.sort > item.sort:
+            yield Put(item)
+        else:
+            if there != item:
+                yield Put(item)
+            there = next(standing, None)
+    while there is not None:
+        yield Delete(partition, there.sort)
+        there = next(standing, None)
+
+
+def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:
+    """As many at once as one commit takes."""
+    batch, size = list[Write](), 0
+    for write in writes:
+        more = item_bytes(write.item) if isinstance(write, Put) else 0
+        if batch and (len(batch) == COMMIT_WRITES_MAX or size + more > COMMIT_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(write)
+        size += more
+    if batch:
+        yield batch
+
+
+def _missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
+    """What is ours and not theirs; both are in order."""
+    there = next(theirs, None)
+    for key in ours:
+        while there is not None and there < key:
+            there = next(theirs, None)
+        if there != key:
+            yield key
+
+
+def _grouped(things: Iterator[T], size: int) -> Iterator[list[T]]:
+    group = list[T]()
+    for thing in things:
+        group.append(thing)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,103 @@
+"""Progress: how far a collection came, kept in the index so that another run, or another process, goes on from there.
+
+One item names all of it, so that whoever reads it reads one moment of one run; it is a help and never a fence. What is
+too large for the item lies in a blob beside those in hand, where it is garbage once no item names it any more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import compress, decompress
+from stratalog.errors import Corrupt, LimitExceeded
+from stratalog.keys import collecting_partition, unescape
+from stratalog.limits import BODY_INLINE_BYTES_MAX
+from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.log.environment import Place
+from stratalog.maintenance.marks import Reached
+from stratalog.ports.index import Attribute, Delete, Item, Put
+
+__all__ = ["Candidate", "Work", "drop_work", "load_work", "save_work"]
+
+FORMAT = 1
+STORED_BYTES_MAX = 1024 * 1024 * 1024
+
+
+class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A blob as it was listed, before anything was marked."""
+
+    stamp: str
+    modified_ms: int
+    stored_bytes: int
+
+
+class Work(msgspec.Struct):
+    """What a collection has in hand: blobs of one owner, from the key ``after`` to ``upto``, that are not marked."""
+
+    after: str = ""
+    owner: str = ""
+    """Empty between two owners."""
+
+    upto: str = ""
+    young: int = 0
+    kept: int = 0
+    listed: int = 0
+    """How many candidates there were before any was marked."""
+
+    failures: int = 0
+    is_marked: bool = False
+    candidates: dict[str, Candidate] = {}
+    reached: Reached = msgspec.field(default_factory=Reached)
+    seen: set[bytes] = set()
+
+    def mark(self, key: str) -> None:
+        """The blob of that key, below the owner, stays."""
+        self.candidates.pop(key, None)
+
+
+def load_work(place: Place, scope: str) -> tuple[Work, bool]:
+    """The work that is kept, and whether any is. One that cannot be read is begun again at its owner."""
+    item = place.index.get(_partition(scope), scope)
+    if item is None:
+        return Work(), False
+    attributes: Any = item.attributes
+    try:
+        return _decode(_stored(place, attributes)), True
+    except (Corrupt, KeyError, msgspec.DecodeError, LimitExceeded):
+        return Work(after=str(attributes.get("a", ""))), True
+
+
+def save_work(place: Place, scope: str, work: Work) -> None:
+    """Keep the work in place of what is kept. Raises what the ports raise."""
+    attributes: dict[str, Attribute] = {"f": FORMAT, "a": work.after, "c": place.clock.wall_ms()}
+    body = compress(msgspec.msgpack.encode(work))
+    if len(body) <= BODY_INLINE_BYTES_MAX:
+        attributes["b"] = body
+    else:
+        attributes["o"] = work.owner
+        attributes["x"] = msgspec.msgpack.encode(write_body(place.blobs, f"{work.owner}/collecting", body))
+    place.index.commit([Put(Item(_partition(scope), scope, attributes))])
+
+
+def drop_work(place: Place, scope: str) -> None:
+    """The collection came to its end. Raises what ``commit`` raises."""
+    place.index.commit([Delete(_partition(scope), scope)])
+
+
+def _stored(place: Place, attributes: Any) -> bytes:
+    if attributes["f"] != FORMAT:
+        raise Corrupt("a collection's progress is of another format", format=attributes["f"])
+    body = attributes.get("b")
+    if body is None:
+        body = read_body(place.blobs, f"{attributes['o']}/collecting", _decode_ref(attributes["x"]))
+    return decompress(body, STORED_BYTES_MAX)
+
+
+def _partition(scope: str) -> str:
+    return collecting_partition(unescape(scope.partition("/")[0]))
+
+
+_decode = msgspec.msgpack.Decoder(Work).decode
+_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode

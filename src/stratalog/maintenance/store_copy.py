@@ -1,0 +1,329 @@
+"""Copying: a whole store into another place, whatever the backends — the same logs, records and names, as they are.
+
+Nothing is exported and made again: incarnations, write ids, forks, floors, archives and snapshots stay what they are,
+so that clients, forks and merges go on in the copy where they were. It is a move: of the two stores only one may be
+written to afterwards. What is queued is not copied; it is for the workers of the source.
+
+Everything that a log refers to is in the target before its name is, so a name that is there leads to all of its log.
+How far a copy came is kept in the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stratalog.errors import Conflict, NotFound
+from stratalog.keys import (
+    COPY_PARTITION,
+    GIVEN_UP_PARTITION,
+    HOME_SORT,
+    NAME_SORT,
+    checkpoints_partition,
+    dead_letters_partition,
+    deleted_partition,
+    entries_partition,
+    escape,
+    failures_partition,
+    family_partition,
+    forks_partition,
+    log_home_partition,
+    name_partition,
+    number,
+    parse_number,
+    record_owner,
+    record_partition,
+    segments_partition,
+    snapshots_partition,
+    unescape,
+)
+from stratalog.log.commit import commit_once
+from stratalog.log.directory import LOGS, RECORDS, directory_put, list_directory, list_organisations, organisation_put
+from stratalog.log.head import find_head
+from stratalog.log.names import read_name
+from stratalog.maintenance.copy_check import check_copy
+from stratalog.maintenance.mirror import Mirror, last_item
+from stratalog.ports.index import Delete, Item, Put, Write
+from stratalog.records.versions import BEFORE_VERSIONS
+from stratalog.store import Store
+
+__all__ = ["Copied", "copy_store"]
+
+STATE_SORT = "state"
+RECORDS_PER_MARK = 100
+ATTEMPTS_MAX = 3
+
+Progress = Callable[[int], None]
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """What a copy found in the source and proved in the target, and what this run of it had to write."""
+
+    organisations: int
+    logs: int
+    records: int
+    items_written: int
+    blobs_written: int
+
+
+def copy_store(source: Store, target: Store, progress: Progress | None = None) -> Copied:
+    """Make ``target`` the same store as ``source``. Again after a crash, or once there is more, it goes on.
+
+    Nobody may write to the target meanwhile, and to the source not during the last run. The end is a proof: see
+    `check_copy`. Raises Conflict where the target holds what the source does not, and where the source was written to
+    meanwhile (run it again); Corrupt where the proof fails; what the ports raise.
+    """
+    with Mirror(source.place, target.place, progress or (lambda count: None)) as mirror:
+        return _Copy(mirror).run()
+
+
+class _Position(msgspec.Struct, frozen=True):
+    """The last that is copied: everything up to it, in order of organisation, shelf and id, all of them escaped."""
+
+    organisation: str = ""
+    shelf: str = ""
+    id: str = ""
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """A log of a family as it was before any of its entries was read. ``head`` is None for one that was deleted."""
+
+    prefix: str
+    organisation: str
+    name: str
+    record: Item | None
+    head: int | None
+    segments: tuple[Item, ...]
+    snapshots: tuple[Item, ...]
+
+
+class _Moved(Exception):
+    """Entries were freed between being listed and being read."""
+
+
+class _Copy:
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._source = mirror.source.index
+        self._target = mirror.target.index
+        self._owners: set[str] = set()
+
+    def run(self) -> Copied:
+        organisations = list(list_organisations(self._source))
+        self._refuse_others(organisations)
+        start = self._position()
+        for organisation in organisations:
+            if escape(organisation) >= start.organisation:
+                self._copy_organisation(organisation, start)
+        self._mirror.items(GIVEN_UP_PARTITION)
+        # A later run looks at everything, whether or not the proof succeeds.
+        commit_once(self._mirror.target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
+        logs, records = check_copy(self._mirror.source, self._mirror.target, organisations)
+        written = self._mirror.written
+        return Copied(len(organisations), logs, records, written.items, written.blobs)
+
+    def _copy_organisation(self, organisation: str, start: _Position) -> None:
+        entered = organisation_put(organisation).item
+        self._mirror.put(entered.partition, entered.sort, entered)
+        here = start if start.organisation == escape(organisation) else _Position()
+        if here.shelf in ("", LOGS):
+            self._copy_logs(organisation, unescape(here.id))
+        self._copy_records(organisation, unescape(here.id) if here.shelf == RECORDS else "")
+        self._copy_deleted(organisation)
+        self._copy_failures(organisation)
+
+    def _copy_logs(self, organisation: str, after: str) -> None:
+        for listing in list_directory(self._source, organisation, LOGS, after=after):
+            record = read_name(self._source, organisation, listing.id)
+            if record is not None and record.owner not in self._owners:
+                self._owners.add(record.owner)
+                self._copy_family(record.owner)
+            self._mark(_Position(escape(organisation), LOGS, escape(listing.id)))
+
+    def _copy_family(self, owner: str) -> None:
+        """The logs that share blobs: what they refer to is read before their blobs are, and stands before they do."""
+        for _ in range(ATTEMPTS_MAX):
+            members = sorted(self._source.query(family_partition(owner)), key=_depth)
+            logs = [self._look_at(member.sort) for member in members]
+            self._mirror.blobs(f"{owner}/")
+            try:
+                for log in logs:
+                    self._copy_log(log)
+            except _Moved:
+                continue
+            self._mirror.items(family_partition(owner), sorted(members, key=_sort))
+            for log in logs:
+                self._publish(log)
+            return
+        raise Conflict("the source frees entries while they are copied; stop its maintenance", owner=owner)
+
+    def _look_at(self, prefix: str) -> _Log:
+        organisation, name = _split(prefix)
+        found = read_name(self._source, organisation, name)
+        ours = found is not None and found.prefix == prefix
+        item = self._source.get(name_partition(organisation, name), NAME_SORT) if ours else None
+        head = None
+        if found is not None and ours and not found.deleted_ms:
+            with suppress(NotFound):  # deleted just now: all of it stands still
+                head = find_head(self._source, self._mirror.source.clock, found).version
+        segments = tuple(self._source.query(segments_partition(prefix)))
+        snapshots = tuple(self._source.query(snapshots_partition(prefix)))
+        return _Log(prefix, organisation, name, item, head, segments, snapshots)
+
+    def _copy_log(self, log: _Log) -> None:
+        self._refuse_other_log(log)
+        for segment in log.segments:
+            last = segment is log.segments[-1]
+            before = number(log.head + 1) if last and log.head is not None else None
+            partition = entries_partition(log.prefix, parse_number(segment.sort))
+            if not self._mirror.is_whole(partition, before):
+                self._mirror.items(partition, before=before)
+        self._check_still(log)
+        self._mirror.items(snapshots_partition(log.prefix), log.snapshots)
+        self._mirror.items(segments_partition(log.prefix), log.segments)
+        self._mirror.items(forks_partition(log.prefix))
+        self._mirror.items(checkpoints_partition(log.prefix))
+
+    def _check_still(self, log: _Log) -> None:
+        freed = {item.sort for item in self._source.query(segments_partition(log.prefix)) if "d" in item.attributes}
+        if freed - {item.sort for item in log.segments if "d" in item.attributes}:
+            raise _Moved
+
+    def _publish(self, log: _Log) -> None:
+        """Let the log be found. That of a name which another has since stays as unseen as it is in the source."""
+        if log.record is None:
+            return
+        self._mirror.item(log_home_partition(log.name), HOME_SORT)
+        self._mirror.put(log.record.partition, log.record.sort, log.record)
+        if log.head is not None:
+            line = directory_put(log.organisation, LOGS, log.name, "", 0).item
+            self._mirror.item(line.partition, line.sort)
+
+    def _copy_deleted(self, organisation: str) -> None:
+        """Names of logs that were deleted: since an earlier run, or so lately that their rests wait to be swept."""
+        lists = [list_directory(index, organisation, LOGS) for index in (self._source, self._target)]
+        ours, theirs = ({line.id for line in lines} for lines in lists)
+        waiting = {_split(gone.sort)[1] for gone in self._source.query(deleted_partition(organisation))}
+        for name in (theirs | waiting) - ours:
+            line = directory_put(organisation, LOGS, name, "", 0).item
+            self._mirror.item(log_home_partition(name), HOME_SORT)
+            self._mirror.item(name_partition(organisation, name), NAME_SORT)
+            self._mirror.item(line.partition, line.sort)
+        self._mirror.items(deleted_partition(organisation))
+
+    def _copy_records(self, organisation: str, after: str) -> None:
+        for count, listing in enumerate(list_directory(self._source, organisation, RECORDS, after=after), 1):
+            self._copy_record(organisation, listing.id)
+            if count % RECORDS_PER_MARK == 0:
+                self._mark(_Position(escape(organisation), RECORDS, escape(listing.id)))
+
+    def _copy_failures(self, organisation: str) -> None:
+        """Also those of records that never came to a first version; each body before what points to it.
+
+        Uploads that go on are not copied: what they brought so far is garbage in the target.
+        """
+
+        def put_bodies(writes: Sequence[Write]) -> None:
+            for item in (write.item for write in writes if isinstance(write, Put) and "x" in write.item.attributes):
+                self._mirror.blobs(f"{record_owner(organisation, unescape(item.sort))}/")
+
+        self._mirror.items(failures_partition(organisation), ahead=put_bodies)
+        self._mirror.items(dead_letters_partition(organisation))
+
+    def _copy_record(self, organisation: str, id: str) -> None:
+        """A record up to its latest version, each body before the versions that point to it."""
+        partition = record_partition(organisation, id)
+        latest, standing = last_item(self._source, partition), last_item(self._target, partition)
+        self._refuse_other_record(organisation, id, latest, standing)
+        is_new = latest is None or latest.sort <= BEFORE_VERSIONS
+        before = BEFORE_VERSIONS if is_new or latest is None else number(parse_number(latest.sort) + 1)
+
+        def put_bodies(writes: Sequence[Write]) -> None:
+            if any(isinstance(write, Put) and "x" in write.item.attributes for write in writes):
+                self._mirror.blobs(f"{record_owner(organisation, id)}/")
+
+        ours, theirs = (list(index.query(partition, before=BEFORE_VERSIONS)) for index in (self._source, self._target))
+        if latest != standing or ours != theirs:
+            self._mirror.items(partition, before=before, ahead=put_bodies)
+        line = directory_put(organisation, RECORDS, id, "", 0).item
+        self._mirror.item(line.partition, line.sort)
+
+    def _refuse_other_record(self, organisation: str, id: str, latest: Item | None, standing: Item | None) -> None:
+        if standing is None or standing.sort <= BEFORE_VERSIONS:
+            return
+        there = self._source.get(standing.partition, standing.sort)
+        if latest is None or standing.sort > latest.sort or there not in (standing, None):
+            raise _other("record", organisation, id)
+
+    def _refuse_others(self, organisations: list[str]) -> None:
+        """Raise Conflict where the target holds what the source does not."""
+        for organisation in list_organisations(self._target):
+            if organisation not in organisations:
+                raise _other("organisation", organisation, organisation)
+            for shelf, what in ((LOGS, "log"), (RECORDS, "record")):
+                ours = {line.id for line in list_directory(self._source, organisation, shelf)}
+                for line in list_directory(self._target, organisation, shelf):
+                    if line.id not in ours and not (shelf == LOGS and self._is_ours(organisation, line.id)):
+                        raise _other(what, organisation, line.id)
+
+    def _is_ours(self, organisation: str, name: str) -> bool:
+        """Whether the target's log of that name, if it has one, is or was the source's.
+
+        Of those that were, the source knows the last of each name, and others until their rests are swept.
+        """
+        ours, theirs = (read_name(index, organisation, name) for index in (self._source, self._target))
+        if theirs is None or (ours is not None and ours.prefix == theirs.prefix):
+            return True
+        return self._source.get(deleted_partition(organisation), theirs.prefix) is not None
+
+    def _refuse_other_log(self, log: _Log) -> None:
+        """Raise Conflict where the target's log of that name is another, or went on without the source."""
+        if log.record is not None and not self._is_ours(log.organisation, log.name):
+            raise _other("log", log.organisation, log.name)
+        known = {item.sort: item for item in log.segments}
+        for segment in self._target.query(segments_partition(log.prefix)) if log.head is not None else ():
+            ours = known.get(segment.sort)
+            if ours is None and segment.sort < log.segments[-1].sort:
+                continue  # forgotten since
+            if ours is None or not (_revision(ours) > _revision(segment) or ours == segment):
+                raise _other("log", log.organisation, log.name)
+            partition = entries_partition(log.prefix, parse_number(segment.sort))
+            last = last_item(self._target, partition)
+            if last is not None and "d" not in ours.attributes and self._source.get(partition, last.sort) != last:
+                raise _other("log", log.organisation, log.name)
+
+    def _position(self) -> _Position:
+        item = self._target.get(COPY_PARTITION, STATE_SORT)
+        if item is None:
+            return _Position()
+        attributes: Any = item.attributes
+        return _Position(attributes["o"], attributes["s"], attributes["i"])
+
+    def _mark(self, at: _Position) -> None:
+        state = Item(COPY_PARTITION, STATE_SORT, {"o": at.organisation, "s": at.shelf, "i": at.id})
+        commit_once(self._mirror.target, [Put(state)], lambda: False)
+
+
+def _split(prefix: str) -> tuple[str, str]:
+    """The organisation and name of the log whose partitions start with ``prefix``."""
+    organisation, _, name = prefix.rpartition("@")[0].partition("/")
+    return unescape(organisation), unescape(name)
+
+
+def _depth(member: Item) -> int:
+    return int(member.attributes["d"])
+
+
+def _sort(member: Item) -> str:
+    return member.sort
+
+
+def _revision(segment: Item) -> int:
+    return int(segment.attributes["r"])
+
+
+def _other(what: str, organisation: str, id: str) -> Conflict:
+    return Conflict("the target holds something that is not the source's", **{"organisation": organisation, what: id})

@@ -1,0 +1,295 @@
+"""Maintaining: one pass over a store that does what is due, by those who run it, as often as they like.
+
+A pass collects blobs every so often, tends every log and record in the order of the directory, sweeps what was deleted,
+and lets the application do its own. Where its time is over it stops, and the next one goes on behind the last thing
+that was tended; tending and collecting each have a place of their own, and half of the time where both are due, so
+that neither waits for the other. What cannot be tended is told of, and the rest is tended all the same.
+
+Passes may be killed, and run at once: the place is a help, and whatever they do is safe by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Observation
+from stratalog.errors import Closed, NotFound, StratalogError, Unavailable
+from stratalog.keys import MAINTENANCE_PARTITION, escape
+from stratalog.log.directory import Listing
+from stratalog.log.names import read_name
+from stratalog.log.retention import Stop, never
+from stratalog.log.sweep import sweep_deleted
+from stratalog.maintenance.collection import Trouble, collect
+from stratalog.maintenance.log_pass import DAY_MS, tend_log
+from stratalog.maintenance.policy import Policy
+from stratalog.ports.index import Item, Put
+from stratalog.records.floor import read_floor
+from stratalog.records.retention import free_versions, prune_versions
+from stratalog.records.uploads import sweep_pins
+from stratalog.records.versions import Name
+from stratalog.store import Store
+
+__all__ = ["Maintained", "Step", "maintain"]
+
+FORMAT = 1
+PLACE_SORT = "pass"
+SAVE_SECONDS = 60
+OUTAGES_IN_A_ROW_MAX = 10
+HOUR_MS = 3_600_000
+LOGS, RECORDS, DELETED, STEPS = range(4)
+
+Step = Callable[[Store], None]
+
+
+class Maintained(msgspec.Struct, frozen=True):
+    """What a pass did, or would in a dry run; the numbers are of this run alone."""
+
+    logs: int = 0
+    records: int = 0
+    snapshots: int = 0
+    floors: int = 0
+    archived_segments: int = 0
+    freed_segments: int = 0
+    deleted_logs: int = 0
+    pruned_records: int = 0
+    freed_record_versions: int = 0
+    steps: int = 0
+    blobs_kept: int = 0
+    blobs_young: int = 0
+    blobs_changed: int = 0
+    blobs_deleted: int = 0
+    blob_bytes_freed: int = 0
+    garbage: tuple[str, ...] = ()
+    """The keys of the blobs that were deleted."""
+
+    troubles: tuple[Trouble, ...] = ()
+    is_finished: bool = True
+    """False where the time was over first: the next pass goes on from there."""
+
+
+class _Place(msgspec.Struct, array_like=True):
+    """How far the passes came: behind what was tended, and behind the organisation whose blobs were collected."""
+
+    organisation: str = ""
+    shelf: int = LOGS
+    id: str = ""
+    collected: str = ""
+    is_collecting: bool = False
+    collected_ms: int = 0
+    """When the last collection of all blobs began."""
+
+
+def maintain(
+    store: Store,
+    policy: Policy | None = None,
+    *,
+    steps: Sequence[Step] = (),
+    seconds: float | None = None,
+    dry_run: bool = False,
+    tell: Callable[[str], None] = lambda what: None,
+) -> Maintained:
+    """Do what is due, for about so many ``seconds`` or to the end. ``tell`` hears what is tended next.
+
+    ``steps`` are the application's own; each is called once a pass, behind the logs and records, and not in a dry run.
+    Raises Unavailable where the store cannot be reached, Closed; what else goes wrong is among the troubles.
+    """
+    return _Pass(store, policy or Policy(), steps, seconds, dry_run, tell).run()
+
+
+class _Pass:
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        steps: Sequence[Step],
+        seconds: float | None,
+        dry_run: bool,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._index = store.place.index
+        self._clock = store.place.clock
+        self._policy = policy
+        self._steps = steps
+        self._dry_run = dry_run
+        self._tell = tell
+        self._started = self._saved = Observation(self._clock)
+        self._seconds = seconds
+        self._place = self._load()
+        self._counts: Counter[str] = Counter()
+        self._garbage: list[str] = []
+        self._troubles: list[Trouble] = []
+        self._outages = 0
+
+    def run(self) -> Maintained:
+        due = self._is_collection_due()
+        # Collecting comes first, so that a dry run meets the same blobs: tending lets go of some.
+        is_collected = not due or self._collect(self._until(0.5))
+        is_tended = self._tend(self._until(1))
+        if is_tended and not is_collected:
+            is_collected = self._collect(self._until(1))
+        self._save()
+        return Maintained(
+            **self._counts,
+            garbage=tuple(self._garbage),
+            troubles=tuple(self._troubles),
+            is_finished=is_tended and is_collected,
+        )
+
+    def _until(self, share: float) -> Stop:
+        seconds = self._seconds
+        if seconds is None:
+            return never
+        return lambda: self._started.age_seconds() >= seconds * share
+
+    def _tend(self, stop: Stop) -> bool:
+        """Tend all that lies behind the place. False where the time was over first."""
+        for at, what, act in self._stations(stop):
+            if stop():
+                return False
+            self._tell(what)
+            self._do(what, act)
+            self._place.organisation, self._place.shelf, self._place.id = at
+            self._save_now_and_then()
+        self._place.organisation, self._place.shelf, self._place.id = "", LOGS, ""
+        return True
+
+    def _stations(self, stop: Stop) -> Iterator[tuple[tuple[str, int, str], str, Callable[[], Any]]]:
+        """What is to be tended: its place, its name, and how."""
+        start = msgspec.structs.replace(self._place)
+        for organisation in self._organisations(start.organisation) if start.shelf < STEPS else ():
+            here = start if organisation == start.organisation else _Place()
+            for listing in self._store.list(organisation, after=here.id) if here.shelf == LOGS else ():
+                what = f"{organisation}/{listing.id}"
+                yield (organisation, LOGS, listing.id), what, partial(self._tend_log, organisation, listing, stop)
+            records = self._store.records(organisation)
+            for listing in records.list(here.id if here.shelf == RECORDS else "") if here.shelf <= RECORDS else ():
+                what = f"{organisation}/records/{listing.id}"
+                yield (organisation, RECORDS, listing.id), what, partial(self._tend_record, organisation, listing.id)
+            if here.shelf < DELETED:
+                what = f"{organisation}, what was deleted or given up"
+                yield (organisation, DELETED, ""), what, partial(self._sweep, organisation, stop)
+        for number, step in enumerate(() if self._dry_run else self._steps):
+            if start.shelf < STEPS or number > int(start.id):
+                yield ("", STEPS, str(number)), f"step {number} of the application", partial(self._step, step)
+
+    def _organisations(self, start: str) -> Iterator[str]:
+        first = escape(start) if start else ""
+        return (organisation for organisation in self._store.organisations() if escape(organisation) >= first)
+
+    def _do(self, what: str, act: Callable[[], Any]) -> None:
+        """Do one thing. What goes wrong with it is told, unless the store is out of reach for all."""
+        try:
+            act()
+        except Closed:
+            raise
+        except Exception as exc:  # one broken document, or step of an application, must not stop the others
+            code = exc.code if isinstance(exc, StratalogError) else "error"
+            self._troubles.append(Trouble(what, code, str(exc) or type(exc).__name__))
+            self._outages = self._outages + 1 if isinstance(exc, Unavailable) else 0
+            if self._outages >= OUTAGES_IN_A_ROW_MAX:
+                raise
+        else:
+            self._outages = 0
+
+    def _tend_log(self, organisation: str, listing: Listing, stop: Stop) -> None:
+        retention = self._policy.retention(organisation, listing.id, listing.kind)
+        self._counts["logs"] += 1
+        try:
+            log = self._store.log(organisation, listing.id)
+            self._counts += tend_log(
+                log, self._store.rules, retention, snapshots=self._policy.snapshots, dry_run=self._dry_run, stop=stop
+            )
+        except NotFound:
+            found = read_name(self._index, organisation, listing.id)
+            if found is not None and not found.deleted_ms:
+                raise
+
+    def _tend_record(self, organisation: str, id: str) -> None:
+        place, name, policy = self._store.place, Name(organisation, id), self._policy
+        self._counts["records"] += 1
+        days = policy.keep_record_days
+        before_ms = None if days is None else self._clock.wall_ms() - int(days * DAY_MS)
+        keep = policy.keep_record_versions
+        if keep is not None or before_ms is not None:
+            floor = read_floor(place.index, name).version
+            with suppress(NotFound):  # no version was ever put
+                raised = prune_versions(place, name, keep=keep, before_ms=before_ms, dry_run=self._dry_run)
+                self._counts["pruned_records"] += int(raised > floor)
+        self._counts["freed_record_versions"] += free_versions(place, name, dry_run=self._dry_run)
+
+    def _sweep(self, organisation: str, stop: Stop) -> None:
+        self._counts["deleted_logs"] += sweep_deleted(self._store.place, organisation, dry_run=self._dry_run, stop=stop)
+        if not self._dry_run:
+            sweep_pins(self._store.place, organisation)
+
+    def _step(self, step: Step) -> None:
+        step(self._store)
+        self._counts["steps"] += 1
+
+    def _is_collection_due(self) -> bool:
+        place = self._place
+        age_ms = self._clock.wall_ms() - place.collected_ms
+        return place.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
+
+    def _collect(self, stop: Stop) -> bool:
+        """Collect the organisations behind the place. False where the time was over first."""
+        place = self._place
+        if not place.is_collecting:
+            place.is_collecting, place.collected, place.collected_ms = True, "", self._clock.wall_ms()
+        for organisation in self._organisations(place.collected):
+            if organisation == place.collected:
+                continue
+            if stop():
+                return False
+            self._tell(f"{organisation}, its blobs")
+            finished: list[bool] = []
+            self._do(f"{organisation}, its blobs", partial(self._collect_one, organisation, stop, finished))
+            if finished == [False]:
+                return False
+            place.collected = organisation
+            self._save_now_and_then()
+        place.is_collecting, place.collected = False, ""
+        return True
+
+    def _collect_one(self, organisation: str, stop: Stop, finished: list[bool]) -> None:
+        found = collect(self._store.place, escape(organisation), dry_run=self._dry_run, stop=stop)
+        finished.append(found.is_finished)
+        self._garbage += found.garbage
+        self._troubles += found.troubles
+        self._counts.update(
+            blobs_kept=found.kept,
+            blobs_young=found.young,
+            blobs_changed=found.changed,
+            blobs_deleted=len(found.garbage),
+            blob_bytes_freed=found.garbage_bytes,
+        )
+
+    def _load(self) -> _Place:
+        """Where the last pass was; the beginning where that cannot be read."""
+        item = self._index.get(MAINTENANCE_PARTITION, PLACE_SORT)
+        if item is None or item.attributes.get("f") != FORMAT:
+            return _Place()
+        try:
+            return _decode_place(item.attributes["b"])  # type: ignore[arg-type]
+        except (KeyError, msgspec.DecodeError):
+            return _Place()
+
+    def _save_now_and_then(self) -> None:
+        if self._saved.age_seconds() > SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        self._saved = Observation(self._clock)
+        if not self._dry_run:
+            body = msgspec.msgpack.encode(self._place)
+            self._index.commit([Put(Item(MAINTENANCE_PARTITION, PLACE_SORT, {"f": FORMAT, "b": body}))])
+
+
+_decode_place = msgspec.msgpack.Decoder(_Place).decode

@@ -1,0 +1,193 @@
+"""Pruning: old versions are marked as forgotten first, and freed long after, by the observation rule.
+
+Marking raises the floor: one conditional write, and readers heed it at once. Freeing deletes the items below it no
+sooner than `OBSERVATION_SECONDS_MAX` and a grace later, so that a put that saw such a place free can no longer land
+there unnoticed. The latest version is never marked, so never freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog.errors import ConditionFailed, Invalid
+from stratalog.keys import number, parse_number
+from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
+from stratalog.log.bodies import blob_addresses
+from stratalog.log.environment import Place
+from stratalog.log.retention import free_time_reached
+from stratalog.ports.blobs import BlobStat
+from stratalog.ports.index import Delete, Index, Item
+from stratalog.records.content import body_prefix
+from stratalog.records.failures import failure_item
+from stratalog.records.floor import FLOOR_SORT, Floor, Mark, floor_from_item, read_floor, store_floor
+from stratalog.records.history import item_of, items_in_order
+from stratalog.records.uploads import is_uploading, pins_of
+from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref
+
+__all__ = ["collect_blobs", "free_versions", "is_known", "prune_versions", "referenced"]
+
+
+def prune_versions(
+    place: Place, name: Name, *, keep: int | None = None, before_ms: int | None = None, dry_run: bool = False
+) -> int:
+    """Forget all but the newest ``keep`` versions, or those superseded before ``before_ms``; answer the oldest kept.
+
+    A dry run answers which would be the oldest kept.
+    Raises NotFound, Invalid, Unavailable, OutcomeUnknown.
+    """
+    if (keep is None) == (before_ms is None):
+        raise Invalid("pruning needs either a number of versions to keep or a time", keep=keep, before_ms=before_ms)
+    if keep is not None and keep < 1:
+        raise Invalid("the latest version is never pruned", keep=keep)
+    while True:
+        floor = read_floor(place.index, name)
+        wanted = _oldest_kept(place, name, keep) if keep is not None else _current_at(place, name, before_ms or 0)
+        if wanted <= floor.version:
+            return floor.version
+        if dry_run:
+            return wanted
+        try:
+            return store_floor(place, name, _marked(floor, wanted, place.clock.wall_ms())).version
+        except ConditionFailed:
+            place.counters["record floor conflict"] += 1
+
+
+def free_versions(place: Place, name: Name, *, dry_run: bool = False) -> int:
+    """Delete the items of versions marked long enough ago; answer how many. Restartable.
+
+    What a late put left in a place freed before goes as well. A dry run only counts them.
+    """
+    if dry_run:
+        known = read_floor(place.index, name)
+        freeing = max([known.freeing, *_due(place, known)])
+        return sum(1 for _ in place.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
+    floor = _begin_freeing(place, name)
+    deleted = _delete_below(place.index, name, floor.freeing)
+    if floor.freed < floor.freeing:
+        _settle_freed(place, name, floor.freeing)
+    place.counters["freed record version"] += deleted
+    return deleted
+
+
+def collect_blobs(place: Place, name: Name) -> int:
+    """Delete the record's blobs that nothing refers to; answer how many. Restartable.
+
+    Only one older than the grace goes, looked at again after all roots were read, in the very generation looked at.
+    The roots are read in ascending order, so that a version made from another is met if the other no longer is.
+    """
+    old = [stat for stat in place.blobs.list(f"{body_prefix(name)}/") if _older_than_grace(place, stat)]
+    roots = referenced(place, name) if old else None
+    if roots is None:
+        return 0
+    deleted = sum(_collect(place, stat) for stat in old if stat.key.rpartition("/")[2] not in roots)
+    place.counters["collected record blob"] += deleted
+    return deleted
+
+
+def referenced(place: Place, name: Name, *, dry_run: bool = False) -> set[str] | None:
+    """The hashes of all blobs that the record refers to; None while a body of several is on its way.
+
+    A pin that nobody believes in any more is taken away, but not in a dry run.
+    """
+    return None if is_uploading(place, name, dry_run=dry_run) else set(_roots(place, name))
+
+
+def is_known(place: Place, name: Name) -> bool:
+    """Whether there is anything of the record: a version, a failure, an upload going on."""
+    lists = (place.index.query(name.partition, limit=1), pins_of(place, name))
+    return any(next(items, None) is not None for items in lists) or failure_item(place, name) is not None
+
+
+def _oldest_kept(place: Place, name: Name, keep: int) -> int:
+    return max(1, parse_number(item_of(place, name, None).sort) - keep + 1)
+
+
+def _current_at(place: Place, name: Name, time_ms: int) -> int:
+    """The version that was the latest at ``time_ms``; 0 where that is before all kept ones."""
+    for item in items_in_order(place, name, reverse=True):
+        if int(item.attributes["c"]) <= time_ms:
+            return parse_number(item.sort)
+    return 0
+
+
+def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
+    """``floor`` raised to ``version``. Where many marks wait, the last one takes the new one in, and its later time."""
+    waiting = floor.marks[: RECORD_MARKS_MAX - 1]
+    last_ms = max([now_ms, *(mark.marked_ms for mark in floor.marks)])
+    return msgspec.structs.replace(floor, version=version, marks=(*waiting, Mark(version, last_ms)))
+
+
+def _begin_freeing(place: Place, name: Name) -> Floor:
+    """Say, before the first item goes, up to where they may be gone from now on."""
+    while True:
+        floor = read_floor(place.index, name)
+        due = _due(place, floor)
+        if not due:
+            return floor
+        left = tuple(mark for mark in floor.marks if mark.version > max(due))
+        try:
+            return store_floor(place, name, msgspec.structs.replace(floor, freeing=max(due), marks=left))
+        except ConditionFailed:
+            place.counters["record floor conflict"] += 1
+
+
+def _due(place: Place, floor: Floor) -> list[int]:
+    return [mark.version for mark in floor.marks if free_time_reached(place.clock, mark.marked_ms)]
+
+
+def _settle_freed(place: Place, name: Name, freed: int) -> None:
+    """Say, after the last item went, below where whatever turns up is a late write."""
+    while (floor := read_floor(place.index, name)).freed < freed:
+        try:
+            store_floor(place, name, msgspec.structs.replace(floor, freed=freed))
+        except ConditionFailed:
+            place.counters["record floor conflict"] += 1
+
+
+def _delete_below(index: Index, name: Name, version: int) -> int:
+    deleted = 0
+    size = COMMIT_WRITES_MAX if index.joint_commits else 1  # a commit of many may cost twice as much for each
+    for batch in _batches(index.query(name.partition, after=BEFORE_VERSIONS, before=number(version)), size):
+        index.commit([Delete(item.partition, item.sort) for item in batch])
+        deleted += len(batch)
+    return deleted
+
+
+def _batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _older_than_grace(place: Place, stat: BlobStat) -> bool:
+    return place.clock.wall_ms() - stat.modified_ms > GRACE_SECONDS * 1000
+
+
+def _roots(place: Place, name: Name) -> Iterator[str]:
+    """The hashes of all blobs that a version or the last failure refers to."""
+    freeing = 0
+    for item in place.index.query(name.partition):
+        if item.sort == FLOOR_SORT:
+            freeing = floor_from_item(item).freeing
+        elif "x" in item.attributes and not BEFORE_VERSIONS < item.sort < number(freeing):
+            yield from _addresses(place, name, item)
+    failure = failure_item(place, name)
+    if failure is not None and "x" in failure.attributes:
+        yield from _addresses(place, name, failure)
+
+
+def _addresses(place: Place, name: Name, item: Item) -> Iterator[str]:
+    for address in blob_addresses(place.blobs, body_prefix(name), decode_ref(item.attributes["x"])):
+        yield address.hex()
+
+
+def _collect(place: Place, stat: BlobStat) -> bool:
+    again = place.blobs.stat(stat.key)
+    return again is not None and again.stamp == stat.stamp and place.blobs.delete(stat.key, stat.stamp)

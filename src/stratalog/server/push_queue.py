@@ -1,0 +1,153 @@
+"""Backlog: the way of a push into the queue, and how many of a document's pushes wait there.
+
+No queue says how long one of its groups is. So each process remembers what it has sent, and learns from the document
+how far the worker has got: messages of a group are settled in order, so one that was applied vouches for all before it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+
+from stratalog.clock import Clock, Observation
+from stratalog.documents import Document
+from stratalog.documents.run import run_batch
+from stratalog.documents.state import State
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
+from stratalog.process_fork import close_in_child
+from stratalog.protocol.messages import Mutation, check_mutation
+from stratalog.protocol.sync import Push, Pushed
+from stratalog.server.application import Application
+from stratalog.server.errors import Refused
+from stratalog.server.service import Pushing
+from stratalog.store import Store
+from stratalog.sync.push import check_push, refusal
+from stratalog.worker.messages import group_of, write_message
+
+__all__ = ["Backlog", "path_of"]
+
+DOCUMENTS_MAX = 10_000
+FORGOTTEN_SECONDS = 900
+RETRY_SECONDS = 5
+RUNNABLE = frozenset({"rejected"})
+OPEN = frozenset({"rejected", "gap", "unknown-client"})
+"""What a push cannot be told before the queue's earlier messages are settled; all else stands at once.
+
+One that names no incarnation holds all that no pull has confirmed (`formats/sync.md`): what would fill its gap, or make
+its client known, is not in the queue.
+"""
+
+
+class Backlog:
+    """Queues the pushes of one server process. Safe for threads.
+
+    At most ``pushes_max`` of a document wait. A message is at most ``message_bytes_max``; larger pushes go to blobs.
+    """
+
+    def __init__(
+        self, store: Store, pushes_max: int = QUEUED_PUSHES_MAX, message_bytes_max: int = MESSAGE_BYTES_MAX
+    ) -> None:
+        self._store = store
+        self._pushes_max = pushes_max
+        self._message_bytes_max = message_bytes_max
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._sent: OrderedDict[str, _Sent] = OrderedDict()
+
+    def push(self, document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
+        """Queue a push durably for a worker. What needs no queue is answered at once: refused, or seen before.
+
+        Raises Invalid or LimitExceeded for names and numbers that cannot be, Refused where too many pushes of the
+        document wait, NotFound, Unavailable: nothing is queued. OutcomeUnknown: it may be; push the same again.
+        """
+        request = check_push(request)
+        record, state = document.log.record, document.state()
+        sent = self._sent_to(record.prefix)
+        mendable = bool(request.incarnation) or sent.holds_any(request.mutations)
+        answer = refusal(document, request) or _final(document, state, request, owner, OPEN if mendable else RUNNABLE)
+        if answer is not None:
+            return answer
+        sent.check_room(state, self._pushes_max)
+        message = write_message(self._store.place, record, request, owner, author, self._message_bytes_max)
+        self._store.queue.send(group_of(record), [message])
+        sent.note(request.mutations)
+        return Pushed([], queued=True)
+
+    def _sent_to(self, prefix: str) -> _Sent:
+        """What was sent for an incarnation; that of the least used one is forgotten where there are too many."""
+        with self._lock:
+            sent = self._sent.setdefault(prefix, _Sent(self._store.place.clock))
+            self._sent.move_to_end(prefix)
+            if len(self._sent) > DOCUMENTS_MAX:
+                self._sent.popitem(last=False)
+        return sent
+
+
+def path_of(store: Store, application: Application, direct: Pushing) -> Pushing:
+    """What takes a push: the queue where the application says so of its document, else ``direct``."""
+    queued = application.queued
+    if queued is None:
+        return direct
+    backlog = Backlog(store, application.tuning.queued_pushes_max)
+
+    def take(document: Document, request: Push, owner: str, author: str) -> Pushed:
+        path = backlog.push if queued(document.organisation, document.name) else direct
+        return path(document, request, owner, author)
+
+    return take
+
+
+class _Sent:
+    """The pushes of one document that this process sent and has not seen settled, oldest first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._waiting: deque[tuple[Observation, dict[str, int]]] = deque()
+
+    def note(self, mutations: Sequence[Mutation]) -> None:
+        """One was sent, which takes its clients that far."""
+        last = {mutation.client: mutation.id for mutation in mutations}
+        with self._lock:
+            self._waiting.append((Observation(self._clock), last))
+
+    def holds_any(self, mutations: Sequence[Mutation]) -> bool:
+        """Whether a push of one of these clients was sent and not seen settled."""
+        clients = {mutation.client for mutation in mutations}
+        with self._lock:
+            return any(not clients.isdisjoint(last) for _, last in self._waiting)
+
+    def check_room(self, state: State, pushes_max: int) -> None:
+        """Raise Refused where as many wait as may, by what ``state`` says of those that were sent."""
+        with self._lock:
+            while self._waiting and self._is_settled(0, state):
+                self._waiting.popleft()
+            if len(self._waiting) < pushes_max:
+                return
+            for place in reversed(range(len(self._waiting))):
+                if self._is_settled(place, state):
+                    # Those before it were dropped, or they would have been applied: a group is settled in order.
+                    self._waiting = deque(list(self._waiting)[place + 1 :])
+                    return
+        text = "too many pushes of the document wait in the queue"
+        raise Refused(429, "queue-full", text, limit=pushes_max, seconds=RETRY_SECONDS)
+
+    def _is_settled(self, place: int, state: State) -> bool:
+        """Whether it was applied, or sent so long ago that it was dropped if it was not."""
+        seen, last = self._waiting[place]
+        if seen.age_seconds() > FORGOTTEN_SECONDS:
+            return True
+        return all((found := state.client(client)) is not None and found.id >= id for client, id in last.items())
+
+
+def _final(document: Document, state: State, request: Push, owner: str, waiting: frozenset[str]) -> Pushed | None:
+    """The answer, where none of the mutations can have an effect any more, whatever waits in the queue."""
+    try:
+        batch = [check_mutation(mutation) for mutation in request.mutations]
+    except (Invalid, LimitExceeded):
+        return None
+    outcomes = run_batch(state, document.values, {}, batch, request.group, owner).outcomes
+    return None if any(outcome.status in waiting for outcome in outcomes) else Pushed(outcomes)

@@ -1,0 +1,157 @@
+"""Push and pull in the words of the Replicache protocol, version 1, so that its unmodified client syncs a document.
+
+Its client takes 200 alone for success, and does not send again what was answered so: 200 is for a push of which all
+was applied, is durably queued, or had been before. What it must do instead is said by 200 with an ``error``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from stratalog.documents import Document
+from stratalog.errors import Collected, Invalid
+from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
+from stratalog.protocol.messages import Mutation, Outcome
+from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed
+from stratalog.sync.pull import pull
+
+__all__ = [
+    "Answer",
+    "answer_pull",
+    "answer_push",
+    "client_state_not_found",
+    "pull_replicache",
+    "read_pull",
+    "read_push",
+]
+
+VERSION = 1
+DOUBLE_MAX = 10**308
+
+Shape = TypeVar("Shape")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What to answer: an HTTP status, and a body that msgspec writes as JSON; bytes in it become base64 text."""
+
+    status: int
+    body: dict[str, Any]
+
+
+class _Mutation(msgspec.Struct, frozen=True):
+    client: str = msgspec.field(name="clientID")
+    id: int
+    name: str
+    args: Any = None
+
+
+class _Push(msgspec.Struct, frozen=True):
+    group: str = msgspec.field(name="clientGroupID")
+    mutations: list[_Mutation]
+
+
+class _Pull(msgspec.Struct, frozen=True):
+    group: str = msgspec.field(name="clientGroupID")
+    cookie: Any = None
+
+
+def pull_replicache(document: Document, body: Any, owner: str = "") -> Answer:
+    """Answer a pull whose JSON body was decoded to ``body``. Raises what `pull` does, and Invalid."""
+    request = read_pull(body)
+    if isinstance(request, Answer):
+        return request
+    try:
+        return answer_pull(pull(document, request, owner))
+    except Collected:
+        return client_state_not_found()
+
+
+def read_push(body: Any) -> Push | Answer:
+    """The push that a body says, or the answer to one of a version unknown here. Raises Invalid."""
+    if _version(body, "pushVersion") != VERSION:
+        return _version_not_supported("push")
+    read = _converted(body, _Push)
+    mutations = [
+        Mutation(client=one.client, id=one.id, name=one.name, args=_doubles(one.args)) for one in read.mutations
+    ]
+    return Push(read.group, mutations)
+
+
+def read_pull(body: Any) -> Pull | Answer:
+    """The pull that a body says, or the answer to one of a version unknown here. Raises Invalid."""
+    if _version(body, "pullVersion") != VERSION:
+        return _version_not_supported("pull")
+    read = _converted(body, _Pull)
+    return Pull(read.group, _cookie(read.cookie))
+
+
+def answer_push(pushed: Pushed) -> Answer:
+    """The status and body for what became of a push."""
+    statuses = {outcome.status for outcome in pushed.outcomes}
+    if "wrong-group" in statuses:
+        return Answer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
+    if statuses & {"collected", "unknown-client"}:
+        return client_state_not_found()
+    if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in ("gap", "mismatch")]:
+        return Answer(409, {"code": "conflict", "message": _why(unapplied[0])})
+    return Answer(200, {})
+
+
+def answer_pull(pulled: Pulled) -> Answer:
+    """The status and body for a pull. Why a mutation was rejected cannot be said in this protocol."""
+    return Answer(200, {"cookie": pulled.cookie, "lastMutationIDChanges": pulled.last, "patch": pulled.patch})
+
+
+def client_state_not_found() -> Answer:
+    """Tells the client to begin again as a new group. Decided by the group alone, since it keeps its cookie."""
+    return Answer(200, {"error": "ClientStateNotFound"})
+
+
+def _version_not_supported(kind: Literal["push", "pull"]) -> Answer:
+    return Answer(200, {"error": "VersionNotSupported", "versionType": kind})
+
+
+def _version(body: Any, name: str) -> Any:
+    if not isinstance(body, dict):
+        raise Invalid("a request's body must be an object")
+    return body.get(name)
+
+
+def _converted(body: Any, shape: type[Shape]) -> Shape:
+    try:
+        return msgspec.convert(body, shape)
+    except msgspec.ValidationError as exc:
+        raise Invalid("a request's body has another shape", reason=str(exc)) from exc
+
+
+def _cookie(cookie: Any) -> Cookie | None:
+    """The cookie as we gave it out. One of another backend has no version here, and an order that ours must exceed."""
+    if cookie is None:
+        return None
+    try:
+        return msgspec.convert(cookie, Cookie)
+    except msgspec.ValidationError:
+        order: Any = cookie.get("order") if isinstance(cookie, dict) else cookie
+    if type(order) not in (int, float) or not abs(order) < INTEGER_MAX:
+        raise Invalid("a cookie without a numeric order cannot be followed by one of ours", value=repr(order))
+    return Cookie(max(0, math.floor(order)), "", 0)
+
+
+def _doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:
+    """``value`` with integers that JavaScript wrote of a number past 2^53 as the floating point numbers they were."""
+    if type(value) is int and INTEGER_MAX < abs(value) <= DOUBLE_MAX:
+        return float(value)
+    if depth and isinstance(value, list):
+        return [_doubles(item, depth - 1) for item in value]
+    if depth and isinstance(value, dict):
+        return {name: _doubles(item, depth - 1) for name, item in value.items()}
+    return value
+
+
+def _why(outcome: Outcome) -> str:
+    if outcome.status == "gap":
+        return f"a mutation comes too early: client={outcome.client} id={outcome.id} expected={outcome.expected}"
+    return f"another mutation was committed under the number: client={outcome.client} id={outcome.id}"

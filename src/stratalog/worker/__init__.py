@@ -1,0 +1,12 @@
+"""The consumer of the queue: applies queued pushes to documents. It knows no HTTP.
+
+Modules
+-------
+worker          a long-lived process that receives and settles messages
+messages        a queued push as bytes
+coalescing      queued pushes of one document as one batch
+execution       applies a batch, or one mutation at a time
+settlement      acknowledges, retries or rejects a message
+attempt_record  what failed so far, kept in the index
+dead_letters    lists failed messages and tries them again
+"""

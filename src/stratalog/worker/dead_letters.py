@@ -1,0 +1,121 @@
+"""Dead letters: what failed for good on the queue path, why, and how it is tried once more.
+
+A message that the queue moved aside is pushed again under the numbers that it came with: what its client sent again
+meanwhile was applied then, and is not applied twice. A mutation that a worker gave up is committed as a rejection under
+its number; it is run under an operator's client, which names the origin. Both may be repeated without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any
+
+import msgspec
+
+from stratalog.documents import Document
+from stratalog.errors import NotFound, StratalogError
+from stratalog.ports.queue import DeadLetter
+from stratalog.protocol.messages import Mutation, Outcome
+from stratalog.store import Store
+from stratalog.worker.attempt_record import GivenUp, list_given_up, read_note, write_given_up, write_note
+from stratalog.worker.execution import GIVEN_UP, apply
+from stratalog.worker.messages import open_push, read_message
+
+__all__ = ["Letter", "list_letters", "redrive"]
+
+OPERATOR = "redrive"
+UNKNOWN = "its worker ended without a word"
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A dead letter as people are shown it. ``document`` is empty where a message cannot be read.
+
+    ``client`` and ``mutation`` are empty and 0 for a message, which may hold many.
+    """
+
+    id: str
+    organisation: str
+    document: str
+    client: str
+    mutation: int
+    dead_ms: int
+    receives: int
+    reason: str
+    redriven_ms: int
+
+
+def list_letters(store: Store, *, after: str = "") -> Iterator[Letter]:
+    """All dead letters in order of their ids, those after the id ``after``."""
+    messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
+    given_up = (_of_given_up(id, found) for id, found in list_given_up(store.place.index, after=after))
+    return merge(messages, given_up, key=lambda letter: letter.id)
+
+
+def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
+    """Run the mutations of a dead letter once more; what became of each. Can be gone on with after a crash.
+
+    Raises NotFound where there is no such letter, or its document is gone, Corrupt, and what `Document.apply` raises.
+    """
+    if "/" in letter:
+        return [_redrive_given_up(store, letter, author)]
+    found = next((one for one in store.queue.dead_letters() if one.id == letter), None)
+    if found is None:
+        raise NotFound("no such dead letter", letter=letter)
+    return _redrive_message(store, found)
+
+
+def _redrive_message(store: Store, letter: DeadLetter) -> list[Outcome]:
+    envelope = read_message(letter.body)
+    document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
+    outcomes = apply(document, open_push(store.place.blobs, envelope))
+    note = read_note(store.place.index, letter.id)
+    write_note(store.place.index, letter.id, msgspec.structs.replace(note, redriven_ms=store.place.clock.wall_ms()))
+    return outcomes
+
+
+def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
+    given_up = dict(list_given_up(store.place.index)).get(letter)
+    if given_up is None:
+        raise NotFound("no such dead letter", letter=letter)
+    document = _document(store, given_up.organisation, given_up.document, given_up.incarnation)
+    name, args = _as_it_came(document, given_up)
+    origin = (given_up.client, given_up.id)
+    again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
+    outcome = document.apply([again], author=author)[0]
+    redriven = msgspec.structs.replace(given_up, redriven_ms=store.place.clock.wall_ms())
+    write_given_up(store.place.index, letter, redriven)
+    return outcome
+
+
+def _as_it_came(document: Document, given_up: GivenUp) -> tuple[str, Any]:
+    """Name and arguments of a mutation that was given up, from the log. Raises NotFound where it was not."""
+    version = document.applied_in(given_up.client, given_up.id) or 0
+    for found in document.versions(version - 1, version) if version else ():
+        for one in found.mutations:
+            if (one.client, one.id) == (given_up.client, given_up.id) and (one.reason or "").startswith(GIVEN_UP):
+                return one.name, one.args
+    raise NotFound("the mutation was not given up after all", client=given_up.client, id=given_up.id)
+
+
+def _document(store: Store, organisation: str, name: str, incarnation: str) -> Document:
+    document = store.document(organisation, name)
+    if document.log.record.incarnation != incarnation:
+        raise NotFound("the letter's document is gone; another has its name", document=name)
+    return document
+
+
+def _of_message(store: Store, letter: DeadLetter) -> Letter:
+    note = read_note(store.place.index, letter.id)
+    try:
+        envelope = read_message(letter.body)
+        names = (envelope.organisation, envelope.document)
+    except StratalogError:
+        names = ("", "")
+    reason = note.reason or UNKNOWN
+    return Letter(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, note.redriven_ms)
+
+
+def _of_given_up(id: str, found: GivenUp) -> Letter:
+    names = (found.organisation, found.document, found.client, found.id)
+    return Letter(id, *names, found.given_up_ms, found.receives, found.reason, found.redriven_ms)

@@ -1,0 +1,142 @@
+"""Applying a queued push: all of it at once, or, where it has failed too often, one mutation at a time.
+
+A mutation that ends the worker's process leaves nothing but a message that is given out again. So before a suspect
+runs, a note in the index names it; a successor finds the note, and after enough of them rejects the mutation without
+running it. Its client goes on, long before the queue would move the message aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from stratalog.documents import Document
+from stratalog.documents.run import run_batch
+from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable
+from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.ports.queue import Message
+from stratalog.protocol.messages import Mutation, Outcome
+from stratalog.sync.push import UNSTORABLE, push, refusal, reject
+from stratalog.worker.attempt_record import GivenUp, read_note, write_given_up, write_note
+from stratalog.worker.messages import Carried, QueuedPush
+
+__all__ = [
+    "GIVEN_UP",
+    "SUSPECT_RECEIVES",
+    "TRANSIENT",
+    "NotRun",
+    "apply",
+    "apply_one_by_one",
+]
+
+TRANSIENT = (Unavailable, OutcomeUnknown, ContentionError)
+"""Errors that say nothing about a mutation: the same again may well succeed. They are never counted against one."""
+
+SUSPECT_RECEIVES = 5
+"""From this giving-out on a message's mutations run one by one."""
+
+TRIES_MAX = 2
+"""How often a mutation may fail where it runs alone, before it is rejected."""
+
+GIVEN_UP = "given up by the worker"
+"""How the reason of a rejection begins that a worker decided on."""
+
+
+class NotRun(Exception):  # no StratalogError: it never leaves the worker
+    """A message was given out as often as it may be, and what it still holds was not run: no crash may follow."""
+
+
+def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:
+    """Run a queued push, or these of its mutations, as the direct path does. Raises what `push` does."""
+    chosen = queued.mutations if mutations is None else mutations
+    refused = refusal(document, queued.push(chosen))
+    if refused is not None:
+        return refused.outcomes
+    outcomes: list[Outcome] = []
+    for unstorable, run in groupby(chosen, key=lambda one: bool(one.refused)):
+        if unstorable:
+            outcomes += [_reject(document, queued, one, UNSTORABLE, one.refused) for one in run]
+        else:
+            outcomes += push(document, queued.push(list(run)), queued.owner, queued.author).outcomes
+    return outcomes
+
+
+def apply_one_by_one(
+    document: Document, message: Message, queued: QueuedPush, receives_max: int = QUEUE_RECEIVES_MAX
+) -> list[Outcome]:
+    """Run each mutation alone, under a note that names it; reject one that has failed so too often.
+
+    Raises NotRun where the queue would not give the message out again: what is left must not run, since it may end the
+    process. Raises what `push` does.
+    """
+    trial = _Trial(document, message, queued, receives_max)
+    return [outcome for place, one in enumerate(queued.mutations, 1) for outcome in trial.take(place, one)]
+
+
+class _Trial:
+    """The mutations of one message, one after the other."""
+
+    def __init__(self, document: Document, message: Message, queued: QueuedPush, receives_max: int) -> None:
+        self._document = document
+        self._message = message
+        self._queued = queued
+        self._is_last = message.receives >= receives_max
+        self._index = document.log.place.index
+        self._note = read_note(self._index, message.id)
+
+    def take(self, place: int, one: Carried) -> list[Outcome]:
+        """What becomes of the next mutation."""
+        if one.refused or not self._would_run(one):
+            return apply(self._document, self._queued, [one])
+        tries = self._tries(one)
+        if tries >= TRIES_MAX or (tries and self._is_last):
+            return self._give_up(place, one, tries)
+        if self._is_last:
+            raise NotRun(f"given out {self._message.receives} times, and not run: client={one.client} id={one.id}")
+        return self._try(one, tries)
+
+    def _would_run(self, one: Carried) -> bool:
+        """Whether it is its turn. Another harms nobody, and must not take the place of the suspect in the note."""
+        mutations, queued = self._queued.push([one]).mutations, self._queued
+        state, values = self._document.state(), self._document.values
+        (outcome,) = run_batch(state, values, {}, mutations, queued.group, queued.owner).outcomes
+        return outcome.status == "rejected"
+
+    def _tries(self, one: Carried) -> int:
+        """How often it failed alone. A trial of this same giving-out met an error of a port, which does not count."""
+        if (self._note.client, self._note.id) != (one.client, one.id):
+            return 0
+        return self._note.tries - (self._note.receives == self._message.receives)
+
+    def _try(self, one: Carried, tries: int) -> list[Outcome]:
+        self._mark(one, tries + 1, self._message.receives)
+        try:
+            return apply(self._document, self._queued, [one])
+        except TRANSIENT:
+            with suppress(*TRANSIENT):
+                self._mark(one, tries, 0)
+            raise
+
+    def _give_up(self, place: int, one: Carried, tries: int) -> list[Outcome]:
+        """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
+        why = self._note.reason or "the process ended while it ran"
+        reason = f"{GIVEN_UP} after {tries} failures: {why}"
+        record, now_ms = self._document.log.record, self._document.log.place.clock.wall_ms()
+        names = (record.organisation, record.name, record.incarnation, one.client, one.id)
+        letter = f"{self._message.id}/{place}"
+        write_given_up(self._index, letter, GivenUp(*names, reason, self._message.receives, now_ms))
+        return [_reject(self._document, self._queued, one, one.name, reason)]
+
+    def _mark(self, one: Carried, tries: int, receives: int) -> None:
+        self._note = msgspec.structs.replace(self._note, client=one.client, id=one.id, tries=tries, receives=receives)
+        write_note(self._index, self._message.id, self._note)
+
+
+def _reject(document: Document, queued: QueuedPush, one: Carried, name: str, reason: str) -> Outcome:
+    args: Any = None if one.refused else one.args
+    mutation = Mutation(client=one.client, id=one.id, name=name, args=args)
+    return reject(document, mutation, reason, group=queued.group, owner=queued.owner, author=queued.author)

@@ -1,0 +1,153 @@
+"""Settling: what becomes of a queued push that somebody holds, whether a worker received it or a function was called.
+
+    =========================================  ==========================
+    applied, rejected, seen                    settled
+    behind a gap, of a client unknown          settled and dropped: the client's next push brings it
+    of another incarnation, of no document     settled and dropped: it was not meant for the heir
+    an error of a port                         raised: the same again may well succeed
+    any other error, a damaged document        raised: `Settler.note_failure` keeps why
+    =========================================  ==========================
+
+A message that was given out often is run one mutation at a time (`applying.py`). New ones that wait together for one
+document become one entry where each comes out as it would alone (`joining.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+
+import msgspec
+
+from stratalog.documents import Document
+from stratalog.errors import Corrupt, Invalid, NotFound
+from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.ports.queue import Message
+from stratalog.protocol.messages import Outcome
+from stratalog.store import Store
+from stratalog.worker.attempt_record import drop_note, read_note, write_note
+from stratalog.worker.coalescing import Opened, join
+from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
+from stratalog.worker.messages import Envelope, claim_stands, open_push, read_message, remove_claim
+
+__all__ = ["Settled", "Settler", "again_seconds"]
+
+REASON_CHARACTERS_MAX = 300
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A message that is done with, and what became of its mutations."""
+
+    message: Message
+    envelope: Envelope
+    outcomes: Sequence[Outcome] = ()
+
+    @property
+    def version(self) -> int:
+        """The newest version that it made; 0 where it made none."""
+        return max((one.version for one in self.outcomes if one.version is not None), default=0)
+
+
+class Settler:
+    """Applies messages to the documents of a store, which it keeps warm. Who holds them is its caller's business."""
+
+    def __init__(self, store: Store, receives_max: int = QUEUE_RECEIVES_MAX) -> None:
+        self.counts: Counter[str] = Counter()
+        """What became of mutations by status, and of messages."""
+
+        self._store = store
+        self._receives_max = receives_max
+
+    def settle(self, message: Message) -> Settled:
+        """Apply a message, so that it may be acknowledged. Whatever it raises, it can be called again."""
+        envelope = read_message(message.body)
+        outcomes: Sequence[Outcome] = ()
+        document = self._document(envelope)
+        if document is None:
+            self.counts["of another incarnation"] += 1
+        elif claim_stands(self._store.place.blobs, envelope):
+            outcomes = self._apply(document, message, envelope)
+            self.counts.update(outcome.status for outcome in outcomes)
+        return Settled(message, envelope, outcomes)
+
+    def settle_some(self, messages: Sequence[Message]) -> list[Settled]:
+        """Settle the first messages of a group: one, or several that become one entry.
+
+        Raises what `settle` does of the first. After an error of a port, call `settle` with it: what stands in the way
+        may concern another.
+        """
+        joined = join(self._store.place.blobs, messages) if len(messages) > 1 else []
+        if len(joined) > 1:
+            try:
+                return self._settle_joined(joined)
+            except TRANSIENT:
+                raise
+            except Exception:  # noqa: BLE001 - each by itself tells whose fault it is
+                self.counts["parted"] += 1
+        return [self.settle(messages[0])]
+
+    def drop_claim(self, settled: Settled) -> None:
+        """Remove the blobs of a push that no message could hold. Can be called again."""
+        remove_claim(self._store.place.blobs, settled.envelope)
+
+    def finish(self, settled: Settled) -> None:
+        """Acknowledge what is settled. Where that fails the message comes again, and is found to be applied."""
+        self.drop_claim(settled)
+        self._store.queue.acknowledge(settled.message)
+        if settled.message.receives > 1:
+            drop_note(self._store.place.index, settled.message.id)
+
+    def note_failure(self, message: Message, error: Exception) -> str:
+        """Keep why a message could not be settled, as far as the store can be reached; the reason."""
+        reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+        self.counts["failures"] += 1
+        index = self._store.place.index
+        with suppress(*TRANSIENT, Corrupt):
+            note = read_note(index, message.id)
+            failed_ms = self._store.place.clock.wall_ms()
+            write_note(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=failed_ms))
+        return reason
+
+    def _settle_joined(self, joined: Sequence[Opened]) -> list[Settled]:
+        """Apply messages as one batch. Raises NotFound where their document is gone."""
+        first = joined[0]
+        document = self._document(first.envelope)
+        if document is None:
+            raise NotFound("no such document", document=first.envelope.document)
+        outcomes = apply(document, first.push, [one for each in joined for one in each.push.mutations])
+        self.counts.update(outcome.status for outcome in outcomes)
+        self.counts["joined"] += len(joined)
+        left = iter(outcomes)
+        return [Settled(one.message, one.envelope, [*islice(left, len(one.push.mutations))]) for one in joined]
+
+    def _document(self, envelope: Envelope) -> Document | None:
+        """The document that a message is for, if it lives."""
+        try:
+            document = self._store.document(envelope.organisation, envelope.document)
+        except (NotFound, Invalid):
+            return None
+        return document if document.log.record.incarnation == envelope.incarnation else None
+
+    def _apply(self, document: Document, message: Message, envelope: Envelope) -> Sequence[Outcome]:
+        try:
+            queued = open_push(self._store.place.blobs, envelope)
+        except Corrupt:
+            if claim_stands(self._store.place.blobs, envelope):
+                raise
+            return []
+        try:
+            if message.receives < SUSPECT_RECEIVES:
+                return apply(document, queued)
+            return apply_one_by_one(document, message, queued, self._receives_max)
+        except NotFound:
+            if self._document(envelope) is not None:
+                raise
+            self.counts["of another incarnation"] += 1
+            return []
+
+
+def again_seconds(message: Message, seconds_max: float) -> float:
+    """How long to let go of a message that failed: longer each time it was given out."""
+    return float(min(seconds_max, 2.0 ** (message.receives - 1)))

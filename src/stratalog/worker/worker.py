@@ -1,0 +1,266 @@
+"""Worker: a long-lived process that takes pushes from the queue and applies them to documents it keeps warm.
+
+What it does with a message, by what came of it:
+
+    ===================================  ========================================================
+    settled (`settling.py`)              acknowledged
+    an error of a port                   kept in hand, its hold extended, tried again: never counted
+    any other error, a damaged document  let go for a while; given out again up to the queue's limit
+    the end of the process               given out again when its hold runs out
+    ===================================  ========================================================
+
+The queue is no fence: two workers may have the same message, and the log stays right.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from stratalog.clock import Clock, Observation, backoff_seconds
+from stratalog.errors import Closed, StratalogError
+from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
+from stratalog.ports.queue import Message
+from stratalog.process_fork import close_in_child
+from stratalog.store import Store
+from stratalog.worker.execution import TRANSIENT
+from stratalog.worker.settlement import Settled, Settler, again_seconds
+
+__all__ = ["Worker", "Working", "beating"]
+
+Tell = Callable[[Message, str], None]
+
+
+class Working(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of a worker."""
+
+    visibility_seconds: float = 30
+    """How long a message is held from others; extended while the worker lives."""
+
+    receives_max: int = QUEUE_RECEIVES_MAX
+    """How often the queue gives a message out: its own limit, not more."""
+
+    messages_max: int = WORKER_MESSAGES_MAX
+    """How many messages are in hand at most, of documents that cannot be reached just now."""
+
+    retry_seconds_first: float = 0.1
+    retry_seconds_max: float = 30
+    failure_seconds_max: float = 300
+    idle_seconds_first: float = 0.005
+    idle_seconds_max: float = 0.05
+
+
+class Worker:
+    """Applies queued pushes; those that wait together for one document as one entry where they can be.
+
+    Several processes may work on one store; each runs one worker. ``stop`` and ``beat`` may be called from other
+    threads. ``tell`` is called with a message that failed and why. What is applied is acknowledged ``aside``, on
+    threads of its own, so that both commits share a transaction where the store can; without any, each waits for the
+    other.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        working: Working | None = None,
+        tell: Tell = lambda message, reason: None,
+        aside: Executor | None = None,
+    ) -> None:
+        self._store = store
+        self._working = working or Working()
+        self._settler = Settler(store, self._working.receives_max)
+        self._tell = tell
+        self._aside = aside
+        self._finishing: list[Future[None]] = []
+        self._clock: Clock = store.place.clock
+        self._hands: dict[str, _Hand] = {}
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._stopping = False
+        self._is_news_turn = False
+        # A new process takes one message, so that one which ends it takes no others along; each that goes well doubles.
+        self._size = 1
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What became of mutations by status, and of messages."""
+        return self._settler.counts
+
+    def run(self, *, drain: bool = False) -> None:
+        """Work until `stop` is called; with ``drain`` until the queue has nothing more to give. Raises Closed."""
+        idle = 0
+        while not self._stopping:
+            # Asked first: what is acknowledged only now may have kept the rest of its group from being given.
+            finishing = self._unfinished()
+            if self.step():
+                idle = 0
+            elif drain and not self._hands and not finishing:
+                break
+            elif finishing:
+                # A group gives nothing more until all that was given of it is acknowledged.
+                wait(finishing, timeout=self._working.idle_seconds_max)
+            else:
+                idle += 1
+                first, most = self._working.idle_seconds_first, self._working.idle_seconds_max
+                self._clock.sleep(min(most, first * 2 ** min(idle, 30)))
+        self._let_go()
+        wait(self._finishing)
+
+    def stop(self) -> None:
+        """Have `run` end after what is under way; the others in hand are given back."""
+        self._stopping = True
+
+    def step(self) -> bool:
+        """Settle one message, or receive some. False where there is nothing to do just now."""
+        self.beat()
+        now = self._clock.boot_ms()
+        due = [hand for hand in self._hands.values() if hand.due_ms <= now]
+        hand = next((hand for hand in due if not hand.attempts), None)
+        # Documents out of reach are tried again in turn with what is new: neither may wait for the end of the other.
+        self._is_news_turn = not self._is_news_turn
+        if hand is None and (self._is_news_turn or not due) and self._receive():
+            return True
+        hand = hand or (due[0] if due else None)
+        if hand is not None:
+            self._work(hand)
+        return hand is not None
+
+    def beat(self) -> None:
+        """Extend the hold of what is in hand, where a third of it has passed. Called by another thread meanwhile."""
+        with self._lock:
+            hands = list(self._hands.values())
+        for hand in hands:
+            if hand.seen.age_seconds() > self._working.visibility_seconds / 3:
+                with suppress(*TRANSIENT), self._lock:
+                    self._extend(hand)
+
+    def _extend(self, hand: _Hand) -> None:
+        seen = Observation(self._clock)
+        held = [self._hold(message) for message in list(hand.messages)]
+        if held and all(held):
+            hand.seen = seen
+
+    def _hold(self, message: Message) -> bool:
+        return self._store.queue.release(message, after_seconds=self._working.visibility_seconds)
+
+    def _receive(self) -> bool:
+        room = self._working.messages_max - sum(len(hand.messages) for hand in self._hands.values())
+        if room < 1:
+            return False
+        seen = Observation(self._clock)
+        try:
+            limit = min(self._size, room)
+            given = self._store.queue.receive(limit, visibility_seconds=self._working.visibility_seconds)
+        except TRANSIENT:
+            self.counts["port errors"] += 1
+            return False
+        hands = {group: _Hand(seen) for group in dict.fromkeys(message.group for message in given)}
+        for message in given:
+            hands[message.group].messages.append(message)
+        with self._lock:
+            self._hands.update(hands)
+        return bool(given)
+
+    def _work(self, hand: _Hand) -> None:
+        """Settle the first messages of a hand, unless others may have been given them meanwhile."""
+        message = hand.messages[0]
+        if hand.seen.age_seconds() >= self._working.visibility_seconds:
+            self.counts["held too long"] += 1
+            self._drop(message.group)
+            return
+        try:
+            count = self._settle(hand.messages[:1] if hand.attempts else hand.messages)
+        except TRANSIENT:
+            self.counts["port errors"] += 1
+            hand.attempts += 1
+            working = self._working
+            seconds = backoff_seconds(
+                self._clock, hand.attempts, working.retry_seconds_first, working.retry_seconds_max
+            )
+            hand.due_ms = self._clock.boot_ms() + round(seconds * 1000)
+        except Closed:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one message that cannot be settled must not stop the others
+            self._fail(message, exc)
+        else:
+            self._next(hand, count)
+
+    def _next(self, hand: _Hand, count: int) -> None:
+        with self._lock:
+            group = hand.messages[0].group
+            del hand.messages[:count]
+            hand.attempts = 0
+            if not hand.messages:
+                self._hands.pop(group, None)
+        self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
+
+    def _settle(self, messages: Sequence[Message]) -> int:
+        """Apply the first messages and have them acknowledged; how many. Whatever it raises, it can be called again."""
+        settled = self._settler.settle_some(messages)
+        for one in settled:
+            self._finish(one)
+        self.counts["messages"] += len(settled)
+        return len(settled)
+
+    def _finish(self, settled: Settled) -> None:
+        if self._aside is None:
+            self._settler.finish(settled)
+        else:
+            self._finishing = [*self._unfinished(), self._aside.submit(self._settler.finish, settled)]
+
+    def _unfinished(self) -> list[Future[None]]:
+        return [one for one in self._finishing if not one.done()]
+
+    def _fail(self, message: Message, error: Exception) -> None:
+        """Note why, and let the message go for a while, with all of its group that come after it."""
+        self._tell(message, self._settler.note_failure(message, error))
+        self._size = 1
+        self._give_back(message.group, again_seconds(message, self._working.failure_seconds_max))
+
+    def _let_go(self) -> None:
+        for group in list(self._hands):
+            self._give_back(group, 0)
+
+    def _give_back(self, group: str, after_seconds: float) -> None:
+        """Give back what is in hand of a group, the last first, so that none overtakes the first."""
+        for message in reversed(self._drop(group)):
+            with suppress(*TRANSIENT):
+                self._store.queue.release(message, after_seconds=after_seconds)
+
+    def _drop(self, group: str) -> list[Message]:
+        with self._lock:
+            return self._hands.pop(group).messages
+
+
+class _Hand:
+    """The messages of one group that this worker holds, in order, and when to try the first again."""
+
+    def __init__(self, seen: Observation) -> None:
+        self.messages: list[Message] = []
+        self.seen = seen
+        self.attempts = 0
+        self.due_ms = 0
+
+
+@contextmanager
+def beating(worker: Worker, seconds: float) -> Iterator[None]:
+    """Meanwhile a thread beats for the worker every so many seconds, so that a long mutation keeps its message."""
+    ending = threading.Event()
+
+    def beat() -> None:
+        while not ending.wait(seconds):
+            with suppress(StratalogError):
+                worker.beat()
+
+    thread = threading.Thread(target=beat, name="stratalog-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()

@@ -1,0 +1,90 @@
+"""The event source between an SQS queue and a function: what Lambda's own poller does, one poll at a time.
+
+It receives a batch, calls the function, and deletes what the function does not report. What is reported, and all of a
+batch whose call failed, comes again when its time is over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.aws.functions import Failed
+from tests.aws.gateway_events import queue_event
+
+__all__ = ["EventSource"]
+
+ATTRIBUTES = ["All"]
+
+
+class EventSource:
+    """Polls the queue at ``url`` by a boto3 client, and calls a function with what it finds.
+
+    ``delivers_again`` decides at each batch whether it is given to the function once more before anything is deleted;
+    ``keeps`` decides at each message whether its deletion is lost.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        url: str,
+        function: Callable[[Mapping[str, Any]], Any],
+        *,
+        batch_size: int = 10,
+        delivers_again: Callable[[], bool] = lambda: False,
+        keeps: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self._client = client
+        self._url = url
+        self._function = function
+        self._batch_size = batch_size
+        self._delivers_again = delivers_again
+        self._keeps = keeps
+
+    def poll(self) -> int:
+        """Take one batch through; how many messages were in it."""
+        found = self._client.receive_message(
+            QueueUrl=self._url,
+            MaxNumberOfMessages=self._batch_size,
+            MessageSystemAttributeNames=ATTRIBUTES,
+            MessageAttributeNames=ATTRIBUTES,
+        ).get("Messages", [])
+        if not found:
+            return 0
+        self.counts["batches"] += 1
+        try:
+            event = queue_event(found, self._url.rpartition("/")[2])
+            failed = _reported(self._function(event))
+            if self._delivers_again():
+                self.counts["delivered again"] += 1
+                failed |= _reported(self._function(event))
+        except Failed:
+            self.counts["failed"] += 1
+            return len(found)
+        self.counts["reported"] += len(failed)
+        self._delete([message for message in found if message["MessageId"] not in failed and not self._is_kept()])
+        return len(found)
+
+    def _is_kept(self) -> bool:
+        kept = self._keeps()
+        self.counts["not deleted"] += kept
+        return kept
+
+    def _delete(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Those that the function deleted itself are refused here, each by itself, which harms nothing."""
+        entries = [
+            {"Id": str(place), "ReceiptHandle": message["ReceiptHandle"]} for place, message in enumerate(messages)
+        ]
+        if entries:
+            self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+            self.counts["deleted"] += len(entries)
+
+
+def _reported(answer: Any) -> set[str]:
+    """The ids that a function says must come again. Raises Failed where its answer is not understood."""
+    try:
+        return {one["itemIdentifier"] for one in answer["batchItemFailures"]}
+    except (KeyError, TypeError) as exc:
+        raise Failed("the answer has not the shape of a partial batch response") from exc

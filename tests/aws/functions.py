@@ -1,0 +1,158 @@
+"""Functions: handlers run as Lambda runs them, each container a process that takes one event at a time.
+
+A container that is idle is used again, in turn with the others, so that several warm ones see each other's work. What
+becomes of a call may be decided beforehand: killed after some time, its answer dropped, told that little time is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Clock, Observation, SystemClock
+from stratalog.testing.emulators import describe_status
+from tests.aws import function_process
+
+__all__ = ["PAYLOAD_BYTES_MAX", "Failed", "Fate", "Function"]
+
+PAYLOAD_BYTES_MAX = 6 * 1024 * 1024
+
+
+class Failed(Exception):
+    """A call came to no answer: what Lambda reports to whoever called."""
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What becomes of a call besides what it does. The process is killed with the call that is."""
+
+    kill_seconds: float | None = None
+    drops_answer: bool = False
+    remaining_seconds: float | None = None
+
+
+class Function:
+    """A handler, ``package.module.name``, in at most as many warm ``containers`` as there may be.
+
+    ``fate`` is asked at each call. Without ``warm`` each call has a container of its own. Safe for threads; more calls
+    at once have more containers.
+    """
+
+    def __init__(
+        self,
+        handler: str,
+        environment: Mapping[str, str],
+        *,
+        seconds_max: float = 29,
+        containers: int = 2,
+        warm: bool = True,
+        fate: Callable[[], Fate] = Fate,
+        clock: Clock | None = None,
+    ) -> None:
+        self.calls = self.starts = self.kills = 0
+        self.seconds_max = seconds_max
+        self._handler = handler
+        self._environment = {**os.environ, **environment, "AWS_LAMBDA_FUNCTION_NAME": handler}
+        self._containers = containers if warm else 0
+        self._fate = fate
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._idle: deque[_Container] = deque()
+
+    def call(self, event: Mapping[str, Any]) -> Any:
+        """What the handler answers. Raises Failed where it raises, ends, or takes too long."""
+        fate = self._fate()
+        container = self._take()
+        self.calls += 1
+        try:
+            remaining = self.seconds_max if fate.remaining_seconds is None else fate.remaining_seconds
+            kill_seconds = self.seconds_max if fate.kill_seconds is None else fate.kill_seconds
+            answer = container.call(event, remaining, min(self.seconds_max, kill_seconds))
+        except TimeoutError as exc:
+            self.kills += 1
+            container.kill()
+            raise Failed(f"{self._handler} was ended in the middle") from exc
+        except (OSError, ValueError) as exc:
+            status = container.kill()
+            raise Failed(f"{self._handler} ended by itself: {exc}; {describe_status(status)}") from exc
+        self._give_back(container)
+        if fate.drops_answer:
+            raise Failed(f"the answer of {self._handler} was lost")
+        if "error" in answer:
+            raise Failed(answer["error"])
+        return answer["answer"]
+
+    def close(self) -> None:
+        """End the containers; those that still work end when they have answered."""
+        with self._lock:
+            idle, self._idle = list(self._idle), deque()
+            self._containers = 0
+        for container in idle:
+            container.kill()
+
+    def _take(self) -> _Container:
+        with self._lock:
+            if len(self._idle) >= max(1, self._containers):
+                return self._idle.popleft()
+            self.starts += 1
+        return _Container(self._handler, self._environment, self._clock)
+
+    def _give_back(self, container: _Container) -> None:
+        with self._lock:
+            if len(self._idle) < self._containers:
+                self._idle.append(container)
+                return
+        container.kill()
+
+
+class _Container:
+    """One process."""
+
+    def __init__(self, handler: str, environment: Mapping[str, str], clock: Clock) -> None:
+        self._clock = clock
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", function_process.__name__, handler],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+
+    def call(self, event: Mapping[str, Any], remaining_seconds: float, seconds_max: float) -> Any:
+        """The answer to an event. Raises TimeoutError; OSError or ValueError where the process ended."""
+        assert self._process.stdin is not None
+        line = json.dumps({"event": event, "remaining_seconds": remaining_seconds}).encode() + b"\n"
+        if len(line) > PAYLOAD_BYTES_MAX:
+            raise ValueError("an event is too large for a function")
+        begun = Observation(self._clock)
+        self._process.stdin.write(line)
+        self._process.stdin.flush()
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            answer += self._read(seconds_max - begun.age_seconds())
+        if len(answer) > PAYLOAD_BYTES_MAX:
+            return {"error": "the answer is too large for Lambda"}
+        return json.loads(answer)
+
+    def kill(self) -> int:
+        """What Lambda does to a container: no warning. Its exit status, which is its own where it had ended before."""
+        self._process.kill()
+        self._process.communicate()
+        return self._process.returncode
+
+    def _read(self, seconds: float) -> bytes:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, seconds))
+        if not ready:
+            raise TimeoutError
+        chunk = os.read(self._process.stdout.fileno(), 65536)
+        if not chunk:
+            raise ValueError("the process ended")
+        return chunk

@@ -1,0 +1,281 @@
+"""A copy is the same store elsewhere, whatever the store and wherever a copy was cut short."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stratalog
+from stratalog.codec import encode
+from stratalog.errors import Conflict, Corrupt
+from stratalog.keys import COPY_PARTITION
+from stratalog.log.retention import archive_segments
+from stratalog.maintenance.copy_check import check_copy
+from stratalog.maintenance.store_copy import Copied, copy_store
+from stratalog.ports.index import Item, Put, Write
+from stratalog.testing.clock import ManualClock
+from tests.maintenance.growing import FREE, SETTINGS, grow, told
+
+pytestmark = pytest.mark.slow
+
+
+@given(st.integers(0, 2**32), st.integers(0, 40))
+def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
+    clock, chance = ManualClock(seed=seed), Random(seed)
+    source = stratalog.open("memory:", settings=SETTINGS, clock=clock)
+    grow(source, chance, steps)
+    target = stratalog.open("memory:", settings=SETTINGS, clock=clock)
+    copy_store(source, target)
+    assert told(target) == told(source)
+    again = copy_store(source, target)
+    assert (again.items_written, again.blobs_written) == (0, 0)
+    # Once the rests of a log are swept, nobody can tell that another of its name was the source's.
+    grow(source, chance, steps, without=FREE)
+    copy_store(source, target)
+    assert told(target) == told(source)
+
+
+class Killed(BaseException):
+    """The copying process ends here."""
+
+
+class Dying:
+    """A store whose writes are counted, and that ends its process at one of them."""
+
+    def __init__(self, store: stratalog.Store) -> None:
+        self.store = store
+        self.left: int | None = None
+        self.puts: Counter[object] = Counter()
+        index, blobs = store.place.index, store.place.blobs
+        self._commit, self._put = index.commit, blobs.put
+        index.commit, blobs.put = self.commit, self.put  # type: ignore[method-assign]
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self._step()
+        self.puts.update(repr(write) for write in writes if isinstance(write, Put) and not is_mark(write.item))
+        self._commit(writes)
+
+    def put(self, key: str, body: bytes) -> None:
+        self._step()
+        self.puts[key] += 1
+        self._put(key, body)
+
+    def _step(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+
+
+def is_mark(item: Item) -> bool:
+    return item.partition == COPY_PARTITION
+
+
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 25), max_size=6))
+def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives: list[int]) -> None:
+    clock, chance = ManualClock(seed=seed), Random(seed)
+    source = stratalog.open("memory:", settings=SETTINGS, clock=clock)
+    grow(source, chance, 30)
+    target = Dying(stratalog.open("memory:", settings=SETTINGS, clock=clock))
+    for target.left in lives:
+        with suppress(Killed):
+            copy_store(source, target.store)
+        clock.sleep(1)
+    target.left = None
+    copy_store(source, target.store)
+    assert told(target.store) == told(source)
+    assert set(target.puts.values()) <= {1}
+    assert target.store.place.index.get(COPY_PARTITION, "state") is None
+
+
+def test_a_copy_goes_on_behind_what_it_copied(source: stratalog.Store, target: stratalog.Store) -> None:
+    """It looks at no log again that an earlier run had finished."""
+    dying = Dying(target)
+    dying.left = 60
+    with pytest.raises(Killed):
+        copy_store(source, target)
+    dying.left = None
+    mark = target.place.index.get(COPY_PARTITION, "state")
+    assert mark is not None
+    finished = str(mark.attributes["i"])
+    looked: list[str] = []
+    read = source.place.index.query
+
+    def watched(partition: str, **bounds: object) -> Iterator[Item]:
+        looked.append(partition)
+        return read(partition, **bounds)  # type: ignore[arg-type]
+
+    source.place.index.query = watched  # type: ignore[method-assign]
+    with suppress(Killed):
+        dying.left = 5
+        copy_store(source, target)
+    assert finished > "log-00"
+    assert not any(partition.startswith("acme/log-00@") for partition in looked)
+
+
+@pytest.fixture
+def source() -> stratalog.Store:
+    store = stratalog.open("memory:", settings=SETTINGS)
+    for number in range(20):
+        log = store.create_log("acme", f"log-{number:02d}")
+        log.append(stratalog.Event("seen", number))
+    store.records("acme").put("contract", Random(0).randbytes(5000))
+    return store
+
+
+@pytest.fixture
+def target() -> stratalog.Store:
+    return stratalog.open("memory:", settings=SETTINGS)
+
+
+def test_a_copy_says_what_it_found_and_wrote(source: stratalog.Store, target: stratalog.Store) -> None:
+    steps: list[int] = []
+    first = copy_store(source, target, steps.append)
+    assert (first.organisations, first.logs, first.records, first.blobs_written) == (1, 20, 1, 1)
+    assert sum(steps) == first.items_written + first.blobs_written
+    assert copy_store(source, target) == Copied(1, 20, 1, items_written=0, blobs_written=0)
+
+
+def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
+    source = stratalog.open("memory:")
+    plan = source.create("acme", "plan")
+    for number in range(200):
+        plan.mutate("put", {"key": f"items/{number}", "value": "x" * 500})
+    copy_store(source, target)
+    stores = (source, target)
+    before = [[stat.key for stat in store.place.blobs.list("")] for store in stores]
+    assert check_copy(source.place, target.place, ["acme"]) == (1, 0)
+    assert [[stat.key for stat in store.place.blobs.list("")] for store in stores] == before == [[], []]
+
+
+def test_clients_go_on_in_the_copy_where_they_were(target: stratalog.Store) -> None:
+    source = stratalog.open("memory:", settings=SETTINGS)
+    plan = source.create("acme", "plan")
+    for id in range(1, 8):
+        plan.mutate("put", {"key": f"items/{id}", "value": id}, client="ada")
+    fork = plan.fork("plan-b")
+    fork.mutate("put", {"key": "items/1", "value": "b"})
+    stratalog.merge(fork, plan)
+    copy_store(source, target)
+    copied = target.document("acme", "plan")
+    assert copied.log.record.incarnation == plan.log.record.incarnation
+    assert copied.mutate("put", {"key": "items/8", "value": 8}, client="ada").id == 8
+    before = copied.version
+    stratalog.merge(target.document("acme", "plan-b"), copied)
+    assert copied.version == before
+    stratalog.verify(copied)
+
+
+def test_failures_are_copied_with_their_bodies_whether_or_not_they_are_dead_or_a_version_stands(
+    source: stratalog.Store, target: stratalog.Store
+) -> None:
+    body = Random(1).randbytes(5000)
+    for organisation, id in (("acme", "contract"), ("acme", "never stored"), ("zeta", "alone")):
+        source.records(organisation).fail(id, "no such column", body=body)
+        copy_store(source, target)
+        ours, theirs = (store.records(organisation) for store in (source, target))
+        assert theirs.failure(id) == ours.failure(id) is not None
+        assert b"".join(theirs.open_dead_letter(id)) == body
+    source.records("acme").resolve_dead_letter("contract")
+    copy_store(source, target)
+    assert target.records("acme").failure("contract") is None
+
+
+def test_a_failure_counted_after_the_copy_or_without_its_body_is_found_out(
+    source: stratalog.Store, target: stratalog.Store
+) -> None:
+    source.records("acme").fail("new", "no such column", body=Random(1).randbytes(5000))
+    copy_store(source, target)
+    [stat] = target.place.blobs.list("acme/records/new/")
+    target.place.blobs.delete(stat.key, stat.stamp)
+    with pytest.raises(Corrupt):
+        check_copy(source.place, target.place, ["acme"])
+    source.records("acme").fail("new", "no such column")
+    with pytest.raises(Conflict, match="was written to while it was copied"):
+        check_copy(source.place, target.place, ["acme"])
+
+
+@pytest.mark.parametrize("what", ["organisation", "log", "record", "same name", "same record"])
+def test_a_target_that_holds_something_else_is_refused_and_left_alone(
+    what: str, source: stratalog.Store, target: stratalog.Store
+) -> None:
+    if what == "organisation":
+        target.create("zeta", "plan")
+    elif what == "log":
+        target.create_log("acme", "other")
+    elif what == "same name":
+        target.create_log("acme", "log-03").append(stratalog.Event("seen", "other"))
+    else:
+        target.records("acme").put("contract" if what == "same record" else "other", b"other")
+    before = told(target)
+    with pytest.raises(Conflict, match="the target holds"):
+        copy_store(source, target)
+    assert {name: answer for name, answer in told(target).items() if name in before} == before
+
+
+@pytest.mark.parametrize("change", ["append", "archive", "fork", "record"])
+def test_a_target_that_went_on_by_itself_is_refused(
+    change: str, source: stratalog.Store, target: stratalog.Store
+) -> None:
+    for number in range(20):
+        source.log("acme", "log-00").append(stratalog.Event("seen", number))
+    copy_store(source, target)
+    log = target.log("acme", "log-00")
+    if change == "append":
+        log.append(stratalog.Event("seen", "in the target"))
+    elif change == "archive":
+        archive_segments(log)
+    elif change == "fork":
+        target.fork_log(log, "fork", 1)
+    else:
+        target.records("acme").put("contract", b"in the target")
+    with pytest.raises(Conflict, match="the target holds"):
+        copy_store(source, target)
+
+
+def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
+    source: stratalog.Store, target: stratalog.Store
+) -> None:
+    put = target.place.index.commit
+
+    def commit(writes: Sequence[Write]) -> None:
+        source.log("acme", "log-00").append(stratalog.Event("seen", "meanwhile"))
+        put(writes)
+
+    target.place.index.commit = commit  # type: ignore[method-assign]
+    with pytest.raises(Conflict, match="was written to while it was copied"):
+        copy_store(source, target)
+    target.place.index.commit = put  # type: ignore[method-assign]
+    copy_store(source, target)
+    assert told(target) == told(source)
+
+
+def test_a_copy_that_is_not_its_source_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
+    """As if the target had kept other bytes than it was given."""
+    put = target.place.index.commit
+
+    def commit(writes: Sequence[Write]) -> None:
+        put([_spoiled(write) for write in writes])
+
+    target.place.index.commit = commit  # type: ignore[method-assign]
+    with pytest.raises(Corrupt):
+        copy_store(source, target)
+
+
+def _spoiled(write: Write) -> Write:
+    if isinstance(write, Put) and "b" in write.item.attributes:
+        events = encode([["seen", "other", 1]])
+        return Put(Item(write.item.partition, write.item.sort, {**write.item.attributes, "b": events}))
+    return write
+
+
+def test_a_body_that_did_not_arrive_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
+    target.place.blobs.put = lambda key, body: None  # type: ignore[method-assign]
+    with pytest.raises(Corrupt):
+        copy_store(source, target)

@@ -1,0 +1,214 @@
+"""An export says everything, and an import makes it again — or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stratalog
+from stratalog.errors import Conflict, Corrupt, Invalid, NotFound, Unsupported
+from stratalog.log.lifecycle import delete_log
+from stratalog.maintenance.document_export import export_document, export_state, import_state, is_export
+from stratalog.maintenance.document_import import import_document
+from stratalog.protocol.readable import from_json, to_json
+
+
+@pytest.fixture
+def store() -> Iterator[stratalog.Store]:
+    settings = stratalog.Settings(segment_entries_target=8, snapshot_entries_interval=5)
+    with stratalog.open("memory:", settings=settings) as store:
+        yield store
+
+
+@pytest.fixture
+def document(store: stratalog.Store) -> stratalog.Document:
+    made = store.create("acme", "budget")
+    for number in range(20):
+        value = {"number": number, "bytes": b"\x00\xff", "large": "y" * 3000}
+        made.mutate("put", {"key": f"cells/{number % 7}", "value": value}, client="ada", author="grace")
+    made.mutate("no such mutator")
+    made.mutate("del", {"key": "cells/1"})
+    made.mutate("put", {"key": "cells/1", "value": {"$bytes": 3}})
+    made.mutate("put", {"key": "field", "value": 1.5})
+    made.collect_clients(["ada"])
+    return made
+
+
+def exported(document: stratalog.Document) -> io.BytesIO:
+    file = io.BytesIO()
+    export_document(document, file)
+    return file
+
+
+def assert_same(source: stratalog.Document, copy: stratalog.Document) -> None:
+    assert list(copy.versions()) == list(source.versions())
+    assert [entry.write_id for entry in copy.log.read()] == [entry.write_id for entry in source.log.read()]
+    assert dict(copy.state().client_ids()) == dict(source.state().client_ids())
+    for version in range(source.version + 1):
+        assert copy.at(version).whole() == source.at(version).whole()
+        assert copy.at(version).content_digest() == source.at(version).content_digest()
+    stratalog.verify(copy)
+
+
+def test_an_import_is_the_same_at_every_version(store: stratalog.Store, document: stratalog.Document) -> None:
+    assert_same(document, import_document(store, "acme", "again", exported(document)))
+
+
+def test_an_empty_document_comes_back_empty(store: stratalog.Store) -> None:
+    source = store.create("acme", "empty")
+    assert_same(source, import_document(store, "acme", "again", exported(source)))
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_a_fork_of_a_fork_keeps_its_own_clients(store: stratalog.Store, document: stratalog.Document, own: int) -> None:
+    fork = document.fork("fork", at=12)
+    fork.mutate("put", {"key": "cells/1", "value": 1}, client="ada")
+    second = fork.fork("second")
+    for _ in range(own):
+        second.mutate("inc", {"key": "cells/1"}, client="ada")
+    copy = import_document(store, "zeta", "again", exported(second))
+    assert_same(second, copy)
+    assert copy.last_mutation("ada") == own
+    assert [line.id for line in store.list("zeta")] == ["again"]
+
+
+def test_mutations_after_an_import_go_on_where_they_were(store: stratalog.Store, document: stratalog.Document) -> None:
+    document.mutate("put", {"key": "k", "value": 1}, client="bob")
+    copy = import_document(store, "acme", "again", exported(document))
+    assert copy.mutate("put", {"key": "k", "value": 1}, client="bob", id=1).status == "seen"
+    assert copy.mutate("inc", {"key": "k"}, client="bob", id=2).status == "applied"
+
+
+def changed(file: io.BytesIO, line: int, **fields: object) -> io.BytesIO:
+    lines = file.getvalue().splitlines()
+    lines[line] = json.dumps({**json.loads(lines[line]), **fields}).encode()
+    return io.BytesIO(b"\n".join(lines) + b"\n")
+
+
+def test_a_newer_format_is_unsupported(store: stratalog.Store, document: stratalog.Document) -> None:
+    with pytest.raises(Unsupported):
+        import_document(store, "acme", "again", changed(exported(document), 0, format_version=2))
+    assert_nothing_made(store)
+
+
+def test_another_format_is_invalid(store: stratalog.Store) -> None:
+    with pytest.raises(Invalid):
+        import_document(store, "acme", "again", io.BytesIO(b'{"format": "other"}\n'))
+
+
+@pytest.mark.parametrize("line", [1, 5, -1])
+def test_a_changed_line_is_corrupt(store: stratalog.Store, document: stratalog.Document, line: int) -> None:
+    with pytest.raises(Corrupt):
+        import_document(store, "acme", "again", changed(exported(document), line, author="mallory", sha256="0"))
+    assert_nothing_made(store)
+
+
+def test_an_export_cut_anywhere_is_corrupt(store: stratalog.Store, document: stratalog.Document) -> None:
+    data = exported(document).getvalue()
+    for end in range(len(data.splitlines()[0]) + 1, len(data) - 1, 997):
+        with pytest.raises(Corrupt):
+            import_document(store, "acme", "again", io.BytesIO(data[:end]))
+    assert_nothing_made(store)
+
+
+def test_a_lie_with_a_right_hash_is_found_and_undone(store: stratalog.Store, document: stratalog.Document) -> None:
+    lines = [json.loads(line) for line in exported(document).getvalue().splitlines()]
+    lines[10]["patch"][0]["before"] = 1
+    with pytest.raises(Corrupt):
+        import_document(store, "acme", "again", sealed(lines))
+    assert_nothing_made(store)
+
+
+def test_another_digest_is_found_and_undone(store: stratalog.Store, document: stratalog.Document) -> None:
+    lines = [json.loads(line) for line in exported(document).getvalue().splitlines()]
+    lines[-1]["digest"] = "00" * 32
+    with pytest.raises(Corrupt):
+        import_document(store, "acme", "again", sealed(lines))
+    assert_nothing_made(store)
+
+
+def sealed(lines: list[dict[str, object]]) -> io.BytesIO:
+    """The lines with the hash that belongs to them."""
+
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in lines[:-1])
+    lines[-1]["sha256"] = hashlib.sha256(body).hexdigest()
+    return io.BytesIO(body + json.dumps(lines[-1]).encode() + b"\n")
+
+
+def assert_nothing_made(store: stratalog.Store) -> None:
+    with pytest.raises(NotFound):
+        store.document("acme", "again")
+    assert [line.id for line in store.list("acme")] == ["budget"]
+
+
+def test_a_name_that_lives_is_left_alone(store: stratalog.Store, document: stratalog.Document) -> None:
+    other = store.create("acme", "other")
+    with pytest.raises(Conflict):
+        import_document(store, "acme", "other", exported(document))
+    assert store.document("acme", "other").version == other.version == 0
+
+
+def test_an_import_that_died_is_no_document_and_can_be_deleted(
+    store: stratalog.Store, document: stratalog.Document
+) -> None:
+    class Died(BaseException):
+        pass
+
+    def die(_: int) -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        import_document(store, "acme", "again", exported(document), die)
+    with pytest.raises(Invalid):
+        store.document("acme", "again")
+    delete_log(store.log("acme", "again"))
+    assert_same(document, import_document(store, "acme", "again", exported(document)))
+
+
+def test_what_was_forgotten_cannot_be_exported_whole(store: stratalog.Store, document: stratalog.Document) -> None:
+    document.forget_below(10, lambda version: None)
+    with pytest.raises(Invalid):
+        exported(document)
+
+
+def test_a_state_goes_out_and_in(store: stratalog.Store, document: stratalog.Document) -> None:
+    file = io.BytesIO()
+    done = export_state(document, file, 12)
+    target = store.create("acme", "target")
+    assert not is_export(file)
+    assert import_state(target, file) == done.lines
+    assert target.at().content_digest() == done.digest
+
+
+@pytest.mark.parametrize("line", [b"[]", b'{"key": 1}', b"nonsense", b'{"key": "a", "value": 1, "more": 2}'])
+def test_a_wrong_line_of_a_state_puts_nothing(store: stratalog.Store, line: bytes) -> None:
+    target = store.create("acme", "target")
+    with pytest.raises(Invalid):
+        import_state(target, io.BytesIO(b'{"key": "a", "value": 1}\n\n' + line + b"\n"))
+    assert target.version == 0
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]))
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["$", "$bytes", "$$bytes", "a", "b"]), inner, max_size=2)
+    ),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_every_value_comes_back_from_json(value: object) -> None:
+    assert from_json(to_json(value)) == value

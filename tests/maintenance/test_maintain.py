@@ -1,0 +1,423 @@
+"""A pass of maintenance does what is due, no more, and goes on where the last one was stopped or killed."""
+
+from __future__ import annotations
+
+import pytest
+
+import stratalog
+from stratalog.clock import Clock
+from stratalog.codec import sha256
+from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, VersionForgotten
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log import Event
+from stratalog.log.directory import organisation_put
+from stratalog.log.segments import list_segments
+from stratalog.log.snapshots import list_snapshots
+from stratalog.maintenance import log_pass
+from stratalog.maintenance.policy import Policy, Retention, read_policy
+from stratalog.maintenance.store_pass import Maintained, maintain
+from stratalog.ports.index import Item, Put
+from stratalog.records.content import body_prefix
+from stratalog.records.uploads import pin_put, pins_of
+from stratalog.records.versions import Name
+from stratalog.testing.clock import ManualClock
+
+OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
+DAY_SECONDS = 86_400
+LONG = "long " * 500
+NOTHING = {"documents": Retention(), "logs": Retention()}
+
+
+@pytest.fixture
+def store() -> stratalog.Store:
+    return a_store()
+
+
+def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
+    tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
+    return stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.Settings(**tuned))
+
+
+def fill(document: stratalog.Document, count: int, value: str = "") -> None:
+    for number in range(count):
+        args = {"key": "notes/a", "value": f"{number} {value}"}
+        assert document.mutate("put", args).status == "applied"
+
+
+def a_log(store: stratalog.Store, name: str, count: int = 10) -> stratalog.Log:
+    log = store.create_log("acme", name)
+    for number in range(count):
+        log.append(Event("noted", number))
+    return log
+
+
+def pass_days(store: stratalog.Store, days: float) -> None:
+    store.place.clock.sleep(days * DAY_SECONDS)
+
+
+def pass_grace(store: stratalog.Store) -> None:
+    store.place.clock.sleep(OLD_SECONDS)
+
+
+def firsts(log: stratalog.Log) -> list[int]:
+    return [segment.first for segment in list_segments(log.place.index, log.record.prefix)]
+
+
+def snapshots(document: stratalog.Document) -> list[int]:
+    return [found.version for found in list_snapshots(document.log.place.index, document.log.record.prefix)]
+
+
+def damage(log: stratalog.Log) -> None:
+    """A log that no maintenance can read."""
+    log.place.index.commit([Put(Item(f"{log.record.prefix}/segments", "0000000000000001", {"c": 1}))])
+
+
+def test_by_default_nothing_goes_but_garbage(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    fill(document, 12, LONG)
+    body = b"an orphan"
+    orphan = f"{document.log.record.owner}/bodies/{sha256(body).hex()}"
+    store.place.blobs.put(orphan, body)
+    pass_days(store, 400)
+    found = maintain(store)
+    assert found.garbage == (orphan,)
+    assert (found.floors, found.archived_segments, found.freed_segments, found.troubles) == (0, 0, 0, ())
+    assert [document.get("notes/a", at=version) for version in range(1, 13)] == [f"{n} {LONG}" for n in range(12)]
+
+
+def test_a_snapshot_that_is_due_is_made_whoever_should_have(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    lazy = store.place.settings
+    store.place.settings = stratalog.Settings(snapshot_entries_interval=1000)
+    fill(document, 5)
+    store.place.settings = lazy
+    assert snapshots(document) == []
+    assert maintain(store).snapshots == 1
+    assert snapshots(document) == [5]
+    assert maintain(store).snapshots == 0
+
+
+def test_a_policy_may_leave_snapshots_to_others() -> None:
+    store = a_store()
+    document = store.create("acme", "budget")
+    store.place.settings = stratalog.Settings(snapshot_entries_interval=1000)
+    fill(document, 5)
+    store.place.settings = stratalog.Settings(snapshot_entries_interval=3)
+    assert maintain(store, Policy(snapshots=False)).snapshots == 0
+    assert snapshots(document) == []
+
+
+def test_the_newest_segments_are_kept_and_older_ones_forgotten_then_freed(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    fill(document, 14)
+    before = firsts(document.log)
+    policy = Policy(documents=Retention(keep_segments=2))
+    assert maintain(store, policy).floors == 1
+    floor = document.log.floor()
+    assert floor == before[-2] - 1
+    assert document.get("notes/a", at=floor) == f"{floor - 1} "
+    with pytest.raises(VersionForgotten):
+        document.get("notes/a", at=floor - 1)
+    pass_grace(store)
+    assert maintain(store, policy).freed_segments == len(before) - 2
+    assert firsts(document.log)[0] == before[-2]
+
+
+def test_the_versions_of_the_last_days_are_kept(store: stratalog.Store) -> None:
+    log = store.create_log("acme", "events")
+    for day in range(10):
+        for number in range(3):
+            log.append(Event("noted", [day, number]))
+        pass_days(store, 1)
+    maintain(store, Policy(logs=Retention(keep_days=4)))
+    kept = [entry.events[0].data[0] for entry in log.read(log.floor())]
+    assert kept[0] <= 6
+    assert kept[-1] == 9
+    assert log.floor() > 9
+
+
+def test_of_two_rules_the_one_that_keeps_more_holds(store: stratalog.Store) -> None:
+    log = a_log(store, "events", 20)
+    pass_days(store, 100)
+    maintain(store, Policy(logs=Retention(keep_segments=1, keep_days=365)))
+    assert log.floor() == 0
+    maintain(store, Policy(logs=Retention(keep_segments=4, keep_days=1)))
+    assert log.floor() == firsts(log)[-4] - 1
+
+
+def test_a_fork_holds_the_floor(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    fill(document, 14)
+    fork = document.fork("copy", at=2)
+    maintain(store, Policy(documents=Retention(keep_segments=1)))
+    assert document.log.floor() == 2
+    assert fork.get("notes/a") == "1 "
+
+
+def test_segments_that_ended_long_ago_are_archived_and_stay_readable(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    fill(document, 10)
+    pass_days(store, 8)
+    fill(document, 3)
+    policy = Policy(documents=Retention(archive_days=7))
+    assert maintain(store, policy).archived_segments == 2
+    pass_grace(store)
+    assert maintain(store, policy).freed_segments == 2
+    assert [document.get("notes/a", at=version) for version in range(1, 11)] == [f"{n} " for n in range(10)]
+
+
+def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_old_enough(
+    store: stratalog.Store,
+) -> None:
+    log = a_log(store, "sheet", 10)
+    policy = Policy(logs=Retention(keep_segments=1))
+    log.keep(3, [b"the state of version 3"])
+    maintain(store, policy)
+    assert log.floor() == 3
+    log.keep(10, [b"the state of version 10"])
+    maintain(store, policy)
+    assert log.floor() == 3
+    kept = log.kept(log.floor())
+    assert kept is not None
+    assert list(log.parts(kept)) == [b"the state of version 3"]
+
+
+def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.Store) -> None:
+    logs = [a_log(store, name) for name in ("kept", "cut")]
+    policy = Policy(logs=Retention(keep_segments=1), exceptions={"acme/kept": Retention()})
+    maintain(store, policy)
+    assert [log.floor() > 0 for log in logs] == [False, True]
+    assert policy.retention("other", "any", "log").keep_segments == 1
+    assert Policy(exceptions={"acme": Retention(keep_days=3)}).retention("acme", "x", "document").keep_days == 3
+
+
+def test_records_are_pruned_and_freed_by_policy(store: stratalog.Store) -> None:
+    records = store.records("acme")
+    for number in range(5):
+        records.put("invoice", f"{number} {LONG * 20}".encode())
+    policy = Policy(keep_record_versions=2)
+    assert maintain(store, policy).pruned_records == 1
+    assert [found.version for found in records.versions("invoice")] == [4, 5]
+    pass_days(store, 1)
+    assert maintain(store, policy).freed_record_versions == 3
+    pass_days(store, 1)
+    assert maintain(store, policy).blobs_deleted == 3
+    assert records.get("invoice", 4).body == f"3 {LONG * 20}".encode()
+
+
+def test_records_superseded_long_ago_are_pruned(store: stratalog.Store) -> None:
+    records = store.records("acme")
+    for number in range(3):
+        records.put("invoice", f"{number}".encode())
+        pass_days(store, 10)
+    maintain(store, Policy(keep_record_days=15))
+    assert [found.version for found in records.versions("invoice")] == [2, 3]
+
+
+@pytest.mark.parametrize(("has_part", "days"), [(True, 1.1), (False, 2.1)])
+def test_what_a_crashed_upload_left_goes_though_no_version_stands(
+    has_part: bool, days: float, store: stratalog.Store
+) -> None:
+    """The organisation has nothing but what the upload brought."""
+    name, place = Name("zeta", "scan"), store.place
+    part = f"{body_prefix(name)}/{sha256(b'a part').hex()}"
+    place.index.commit([pin_put(name, "aaaaaaaaaaaaaaaa", place.clock.wall_ms()), organisation_put("zeta")])
+    if has_part:
+        place.blobs.put(part, b"a part")
+    pass_days(store, days - 0.2)
+    maintain(store, Policy(collect_hours=0))
+    pass_days(store, 0.2)
+    maintain(store, Policy(collect_hours=0), dry_run=True)
+    assert list(pins_of(place, name))
+    maintain(store, Policy(collect_hours=0))
+    assert not list(pins_of(place, name))
+    assert place.blobs.stat(part) is None
+
+
+def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    fill(document, 5, LONG)
+    document.delete()
+    assert maintain(store).deleted_logs == 0
+    pass_grace(store)
+    assert maintain(store).deleted_logs == 1
+    assert list(store.place.blobs.list("acme/")) == []
+
+
+def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
+    policy = Policy(
+        documents=Retention(keep_segments=3), logs=Retention(archive_days=1), keep_record_versions=1, collect_hours=0
+    )
+    planned, did = [], []
+    for dry in (True, False):
+        store = a_store(ManualClock())
+        document, log = store.create("acme", "budget"), a_log(store, "events")
+        fill(document, 14, LONG)
+        for number in range(3):
+            store.records("acme").put("invoice", f"{number} {LONG * 20}".encode())
+        orphan = b"an orphan"
+        store.place.blobs.put(f"{document.log.record.owner}/bodies/{sha256(orphan).hex()}", orphan)
+        pass_days(store, 3)
+        for _ in range(3):
+            if dry:
+                before = (everything(store), sorted(stat.key for stat in store.place.blobs.list("")))
+                planned.append(told(store, maintain(store, policy, dry_run=True)))
+                assert before == (everything(store), sorted(stat.key for stat in store.place.blobs.list("")))
+            did.append(told(store, maintain(store, policy)))
+            pass_grace(store)
+        assert log.floor() == 0
+    assert planned == did[:3] == did[3:]
+    assert {name for found in planned for name, count in found.items() if count} >= {
+        "floors", "archived_segments", "freed_segments", "pruned_records", "freed_record_versions", "blobs_deleted"
+    }  # fmt: skip
+
+
+def told(store: stratalog.Store, found: Maintained) -> dict[str, object]:
+    """The numbers, and which kinds of blobs: incarnations differ from store to store."""
+    names = [name for name in Maintained.__struct_fields__ if name != "garbage"]
+    return {name: getattr(found, name) for name in names} | {"garbage": len(found.garbage)}
+
+
+def everything(store: stratalog.Store) -> list[Item]:
+    partitions = store.place.index._partitions  # type: ignore[attr-defined]
+    return [item for name in sorted(partitions) for item in store.place.index.query(name)]
+
+
+def test_one_broken_document_stops_no_other(store: stratalog.Store) -> None:
+    damage(store.create("acme", "broken").log)
+    fine = store.create("acme", "fine")
+    fill(fine, 14)
+    found = maintain(store, Policy(documents=Retention(keep_segments=1)))
+    assert [(trouble.what, trouble.code) for trouble in found.troubles] == [("acme/broken", Corrupt.code)]
+    assert fine.log.floor() > 0
+    assert found.is_finished
+
+
+def test_steps_of_an_application_are_done_once_a_pass_and_may_fail(store: stratalog.Store) -> None:
+    called: list[str] = []
+
+    def fails(opened: stratalog.Store) -> None:
+        called.append("fails")
+        raise ZeroDivisionError("a bug")
+
+    found = maintain(store, steps=[fails, lambda opened: called.append("goes on")])
+    assert called == ["fails", "goes on"]
+    assert found.steps == 1
+    assert [(trouble.code, trouble.reason) for trouble in found.troubles] == [("error", "a bug")]
+    maintain(store, steps=[fails], dry_run=True)
+    assert called == ["fails", "goes on"]
+
+
+class Ticking(ManualClock):
+    """A clock that goes on by a second whenever it is asked how long the machine runs."""
+
+    def boot_ms(self) -> int:
+        self.sleep(1)
+        return super().boot_ms()
+
+
+def test_a_pass_with_little_time_goes_on_behind_the_last_one_it_tended() -> None:
+    store = a_store(Ticking())
+    for number in range(6):
+        a_log(store, f"log-{number}", 1)
+    seen: list[list[str]] = []
+    for _ in range(30):
+        told: list[str] = []
+        maintain(store, Policy(collect_hours=10**6), seconds=12, tell=told.append)
+        seen.append([what for what in told if what.startswith("acme/log")])
+        if any("log-5" in what for what in told):
+            break
+    order = [what for found in seen for what in found]
+    assert order == [f"acme/log-{number}" for number in range(6)]
+    assert len([found for found in seen if found]) > 1
+
+
+def test_tending_and_collecting_share_the_time_so_that_neither_waits_for_the_other() -> None:
+    store = a_store(Ticking())
+    for number in range(40):
+        a_log(store, f"log-{number:02}", 1)
+    told: list[str] = []
+    found = maintain(store, Policy(collect_hours=0), seconds=60, tell=told.append)
+    assert not found.is_finished
+    assert "acme/log-00" in told
+    assert "acme, its blobs" in told
+
+
+def test_collecting_waits_for_its_hour(store: stratalog.Store) -> None:
+    a_log(store, "events", 1)
+    told: list[str] = []
+    for hours in (0, 23, 2):
+        store.place.clock.sleep(hours * 3600)
+        maintain(store, tell=told.append)
+    assert told.count("acme, its blobs") == 2
+
+
+def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
+    for number in range(4):
+        a_log(store, f"log-{number}", 1)
+
+    def die(what: str) -> None:
+        store.place.clock.sleep(61)  # the place is kept now and then
+        if what == "acme/log-2":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        maintain(store, tell=die)
+    told: list[str] = []
+    maintain(store, tell=told.append)
+    assert told[0] == "acme/log-2"
+
+
+def test_two_passes_at_once_do_no_harm(store: stratalog.Store) -> None:
+    document = store.create("acme", "budget")
+    fill(document, 14, LONG)
+    policy = Policy(documents=Retention(keep_segments=2, archive_days=0), collect_hours=0)
+    nested: list[Maintained] = []
+
+    def another(what: str) -> None:
+        if len(nested) < 4:
+            nested.append(Maintained())
+            nested[-1] = maintain(store, policy)
+            pass_grace(store)
+
+    for _ in range(3):
+        assert maintain(store, policy, tell=another).troubles == ()
+        pass_grace(store)
+    assert document.log.floor() > 0
+    assert [document.get("notes/a", at=version)[:2] for version in range(document.log.floor(), 15)]
+    assert stratalog.verify(document).version == document.version
+
+
+def test_a_store_out_of_reach_ends_the_pass(store: stratalog.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        a_log(store, f"log-{number:02}", 1)
+
+    def unavailable(*arguments: object, **options: object) -> None:
+        raise Unavailable("out of reach")
+
+    monkeypatch.setattr(log_pass, "list_segments", unavailable)
+    told: list[str] = []
+    with pytest.raises(Unavailable):
+        maintain(store, tell=told.append)
+    assert len([what for what in told if what.startswith("acme/log")]) == 10
+
+
+def test_a_closed_store_ends_the_pass(store: stratalog.Store) -> None:
+    store.close()
+    with pytest.raises(Closed):
+        maintain(store)
+
+
+def test_a_policy_is_read_from_json_and_says_what_is_wrong_with_it() -> None:
+    text = '{"documents": {"keep_days": 90, "archive_days": 7}, "keep_record_versions": 10}'
+    assert read_policy(text) == Policy(documents=Retention(keep_days=90, archive_days=7), keep_record_versions=10)
+    assert read_policy("{}") == Policy()
+    for wrong in (
+        '{"documents": {"keep_segments": 0}}',
+        '{"keep_all": true}',
+        '{"keep_record_versions": 2, "keep_record_days": 3}',
+        "[]",
+        "{",
+    ):
+        with pytest.raises(Invalid):
+            read_policy(wrong)

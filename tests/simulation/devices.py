@@ -1,0 +1,204 @@
+"""Devices: what a client must at least keep to stay in step, and what each was told, to be held against the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.documents.commits import read_commit
+from stratalog.protocol import Mutation, Outcome
+from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Pushed, Rejection
+from stratalog.testing.checkers import Violation
+from tests.simulation.documents_truth import Told, Truth, check_told
+
+__all__ = ["Device", "Sighting", "check_heirs", "check_owners"]
+
+TABS = 2
+FINAL = ("applied", "rejected", "seen")
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """A state that a device came to: of which version, and how far its clients had got there, as it was told."""
+
+    incarnation: str
+    version: int
+    content: Mapping[str, bytes]
+    last: Mapping[str, int]
+    clients: tuple[str, ...]
+
+
+class Device:
+    """A group of clients with one state: content, cookie, last ids, and the mutations no pull has confirmed.
+
+    A device outlives every process; it only forgets what is under way when it is ``reloaded``.
+    """
+
+    def __init__(self, name: str, document: str, random: Random) -> None:
+        self.name = name
+        self.document = document
+        self.owner = _owner(name)
+        self.cookie: Cookie | None = None
+        self.content: dict[str, bytes] = {}
+        self.pending: list[Mutation] = []
+        self.sightings: list[Sighting] = []
+        self.outcomes: list[tuple[str, Outcome]] = []
+        self.rejections: list[tuple[str, Rejection]] = []
+        self.groups: dict[str, str] = {}
+        """Client → group, for every client the device ever was."""
+
+        self.inbox: list[tuple[Push | Pull, Any]] = []
+        self.life = 0
+        self._random = random
+        self._begin()
+
+    def mutate(self, name: str, args: Any) -> None:
+        """Another mutation, pending, by one of the tabs."""
+        client = self._random.choice(self.clients)
+        self.pending.append(Mutation(client=client, id=self._next(client), name=name, args=args))
+
+    def push(self, first: int = 0) -> Push:
+        """What is pending from ``first`` on."""
+        return Push(self.group, self.pending[first:], self.cookie.incarnation if self.cookie else "")
+
+    def pull(self) -> Pull:
+        """What is new since the cookie."""
+        return Pull(self.group, self.cookie)
+
+    def learn(self, request: Push, pushed: Pushed) -> None:
+        """Take over the answer to a push: pulls confirm, so that only what ends a client's life counts."""
+        self.outcomes += [(request.incarnation, outcome) for outcome in pushed.outcomes]
+        statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
+        if "wrong-group" in statuses or "mismatch" in statuses:
+            raise Violation("answers", "a device is told that it is another", device=self.name, answer=pushed)
+        if "collected" in statuses:
+            self.begin_again()
+
+    def take(self, request: Pull, pulled: Pulled) -> bool:
+        """Take over the answer to a pull; False for one to a cookie that is not the present one any more."""
+        if request != self.pull():
+            return False
+        self._check_order(pulled.cookie)
+        if pulled.cookie == self.cookie:
+            return True
+        moved = self.cookie is not None and pulled.cookie.incarnation != self.cookie.incarnation
+        self.cookie = pulled.cookie
+        if moved:
+            self.begin_again()
+        self._apply(pulled)
+        self.rejections += [(pulled.cookie.incarnation, rejection) for rejection in pulled.rejected]
+        self.pending = [one for one in self.pending if one.id > self.last.get(one.client, 0)]
+        self._see()
+        return True
+
+    def begin_again(self) -> None:
+        """Go on as a new group with the same state and cookie; what is pending is sent anew, under new numbers."""
+        waiting = self.pending
+        self._begin()
+        for one in waiting:
+            self.mutate(one.name, one.args)
+
+    def reload(self) -> None:
+        """Forget what is under way."""
+        self.inbox.clear()
+
+    def check(self, truths: Mapping[str, Truth]) -> None:
+        """Hold what the device held and was told against the log of each incarnation."""
+        for seen in self.sightings:
+            _check_sighting(seen, truths[seen.incarnation])
+        for incarnation, one in self.rejections:
+            _check_rejection(one, truths[incarnation])
+        for incarnation, truth in truths.items():
+            check_told(
+                (_told(one) for sent, one in self.outcomes if sent == incarnation and one.status in FINAL), truth
+            )
+
+    def _begin(self) -> None:
+        self.life += 1
+        self.group = f"{self.name}/{self.life}"
+        self.clients = tuple(f"{self.group}/{tab}" for tab in range(TABS))
+        self.groups.update(dict.fromkeys(self.clients, self.group))
+        self.last: dict[str, int] = {}
+        self.pending = []
+
+    def _next(self, client: str) -> int:
+        """A client's numbers run on, whatever was confirmed."""
+        ids = [one.id for one in self.pending if one.client == client]
+        return max([*ids, self.last.get(client, 0)]) + 1
+
+    def _check_order(self, cookie: Cookie) -> None:
+        if self.cookie is not None and cookie.order <= self.cookie.order and cookie != self.cookie:
+            raise Violation("order", "a cookie's order went back or stood still", before=self.cookie, after=cookie)
+
+    def _apply(self, pulled: Pulled) -> None:
+        for operation in pulled.patch:
+            if isinstance(operation, Clear):
+                self.content = {}
+            elif isinstance(operation, Delete):
+                self.content.pop(operation.key, None)
+            else:
+                self.content[operation.key] = encode(operation.value)
+        whole = bool(pulled.patch) and isinstance(pulled.patch[0], Clear)
+        for client, id in pulled.last.items():
+            if id < self.last.get(client, 0) + (not whole):
+                raise Violation("last", "a client that moved did not", client=client, id=id, before=self.last)
+        self.last = dict(pulled.last) if whole else {**self.last, **pulled.last}
+
+    def _see(self) -> None:
+        assert self.cookie is not None
+        last = {client: id for client, id in self.last.items() if id}
+        seen = Sighting(self.cookie.incarnation, self.cookie.version, dict(self.content), last, self.clients)
+        self.sightings.append(seen)
+
+
+def check_heirs(truths: Sequence[Truth]) -> None:
+    """No client takes effect in two incarnations: what was meant for one does not touch another."""
+    met: set[str] = set()
+    for truth in truths:
+        clients = {client for client, _ in truth.committed}
+        if met & clients:
+            raise Violation("heirs", "a client took effect in two incarnations", clients=sorted(met & clients))
+        met |= clients
+
+
+def check_owners(truth: Truth, groups: Mapping[str, str]) -> None:
+    """Every client is bound to the device whose it is."""
+    for entry in truth.entries.values():
+        for client, group, owner in read_commit(entry).bindings:
+            if groups.get(client) != group or owner != _owner(group.partition("/")[0]):
+                raise Violation("owner", "a client is bound to another", client=client, group=group, owner=owner)
+
+
+def _check_sighting(seen: Sighting, truth: Truth) -> None:
+    """What a device held is what the mutations up to that version make, and its clients had got as far, no further."""
+    there = truth.states[seen.version]
+    if seen.content != there:
+        keys = sorted(key for key in seen.content.keys() | there.keys() if seen.content.get(key) != there.get(key))
+        raise Violation("state", "a device holds what no version was", version=seen.version, keys=keys)
+    reached = _last_ids(truth, seen.version)
+    own = {client: reached[client] for client in seen.clients if client in reached}
+    if seen.last != own:
+        raise Violation("last", "last ids are another version's", version=seen.version, seen=seen.last, found=own)
+
+
+def _check_rejection(one: Rejection, truth: Truth) -> None:
+    _, recorded = truth.committed.get((one.client, one.id), (0, None))
+    if recorded is None or recorded.reason != one.reason:
+        raise Violation("rejected", "a rejection was told that does not stand", rejection=one)
+
+
+def _last_ids(truth: Truth, version: int) -> dict[str, int]:
+    """The number of each client's newest mutation at a version."""
+    commits = (read_commit(entry) for number, entry in truth.entries.items() if number <= version)
+    return {one.client: one.id for commit in commits for one in commit.mutations}
+
+
+def _told(outcome: Outcome) -> Told:
+    return Told(outcome.client, outcome.id, outcome.status, outcome.version, outcome.reason)
+
+
+def _owner(device: str) -> str:
+    return f"owner-of-{device}"

@@ -1,0 +1,182 @@
+"""What was committed to a document, by the index's own journal, folded once more by a model of plain dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import decode
+from stratalog.documents import Document
+from stratalog.documents.commit_builder import load_arguments
+from stratalog.documents.commits import COLLECT, Recorded, read_commit
+from stratalog.documents.values import Values
+from stratalog.errors import Corrupt
+from stratalog.keys import parse_number
+from stratalog.log.entries import Entry, entry_from_item
+from stratalog.ports.index import Item, Put
+from stratalog.protocol import Draft, Mutators, Outcome
+from stratalog.testing.checkers import Violation, check_gapless
+from tests.simulation.places import Place
+
+__all__ = ["Told", "Truth", "check_answer", "check_merged", "check_projected", "check_told"]
+
+State = dict[str, bytes]
+
+
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """A final answer as a client got it."""
+
+    client: str
+    id: int
+    status: str
+    version: int | None
+    reason: str | None
+
+
+class Truth:
+    """The entries a log ever had, forgotten ones too, and the state after each by the mutators alone."""
+
+    def __init__(
+        self, place: Place, prefix: str, mutators: Mutators, parent: Truth | None = None, first: int = 0
+    ) -> None:
+        self.owner: str = parent.owner if parent else prefix
+        self.first = first
+        self._values = Values(place.blobs, self.owner)
+        self._mutators = mutators
+        self.entries = dict(sorted(_entries(place, prefix, self.owner).items()))
+        check_gapless(list(self.entries), first)
+        self.states: dict[int, State] = {first: parent.states[first] if parent else {}}
+        self.committed: dict[tuple[str, int], tuple[int, Recorded]] = {}
+        for version, entry in self.entries.items():
+            self.states[version] = self._fold(self.states[version - 1], entry)
+
+    def check_order(self, group_of: Callable[[str], str]) -> None:
+        """Every client's mutations stand as 1, 2, 3 …, and none after its group was collected."""
+        newest: dict[str, int] = {}
+        collected: set[str] = set()
+        for version, entry in self.entries.items():
+            if entry.events[0].type == COLLECT:
+                collected |= set(entry.events[0].data[1])
+            for one in read_commit(entry).mutations:
+                if group_of(one.client) in collected:
+                    raise Violation("collected", "a collected client took effect", client=one.client, version=version)
+                if one.id <= newest.get(one.client, 0):
+                    raise Violation("once", "a mutation stands twice", client=one.client, id=one.id, version=version)
+                if one.id != newest.get(one.client, 0) + 1:
+                    raise Violation("client-order", "a gap was committed", client=one.client, id=one.id)
+                newest[one.client] = one.id
+
+    def check_state(self, version: int, whole: dict[str, Any]) -> None:
+        """A state that was read is the one the mutations make."""
+        truth = {key: decode(value) for key, value in self.states[version].items()}
+        if whole != truth:
+            differing = sorted(key for key in whole.keys() | truth.keys() if whole.get(key) != truth.get(key))
+            raise Violation("state", "a state is not what its mutations make", version=version, keys=differing)
+
+    def check_history(self, document: Document, key: str, oldest: int) -> None:
+        """The changes of one key, newest first, as far as they are kept."""
+        found = [change.version for change in document.history(key) if change.version > oldest]
+        expected = [
+            version
+            for version in reversed(self.entries)
+            if version > oldest and self.states[version].get(key) != self.states[version - 1].get(key)
+        ]
+        if found != expected:
+            raise Violation("history", "a key's history is not its changes", key=key, found=found, expected=expected)
+
+    def check_applied(self, document: Document, client: str, id: int, oldest: int) -> None:
+        """Where a mutation was applied, as far as it is kept and its client was not collected."""
+        version = self.committed[client, id][0]
+        if version > oldest and document.state().client(client) and document.applied_in(client, id) != version:
+            raise Violation("history", "a mutation is not found where it stands", client=client, id=id, version=version)
+
+    def origins(self) -> list[tuple[str, int]]:
+        """Where the replayed mutations were first applied, in order."""
+        return [one.origin for _, one in self.committed.values() if one.origin is not None]
+
+    def _fold(self, state: State, entry: Entry) -> State:
+        draft = Draft(state.get, _keys_of(state))
+        for one in read_commit(entry).mutations:
+            self.committed.setdefault((one.client, one.id), (entry.version, one))
+            rejected = self._run(draft, one)
+            if rejected != (one.reason is not None):
+                raise Violation("outcome", "an outcome is not the mutator's", mutation=one, version=entry.version)
+        after = {**state, **{key: value for key, value in draft.changes.items() if value is not None}}
+        return {key: value for key, value in after.items() if draft.changes.get(key, b"") is not None}
+
+    def _run(self, draft: Draft, one: Recorded) -> bool:
+        child = draft.child()
+        try:
+            args = load_arguments(one, self._values)
+        except Corrupt as exc:
+            raise Violation("dangling", str(exc), client=one.client, id=one.id) from exc
+        try:
+            self._mutators[one.name](child, args)
+        except Exception:  # noqa: BLE001 - as in a commit, whatever a mutator raises is a rejection
+            return True
+        draft.merge(child)
+        return False
+
+
+def _keys_of(state: State) -> Callable[[str], Iterator[str]]:
+    """The keys of a state with a prefix, in order."""
+    return lambda prefix: iter(sorted(key for key in state if key.startswith(prefix)))
+
+
+def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
+    """An answer does not contradict what was acknowledged before it was asked for: ``done`` mutations."""
+    status = outcome.status
+    wrong = (
+        status in ("mismatch", "wrong-group")
+        or (status == "gap" and not collecting and done >= (outcome.expected or 0))
+        or (status == "unknown-client" and not collecting and done > 0)
+        or (status == "collected" and not collecting)
+    )
+    if wrong:
+        raise Violation("answers", "an answer contradicts an earlier one", outcome=outcome, acknowledged=done)
+
+
+def check_told(told: Iterable[Told], truth: Truth) -> None:
+    """What a client was told stands: the version, the outcome and its reason."""
+    for one in told:
+        version, recorded = truth.committed.get((one.client, one.id), (0, None))
+        fits = recorded is not None and (
+            one.status == "seen" or (one.version, one.reason) == (version, recorded.reason)
+        )
+        if not fits:
+            raise Violation("acknowledged", "what a client was told does not stand", told=one, found=version)
+
+
+def check_merged(fork: Truth, target: Truth) -> None:
+    """Every mutation of a merged fork stands in the target once, in the fork's order."""
+    own = [(recorded.client, recorded.id) for _, recorded in fork.committed.values()]
+    merged = [origin for origin in target.origins() if origin in set(own)]
+    if merged != own:
+        raise Violation("merged", "a fork's mutations do not stand once each, in order", fork=own, target=merged)
+
+
+def check_projected(rows: Iterable[Item], truth: Truth) -> None:
+    """A projection that has caught up has one row for each entry, and says what the entry says."""
+    found = [(row.attributes["v"], row.attributes["n"]) for row in rows]
+    expected = [(version, len(read_commit(entry).mutations)) for version, entry in truth.entries.items()]
+    if found != expected:
+        raise Violation("projected", "a projection is not the log", found=found, expected=expected)
+
+
+def _entries(place: Place, prefix: str, owner: str) -> dict[int, Entry]:
+    """The first put of each version of a log: what comes later into a freed place is a stray and no entry."""
+    found: dict[int, Entry] = {}
+    for item in _items(writes for _, writes in place.index._journal):
+        head, _, segment = item.partition.rpartition("/")
+        if head == prefix and segment.isdigit() and "k" not in item.attributes:
+            version = parse_number(item.sort)
+            if version not in found:
+                found[version] = entry_from_item(item, place.blobs, owner)
+    return found
+
+
+def _items(journal: Iterable[Sequence[Any]]) -> Iterator[Item]:
+    for writes in journal:
+        yield from (write.item for write in writes if isinstance(write, Put))

@@ -1,0 +1,100 @@
+"""Bugs planted in the collection of blobs, one for each rule that keeps it from taking what somebody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from stratalog.log import blob_batch
+from stratalog.log.segments import Segment, list_segments
+from stratalog.log.snapshots import list_snapshots
+from stratalog.maintenance import collection
+from stratalog.maintenance.collection import _Collection
+from stratalog.maintenance.marks import Marking
+from stratalog.maintenance.progress import Work, load_work
+from stratalog.tree.nodes import Leaf, Node
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.world_collect import CollectWorld
+
+__all__ = ["MUTANTS"]
+
+_init: Callable[..., None] = _Collection.__init__
+_mark_segment: Callable[[Marking, str, Segment], None] = Marking._mark_segment
+
+
+def _delete_unseen(self: _Collection, key: str, stamp: str) -> bool:
+    """Whatever generation stands there is taken."""
+    again = self._place.blobs.stat(key)
+    return again is not None and (self._dry_run or self._place.blobs.delete(key, again.stamp))
+
+
+def _load_work_and_look(place: Any, scope: str) -> tuple[Work, bool]:
+    """Stamps as they are now, beside marks as they were then."""
+    work, is_kept = load_work(place, scope)
+    for name, candidate in list(work.candidates.items()):
+        stat = place.blobs.stat(f"{work.owner}/{name}")
+        if stat is not None:
+            work.candidates[name] = msgspec.structs.replace(candidate, stamp=stat.stamp)
+    return work, is_kept
+
+
+def _begin_ahead(self: Marking, prefix: str, segment: Segment) -> None:
+    """A segment is said to be read before it is."""
+    self.reached.segment = segment.first + 1
+    _mark_segment(self, prefix, segment)
+
+
+def _mark_parents_first(self: Marking, node: Node) -> None:
+    """A chunk is said to be walked before what lies below it is."""
+    self._step()
+    if isinstance(node, Leaf):
+        for stored in node.values:
+            self._mark_value(stored)
+        return
+    for place, address in enumerate(node.addresses):
+        if address not in self._seen:
+            self._mark_chunk(address)
+            self._mark_below(self._chunks.child(node, place))
+
+
+def _mark_known_logs(self: Marking) -> None:
+    """The family is what it was when the marking began."""
+    for prefix in self._unread():
+        self._mark_log(prefix)
+
+
+def _mark_snapshots_first(self: Marking, prefix: str) -> None:
+    """The wrong way round, and slowly."""
+    index = self._place.index
+    for snapshot in list_snapshots(index, prefix):
+        self._mark_snapshot(snapshot)
+    self._place.clock.sleep(1800)
+    for segment in list_segments(index, prefix):
+        self._mark_segment(prefix, segment)
+    self.reached.done.append(prefix)
+
+
+def _begin_dry_runs_anew(self: _Collection, place: Any, scope: str, dry_run: bool, *rest: Any, **options: Any) -> None:
+    _init(self, place, scope, dry_run, *rest, **options)
+    if dry_run:
+        self._work = Work()
+
+
+def _mutant(name: str, owner: Any, attribute: str, bug: object, caught_by: tuple[str, ...] = ()) -> Mutant:
+    return Mutant(name, CollectWorld, replaced(owner, attribute, bug), caught_by or DANGLING)
+
+
+DANGLING = ("nothing dangling", "history kept")
+MUTANTS = (
+    _mutant("observation rule ignored (blobs)", collection, "OBSERVATION_SECONDS_MAX", -301),
+    _mutant("blob deleted without its stamp", _Collection, "_delete", _delete_unseen),
+    _mutant("late commit leaves its blobs unput", blob_batch, "GRACE_SECONDS", 10**9),
+    _mutant("collect: stamps of today with marks of yesterday", collection, "load_work", _load_work_and_look),
+    _mutant("collect: place kept before it is read", Marking, "_mark_segment", _begin_ahead),
+    _mutant("collect: chunk walked before its children", Marking, "_mark_below", _mark_parents_first),
+    _mutant("collect: forks made meanwhile not read", Marking, "run", _mark_known_logs),
+    _mutant("collect: snapshots read before entries", Marking, "_mark_log", _mark_snapshots_first),
+    _mutant("collect: dry run begins anew", _Collection, "__init__", _begin_dry_runs_anew, ("dry run",)),
+)

@@ -1,0 +1,159 @@
+"""Bugs planted in documents. Each must be caught by a checker of the world of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import sha256
+from stratalog.documents import Document, projections, snapshots
+from stratalog.documents.commit_builder import commit_of
+from stratalog.documents.run import Run, _Running, run_batch
+from stratalog.documents.state import Client, Layer, Roots, State
+from stratalog.keys import number, snapshots_partition
+from stratalog.log import Entry, retention
+from stratalog.log.blob_batch import Upload
+from stratalog.log.bodies import BodyRef, write_body
+from stratalog.log.environment import Place
+from stratalog.log.snapshots import Snapshot, newest_snapshot
+from stratalog.ports.index import Delete, Item, Put
+from stratalog.protocol import Mutation, Outcome
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.world_documents import DocumentWorld
+
+__all__ = ["MUTANTS"]
+
+# The function `replay` stands in the package under the name of its module.
+replay: Any = import_module("stratalog.documents.replay")
+
+_run = _Running._run
+_status = _Running._status
+_commit_batch = Document._commit_batch
+_forget_below = retention._forget_below
+_own_mutations = replay._own_mutations
+
+
+def _unrecorded_rejection(running: _Running, mutation: Mutation, args: bytes) -> Outcome:
+    outcome = _run(running, mutation, args)
+    if outcome.status == "rejected":
+        running.ran.pop()
+        running._clients[mutation.client] = Client(mutation.id - 1, b"")
+    return outcome
+
+
+def _apply_again(running: _Running, mutation: Mutation, last: Any, id: int, args: bytes) -> Any:
+    status = _status(running, mutation, last, id, args)
+    return None if status == "seen" else status
+
+
+def _skip_gaps(running: _Running, mutation: Mutation, last: Any, id: int, args: bytes) -> Any:
+    status = _status(running, mutation, last, id, args)
+    return None if status == "gap" else status
+
+
+def _answer_from_memory(
+    handle: Document, batch: list[Mutation], group: str, owner: str, author: str
+) -> Sequence[Outcome]:
+    run = run_batch(
+        handle._state.value or handle._fresh_state(), handle.values, handle.rules.mutators, batch, group, owner
+    )
+    return _commit_batch(handle, batch, group, owner, author) if run.ran else run.outcomes
+
+
+def _replace_newest(place: Place, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
+    """One snapshot for the whole log, under the newest number: an older one takes its place."""
+    newest = newest_snapshot(place.index, prefix, 10**9)
+    sort = number(max(version, newest.version if newest else 0))
+    place.index.commit([Put(Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body}))])
+    place.counters["snapshot"] += 1
+    return True
+
+
+def _forget_base(place: Place, prefix: str, floor: int) -> None:
+    _forget_below(place, prefix, floor)
+    place.index.commit([Delete(snapshots_partition(prefix), number(floor))])
+
+
+def _unnumbered(fork: Document, after: int) -> Iterator[Any]:
+    for own in _own_mutations(fork, after):
+        yield msgspec.structs.replace(own, mutation=msgspec.structs.replace(own.mutation, id=0))
+
+
+def _onto_alone(state: State, snapshot_version: int, roots: Roots) -> State:
+    """Onto a newer snapshot without what was committed since."""
+    empty = (Layer(roots.content), Layer(roots.clients), Layer(roots.graves))
+    moved = State(state.chunks, state.version, snapshot_version, roots, empty)
+    moved.fields_bytes, moved.floor = state.fields_bytes, state.floor
+    return moved
+
+
+class _Later(Upload):
+    """An upload whose blobs wait until somebody asks."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.waiting: list[tuple[str, bytes]] = []
+
+    def write(self, prefix: str, body: bytes) -> BodyRef:
+        self.waiting.append((prefix, body))
+        return BodyRef(sha256(body), len(body))
+
+
+def _append_first(handle: Document, state: State, run: Run, author: str) -> Entry:
+    later = _Later(handle.log.place)
+    event = commit_of(state, run, handle.values, later).event()
+    entry = handle.log.append(event, expected=state.version, author=author)
+    for prefix, body in later.waiting:
+        write_body(handle.log.place.blobs, prefix, body)
+    return entry
+
+
+ONCE = ("once", "answers", "acknowledged", "client-order")
+MUTANTS = (
+    Mutant("documents: rejection unrecorded", DocumentWorld, replaced(_Running, "_run", _unrecorded_rejection), ONCE),
+    Mutant("documents: seen mutation applied again", DocumentWorld, replaced(_Running, "_status", _apply_again), ONCE),
+    Mutant("documents: gap skipped", DocumentWorld, replaced(_Running, "_status", _skip_gaps), ONCE),
+    Mutant(
+        "documents: final answer from memory",
+        DocumentWorld,
+        replaced(Document, "_commit_batch", _answer_from_memory),
+        ("answers",),
+    ),
+    Mutant(
+        "documents: older snapshot replaces newer",
+        DocumentWorld,
+        replaced(snapshots, "put_snapshot", _replace_newest),
+        ("state", "rebuilt", "outcome", "kept", *ONCE),
+    ),
+    Mutant(
+        "documents: commits beside a snapshot forgotten",
+        DocumentWorld,
+        replaced(State, "onto", _onto_alone),
+        ("state", "rebuilt", "outcome", "kept", *ONCE),
+    ),
+    Mutant("documents: base collected", DocumentWorld, replaced(retention, "_forget_below", _forget_base), ("kept",)),
+    Mutant(
+        "documents: merge without the fork's ids",
+        DocumentWorld,
+        replaced(replay, "_own_mutations", _unnumbered),
+        ("merged",),
+    ),
+    Mutant(
+        "documents: checkpoint unconditional",
+        DocumentWorld,
+        replaced(projections, "Equals", lambda name, value: None),
+        ("projected",),
+    ),
+    Mutant(
+        "documents: client collected without tombstone",
+        DocumentWorld,
+        replaced(State, "group_collected", lambda state, group: False),
+        ("collected",),
+    ),
+    Mutant(
+        "documents: pointer before blob", DocumentWorld, replaced(Document, "_append", _append_first), ("dangling",)
+    ),
+)

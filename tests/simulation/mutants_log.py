@@ -1,0 +1,189 @@
+"""Bugs planted in the log, one for each rule that it stands on."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from stratalog.codec import sha256
+from stratalog.errors import NotFound, StratalogError
+from stratalog.keys import entries_partition, number, parse_number
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log import Entry, append, head, lifecycle, plan, retention
+from stratalog.log.append import Appender, Pending, _Attempts
+from stratalog.log.blob_batch import Upload
+from stratalog.log.bodies import BodyRef, write_body
+from stratalog.log.entries import END, SEAL
+from stratalog.log.head import Head, follow_head
+from stratalog.log.names import require_name
+from stratalog.log.reader import Reader, Run
+from tests.simulation.mutants import Mutant, Planting, replaced, together
+from tests.simulation.world_log import LogWorld
+
+__all__ = ["MUTANTS"]
+
+AGES = OBSERVATION_SECONDS_MAX * 10**6
+
+
+def _landed_unseen(self: Any, pending: Pending, partition: str, version: int, head: Head) -> bool:
+    pending.doubts.remove((partition, version))
+    return False
+
+
+def _landed_or_absent(self: Any, pending: Pending, partition: str, version: int, head: Head) -> bool:
+    landed = _landed(self, pending, partition, version, head)
+    if not landed:
+        pending.doubts.clear()
+    return landed
+
+
+def _write_later(self: Any, prefix: str, body: bytes) -> BodyRef:
+    return BodyRef(sha256(body), len(body)) if prefix.endswith("/bodies") else _write(self, prefix, body)
+
+
+def _append_then_put(self: Any, pending: Pending) -> Entry:
+    entry = _append(self, pending)
+    if "x" in pending.attributes:
+        write_body(self._place.blobs, f"{self.name.owner}/bodies", pending.body)
+    return entry
+
+
+def _append_unheard(self: Any, pending: Pending) -> Entry:
+    """Acknowledged as what it will be if all goes well."""
+    known = self.known_head() or self.head()
+    try:
+        return _append(self, pending)
+    except NotFound:
+        raise
+    except StratalogError:
+        return Entry(known.version + 1, 0, "", pending.write_id, pending.events)
+
+
+def _walk_next_unread(index: Any, name: Any, segment: int, seen: Any) -> Head | None:
+    """A seal leads on to a segment that is taken for empty."""
+    found = _last(index, name, segment)
+    if found is not None and found.attributes.get("k") == SEAL:
+        return Head(parse_number(found.sort), parse_number(found.sort), found.attributes["c"], seen)
+    return _walk(index, name, segment, seen)
+
+
+def _walk_past_seals(index: Any, name: Any, segment: int, seen: Any) -> Head | None:
+    found = _last(index, name, segment)
+    if found is None or found.attributes.get("k") == END:
+        return _walk(index, name, segment, seen)
+    return Head(parse_number(found.sort), segment, found.attributes["c"], seen)
+
+
+def _last(index: Any, name: Any, segment: int) -> Any:
+    return next(index.query(entries_partition(name.prefix, segment), reverse=True, limit=1), None)
+
+
+def _require_any(index: Any, organisation: str, name: str, incarnation: str | None = None) -> Any:
+    return require_name(index, organisation, name)
+
+
+def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: Any) -> Run:
+    partition = entries_partition(self._prefix, segment)
+    for item in self._place.index.query(partition, after=number(first - 1)):
+        if "k" not in item.attributes:
+            yield [self._entry(item)]
+    return last
+
+
+def _attempts_fresh(self: Any, appender: Appender, batch: list[Pending]) -> None:
+    _attempts(self, appender, batch)
+    self._fresh = True
+
+
+class _Lagging:
+    """An index whose queries answer from a moment ago."""
+
+    def __init__(self, index: Any) -> None:
+        self.query = partial(index.query, consistent=False)
+        self.get = index.get
+
+
+def _reread_lagging(self: Any) -> Head:
+    appender, place = self._appender, self._place
+    known = appender._head.value or appender._origin.value
+    index: Any = _Lagging(place.index)
+    self._fresh = True
+    found: Head = appender._head.offer(follow_head(index, place.clock, appender.name, known))
+    return found
+
+
+def _pin_unfenced(source: Any, record: Any) -> list[Any]:
+    return _pin(source, record)[:-1]
+
+
+_write = Upload.write
+_landed = _Attempts._landed
+_attempts = _Attempts.__init__
+_append = Appender.append
+_walk = head._walk
+_pin = lifecycle._pin
+
+
+def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
+    return Mutant(f"log: {name}", LogWorld, apply, caught_by)
+
+
+MUTANTS = (
+    _mutant("condition dropped", replaced(plan, "_ABSENT", None), "acknowledged", "history-changed", "gapless"),
+    _mutant("write id ignored", replaced(_Attempts, "_landed", _landed_unseen), "once", "refused"),
+    _mutant(
+        "doubt dropped while its place is free", replaced(_Attempts, "_landed", _landed_or_absent), "refused", "once"
+    ),
+    _mutant(
+        "pointer before blob",
+        together(replaced(Upload, "write", _write_later), replaced(Appender, "append", _append_then_put)),
+        "dangling",
+    ),
+    _mutant(
+        "freed at once",
+        replaced(retention, "free_time_reached", lambda clock, marked_ms: True),
+        "acknowledged",
+        "history-changed",
+    ),
+    _mutant(
+        "observation rule ignored by writers",
+        together(replaced(append, "OBSERVATION_SECONDS_MAX", AGES), replaced(head, "OBSERVATION_SECONDS_MAX", AGES)),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+    ),
+    _mutant(
+        "observation rule ignored when the head is followed",
+        replaced(head, "OBSERVATION_SECONDS_MAX", AGES),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+        "gapless",
+    ),
+    _mutant(
+        "seal ignored",
+        replaced(head, "_walk", _walk_past_seals),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+        "gapless",
+        "dangling",
+    ),
+    _mutant("next segment not read", replaced(head, "_walk", _walk_next_unread), "stale-answer", "real-time"),
+    _mutant(
+        "wrong incarnation",
+        together(replaced(head, "require_name", _require_any), replaced(append, "require_name", _require_any)),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+        "dangling",
+    ),
+    _mutant("unbounded read", replaced(Reader, "_from_index", _from_index_unbounded), "gapless", "read", "dangling"),
+    _mutant("final answer from a stale head", replaced(_Attempts, "__init__", _attempts_fresh), "stale-answer"),
+    _mutant(
+        "reads first, but what may be old by then", replaced(_Attempts, "_reread", _reread_lagging), "stale-answer"
+    ),
+    _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
+    _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),
+    _mutant("fork not fenced against a raised floor", replaced(lifecycle, "_pin", _pin_unfenced), "fork", "dangling"),
+)

@@ -1,0 +1,137 @@
+"""Bugs planted in the queue path. Each must be caught by a checker of the world of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stratalog.documents import Document
+from stratalog.errors import Invalid, NotFound
+from stratalog.ports.queue import Message
+from stratalog.protocol.messages import Outcome
+from stratalog.worker import coalescing, execution, settlement
+from stratalog.worker.coalescing import Opened
+from stratalog.worker.messages import Carried, Envelope
+from stratalog.worker.settlement import Settled, Settler
+from stratalog.worker.worker import Worker
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.world_queue import QueueWorld
+
+__all__ = ["MUTANTS"]
+
+_settle: Callable[[Worker, Sequence[Message]], int] = Worker._settle
+_trial: Any = execution._Trial
+_join = coalescing.join
+_settle_joined: Callable[[Settler, Sequence[Opened]], list[Settled]] = Settler._settle_joined
+
+
+def _acknowledge_first(self: Worker, messages: Sequence[Message]) -> int:
+    self._store.queue.acknowledge(messages[0])
+    return _settle(self, messages)
+
+
+def _no_claim_stands(blobs: Any, envelope: Envelope) -> bool:
+    """A message that says where its push lies is taken for settled, unread."""
+    return envelope.claim is None
+
+
+def _never_given_up(self: Any, place: int, one: Carried, tries: int) -> list[Outcome]:
+    outcomes: list[Outcome] = self._try(one, tries)
+    return outcomes
+
+
+def _unmarked(self: Any, one: Carried, tries: int, receives: int) -> None:
+    """No note says who was on trial."""
+
+
+def _any_incarnation(self: Settler, envelope: Envelope) -> Document | None:
+    try:
+        return self._store.document(envelope.organisation, envelope.document)
+    except (NotFound, Invalid):
+        return None
+
+
+def _ports_count(self: Worker, messages: Sequence[Message]) -> int:
+    """What a port raised is taken for the message's own fault."""
+    try:
+        return _settle(self, messages)
+    except execution.TRANSIENT as exc:
+        raise RuntimeError(str(exc)) from exc
+
+
+def _backwards(blobs: Any, messages: Sequence[Message]) -> list[Opened]:
+    """What is joined is in the wrong order."""
+    return list(reversed(_join(blobs, messages)))
+
+
+def _any_numbers(reached: Any, mutations: Any) -> bool:
+    """A push from the beginning is joined with one that left out the beginning."""
+    return True
+
+
+def _anybody(one: Opened) -> str:
+    """Pushes of several devices are joined, in the name of the first."""
+    return one.envelope.incarnation
+
+
+def _next_ones_outcomes(self: Settler, joined: Sequence[Opened]) -> list[Settled]:
+    settled = _settle_joined(self, joined)
+    turned = [*settled[1:], settled[0]]
+    return [Settled(one.message, one.envelope, other.outcomes) for one, other in zip(settled, turned, strict=True)]
+
+
+def _all_for_one(self: Settler, joined: Sequence[Opened]) -> list[Settled]:
+    """Only the first is applied; all count as settled."""
+    first = self.settle(joined[0].message)
+    return [Settled(one.message, one.envelope, first.outcomes if one is joined[0] else ()) for one in joined]
+
+
+MUTANTS = (
+    Mutant(
+        "queue: acknowledged before commit", QueueWorld, replaced(Worker, "_settle", _acknowledge_first), ("settled",)
+    ),
+    Mutant("queue: claim not read", QueueWorld, replaced(settlement, "claim_stands", _no_claim_stands), ("settled",)),
+    Mutant(
+        "queue: rejection above the receive limit",
+        QueueWorld,
+        replaced(settlement, "SUSPECT_RECEIVES", 11),
+        ("moved aside", "progress"),
+    ),
+    Mutant(
+        "queue: moved aside without rejection",
+        QueueWorld,
+        replaced(_trial, "_give_up", _never_given_up),
+        ("moved aside", "progress"),
+    ),
+    Mutant("queue: suspect not noted", QueueWorld, replaced(_trial, "_mark", _unmarked), ("moved aside", "progress")),
+    Mutant("queue: innocent given up", QueueWorld, replaced(execution, "TRIES_MAX", 0), ("innocent",)),
+    Mutant("queue: errors of ports count", QueueWorld, replaced(Worker, "_settle", _ports_count), ("failure",)),
+    Mutant(
+        "queue: other incarnation applied",
+        QueueWorld,
+        replaced(Settler, "_document", _any_incarnation),
+        ("failure", "heirs", "last"),
+    ),
+    Mutant("queue: joined backwards", QueueWorld, replaced(settlement, "join", _backwards), ("settled", "failure")),
+    Mutant(
+        "queue: joined whatever the numbers", QueueWorld, replaced(coalescing, "_run_on", _any_numbers), ("settled",)
+    ),
+    Mutant(
+        "queue: joined in another's name",
+        QueueWorld,
+        replaced(coalescing, "_speaks_for", _anybody),
+        ("settled", "owners", "progress"),
+    ),
+    Mutant(
+        "queue: outcome of another message",
+        QueueWorld,
+        replaced(Settler, "_settle_joined", _next_ones_outcomes),
+        ("outcomes",),
+    ),
+    Mutant(
+        "queue: one applied, all acknowledged",
+        QueueWorld,
+        replaced(Settler, "_settle_joined", _all_for_one),
+        ("settled",),
+    ),
+)

@@ -1,0 +1,121 @@
+"""Bugs planted in what threads of one handle share: values that go back, interrupts that hurt bystanders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stratalog.documents import document, snapshots
+from stratalog.documents.state import State
+from stratalog.errors import NotFound, StratalogError
+from stratalog.group_commit import Lane
+from stratalog.log import Log
+from stratalog.log.append import Appender, _Attempts
+from stratalog.log.head import Head, head_rank
+from stratalog.log.pending_entry import Pending
+from stratalog.newest import Newest
+from stratalog.tree.chunks import Chunks
+from tests.simulation.mutants import Mutant, replaced, together
+from tests.simulation.threads_handle import Handle
+from tests.simulation.world_threads import ThreadWorld
+
+__all__ = ["MUTANTS"]
+
+_offer = Newest.offer
+_leave = Lane.leave
+_load_state = snapshots.load_state
+_read = Log.read
+
+
+def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """The last offer is held, however old it is."""
+
+    def offer(self: Any, value: Any) -> Any:
+        if self._rank is not rank:
+            return _offer(self, value)
+        self._value = value
+        return value
+
+    return offer
+
+
+def _reread_field(self: Any) -> Any:
+    """Reads the head, and then decides from the field, which another thread may have changed."""
+    self._appender.head()
+    self._fresh = True
+    return self._appender._head.require()
+
+
+def _load_from_field(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
+    """Loads up to a version by whatever head the handle has now."""
+    return _load_state(log, chunks, at, log.known_head())
+
+
+def _read_by_given_head(self: Any, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Any:
+    """Takes the head that it is given for the newest."""
+    if head is not None and upto is not None and upto > head.version:
+        raise NotFound("no such version", version=upto, head=head.version)
+    return _read(self, after, upto, head=head)
+
+
+def _fail_all(self: Any, batch: list[Pending]) -> None:
+    """All of the batch get what the leader got."""
+    try:
+        _Attempts(self, list(batch)).run()
+    except BaseException as exc:
+        for pending in batch:
+            if not pending.settled:
+                pending.fail(exc)
+        if not isinstance(exc, StratalogError):
+            raise
+
+
+def _leave_unanswered(self: Any, served: Sequence[Any] = (), again: Sequence[Any] = ()) -> None:
+    """Waiters without an answer go on as if they had one."""
+    _leave(self, served)
+
+
+def _abandon_alone(self: Any, waiter: Any, gate: Any) -> None:
+    """A waiter that is interrupted leaves the queue, and does not pass on a leadership that it was given."""
+    if waiter in self._waiting:
+        self._waiting.remove(waiter)
+
+
+def _see_no_field(self: Any) -> None:
+    """No look at the handle's own values: the answers of its calls must show the bug."""
+
+
+def _mutant(name: str, apply: Any, *caught_by: str) -> Mutant:
+    return Mutant(f"threads: {name}", ThreadWorld, apply, caught_by)
+
+
+MUTANTS = (
+    _mutant("head goes back", replaced(Newest, "offer", _last_offer_wins(head_rank)), "monotonic"),
+    _mutant(
+        "decisions from a head that goes back",
+        together(
+            replaced(Newest, "offer", _last_offer_wins(head_rank)),
+            replaced(_Attempts, "_reread", _reread_field),
+            replaced(document, "load_state", _load_from_field),
+            replaced(Log, "read", _read_by_given_head),
+            replaced(Handle, "_check_known", _see_no_field),
+        ),
+        *("monotonic", "stale-answer", "real-time", "false-conflict", "kept"),
+    ),
+    _mutant("state goes back", replaced(Newest, "offer", _last_offer_wins(document._version)), "monotonic"),
+    _mutant(
+        "state moves to an older snapshot",
+        replaced(document, "_on_newer_base", lambda newer, older: newer),
+        "monotonic",
+    ),
+    _mutant("floor goes back", replaced(Newest, "offer", _last_offer_wins(int)), "monotonic"),
+    _mutant("bystander gets the leader's exception", replaced(Appender, "_run", _fail_all), "bystander"),
+    _mutant(
+        "next leader forgets the version in doubt",
+        replaced(_Attempts, "interrupt", lambda self: None),
+        *("once", "refused", "acknowledged"),
+    ),
+    _mutant("interrupted leader leaves the others unanswered", replaced(Lane, "leave", _leave_unanswered), "bystander"),
+    _mutant("interrupted waiter keeps the leadership", replaced(Lane, "_abandon", _abandon_alone), "progress", "held"),
+    _mutant("one error object for all", replaced(StratalogError, "copy", lambda self: self), "bystander"),
+)

@@ -1,0 +1,233 @@
+"""The world of the collector: documents whose large values come, go and come back, beside two that delete blobs.
+
+Collectors stop anywhere and are killed anywhere, and go on from what either of them kept; between two reads they may
+sleep for an hour. Half the values are drawn from a few texts, so that a hash is orphaned at one moment and put again at
+the next. Clocks advance by minutes between calls, so that blobs grow old enough to be collected while writers are still
+on their way.
+
+A writer that was frozen for longer than the rule allows *and* crashes before it has put its blobs again is beyond what
+the rule promises (DESIGN §5); a seed has freezes or crashes, not both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from stratalog.documents import Document, verify
+from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.keys import collecting_partition
+from stratalog.log import Place as LogPlace
+from stratalog.log import Settings, create_log, open_log
+from stratalog.log.retention import free_segments
+from stratalog.maintenance.collection import Collected, collect, collect_family
+from stratalog.protocol import Mutation
+from stratalog.testing.checkers import Violation
+from stratalog.testing.faults import FAULT_RATES, draw_weather
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.places import Place, Process
+
+__all__ = ["CollectWorld"]
+
+ORGANISATION = "acme"
+NAME = "budget"
+SETTINGS = Settings(segment_entries_target=4, snapshot_entries_interval=4, body_inline_bytes_max=400)
+TEXTS = tuple(f"{place}" * 1100 for place in range(4))
+KEYS = ("notes/a", "notes/b", "plans/c")
+FURNITURE = tuple(f"{key}{place}" for key in KEYS for place in range(40))
+FREEZE_RATE = 0.01
+TURNS = {"writer-a": 16, "writer-b": 16, "keeper": 14, "forker": 5, "collector-a": 10, "collector-b": 10}
+STOP_RATE = 0.01
+LONG_RATE = 0.02
+LONG_SECONDS_MAX = 3600.0
+PAUSE_SECONDS_MAX = 900.0
+BURST_SECONDS_MAX = 0.1
+
+
+class CollectWorld:
+    """Writers, a keeper of history, a forker and two collectors over the blobs of one family."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "collected blobs",
+        "collections",
+        "collections stopped",
+        "collections gone on with",
+        "blobs changed when looked at again",
+        "dry runs",
+        "forks",
+        "floors",
+        "snapshots",
+        "archives",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        weather = draw_weather(scheduler.random)
+        freezes = scheduler.random.random() < 0.7
+        rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
+        if freezes:
+            rates |= {"freeze_before": FREEZE_RATE, "freeze_after": FREEZE_RATE}
+        self.place = Place(scheduler, msgspec.structs.replace(weather, **rates))
+        self.left = Turns(TURNS)
+        self.forks: list[str] = []
+        self._furnish(Document(create_log(log_place(self.place, SETTINGS), ORGANISATION, NAME, "document")))
+        for name in ("writer-a", "writer-b"):
+            self.place.start(name, self.write)
+        self.place.start("keeper", self.keep)
+        self.place.start("forker", self.fork)
+        for name in ("collector-a", "collector-b"):
+            self.place.start(name, self.collect)
+
+    def write(self, process: Process) -> None:
+        """Put one of a few large texts under one of a few keys, or delete it, now and then in a fork."""
+        changing = _document(process, NAME)
+        while self._next(process):
+            if process.clock.random() < 0.2:
+                changing = _document(process, choose(process.clock, (NAME, *self.forks)))
+            key, text = choose(process.clock, KEYS), _text(process)
+            name, args = ("del", {"key": key}) if process.clock.random() < 0.3 else ("put", {"key": key, "value": text})
+            self._try(lambda name=name, args=args: changing.mutate(name, args, client=process.name))  # noqa: B023
+
+    def keep(self, process: Process) -> None:
+        """Archive, free, and forget all but the newest versions, of the document and of its forks."""
+        while self._next(process):
+            kept = _document(process, choose(process.clock, (NAME, NAME, *self.forks)))
+            self._try(kept.archive)
+            self._try(lambda kept=kept: free_segments(kept.log))
+            if process.clock.random() < 0.6:
+                self._try(lambda kept=kept: self._forget(kept))
+            self.scheduler.counts.bump("archives", kept.log.place.counters["archive"])
+
+    def fork(self, process: Process) -> None:
+        """Fork the newest version of any of them and change the copy, whose blobs are the family's."""
+        while self._next(process):
+            name = f"copy-{self.left[process.name]}"
+            self._try(lambda name=name: self._fork(process, name))
+
+    def collect(self, process: Process) -> None:
+        """Collect the family, or all that the organisation has, again and again."""
+        place = log_place(process, SETTINGS)
+        while self._next(process):
+            whole = process.clock.random() < 0.5
+            self._try(lambda whole=whole: self._collect(place, whole, lambda: self._interrupted(process)))
+
+    def check(self) -> None:
+        """Whatever history still holds can be read, value by value, and rebuilt to the same roots.
+
+        So it is also after a dry run and the run that it foretold, which goes on from where the last one stopped.
+        """
+        self._check_all()
+        self.scheduler.now_ms += int(LONG_SECONDS_MAX * 1000)
+        place = log_place(self.place, SETTINGS)
+        for scope in (self._owner(), ORGANISATION):
+            planned, found = collect(place, scope, dry_run=True), collect(place, scope)
+            self._heed(found)
+            self.scheduler.counts.bump("dry runs")
+            if found != planned:
+                raise Violation("dry run", "a run did other than was foretold", planned=planned, found=found)
+        self._check_all()
+
+    def _check_all(self) -> None:
+        for name in (NAME, *self.forks):
+            try:
+                self._check(name)
+            except Corrupt as exc:
+                raise Violation("nothing dangling", str(exc), document=name) from exc
+            except NotFound as exc:
+                raise Violation("history kept", str(exc), document=name) from exc
+
+    def _check(self, name: str) -> None:
+        found = Document(open_log(log_place(self.place, SETTINGS), ORGANISATION, name))
+        self.scheduler.counts.bump("snapshots", verify(found).snapshots)
+        oldest = max(found.log.floor(), found.log.first)
+        for version in range(max(oldest, 1), found.version + 1):
+            found.at(version).whole()
+        for _ in found.versions(oldest):
+            pass
+
+    def _furnish(self, empty: Document) -> None:
+        """Enough small values that the content is more than one chunk, and a snapshot has chunks to write."""
+        empty.apply(
+            [Mutation(client="setup", name="put", args={"key": key, "value": "small" * 20}) for key in FURNITURE]
+        )
+
+    def _forget(self, kept: Document) -> None:
+        version = kept.version - 3
+        if version > 0:
+            kept.forget_below(version, lambda floor: None)
+            self.scheduler.counts.bump("floors")
+
+    def _fork(self, process: Process, name: str) -> None:
+        """Fork, and have both forget what they had in common: the copy then holds alone what it was made of."""
+        source = _document(process, choose(process.clock, (NAME, *self.forks)))
+        copy = source.fork(name)
+        self.forks.append(name)
+        self.scheduler.counts.bump("forks")
+        for changed in (copy, source):
+            for _ in range(4):
+                self._pause(process)
+                changed.mutate("put", {"key": choose(process.clock, KEYS), "value": _text(process)}, client="forker")
+            self._forget(changed)
+
+    def _collect(self, place: LogPlace, whole: bool, stop: Callable[[], bool]) -> None:
+        scope = ORGANISATION if whole else self._owner()
+        kept = self.place.index.get(collecting_partition(ORGANISATION), scope)
+        found = collect(place, scope, stop=stop) if whole else collect_family(place, scope, stop=stop)
+        counts = self.scheduler.counts
+        counts.bump("collections")
+        counts.bump("collections gone on with", 0 if kept is None else 1)
+        counts.bump("collections stopped", 0 if found.is_finished else 1)
+        counts.bump("collected blobs", len(found.garbage))
+        counts.bump("blobs changed when looked at again", found.changed)
+        self._heed(found)
+
+    def _interrupted(self, process: Process) -> bool:
+        """Whether a collector is to stop here; it may also fall asleep for long."""
+        if process.clock.random() < LONG_RATE:
+            process.clock.sleep(LONG_SECONDS_MAX * process.clock.random())
+        return process.clock.random() < STOP_RATE
+
+    def _heed(self, found: Collected) -> None:
+        for trouble in found.troubles:
+            if trouble.code in (Corrupt.code, NotFound.code):
+                raise Violation("nothing dangling", trouble.reason)
+
+    def _owner(self) -> str:
+        return open_log(log_place(self.place, SETTINGS), ORGANISATION, NAME).record.owner
+
+    def _next(self, process: Process) -> bool:
+        self._pause(process)
+        return self.left.take(process.name)
+
+    def _pause(self, process: Process) -> None:
+        """Bursts, so that actors meet, and long pauses between them, so that blobs grow old."""
+        long = process.clock.random() < 0.3
+        process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
+
+    def _try(self, action: object) -> None:
+        """Faults end one try, not the actor; damage is what the world is about."""
+        try:
+            action()  # type: ignore[operator]
+        except (Unavailable, OutcomeUnknown, Conflict, NotFound):
+            self.scheduler.counts.bump("tries failed")
+        except Corrupt as exc:
+            raise Violation("nothing dangling", str(exc)) from exc
+
+
+def _document(process: Process, name: str) -> Document:
+    """The document, once the line allows to open it."""
+    while True:
+        try:
+            return Document(open_log(log_place(process, SETTINGS), ORGANISATION, name))
+        except StratalogError:
+            process.clock.sleep(1)
+
+
+def _text(process: Process) -> str:
+    """One of a few texts, which come back, or one that nobody else will ever put."""
+    if process.clock.random() < 0.5:
+        return choose(process.clock, TEXTS)
+    return f"{process.clock.random()} " * 100

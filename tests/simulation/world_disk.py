@@ -1,0 +1,395 @@
+"""The world of one machine's disk: threads that share a SQLite database and a folder of blobs, and power failures.
+
+What was answered must be durable. So every seed ends with a failure nobody expects, and only then the checkers look.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar
+
+import apsw
+import msgspec
+
+from stratalog.backends import files, sqlite_file
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.codec import sha256
+from stratalog.errors import ConditionFailed, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.ports.index import Absent, Item, Put
+from stratalog.testing.checkers import Told, Violation
+from stratalog.testing.disk import Disk, Machine, draw_disk_weather
+from stratalog.testing.scheduler import Scheduler, SimulatedClock
+from tests.simulation.actors import Turns, choose
+from tests.simulation.mutants import Mutant, replaced
+
+__all__ = ["MUTANTS", "DiskWorld"]
+
+LOG_BYTES = 64 * 1024
+WRITES = 60
+PUTS = 14
+DELETES = 4
+READS = 8
+REOPENS = 2
+CONTESTED = 25
+RESTART_MS_MAX = 5_000
+BODIES = tuple(bytes((place * 7 + at * at) % 251 for at in range(300 * place)) * place for place in range(1, 6))
+KEYS = tuple(f"owner/{sha256(body).hex()}" for body in BODIES)
+
+
+class Commit(msgspec.Struct):
+    """One commit as its caller saw it, who may have vanished before the answer."""
+
+    write_id: str
+    sorts: Sequence[str]
+    told: Told = Told.UNKNOWN
+
+
+class BlobPut(msgspec.Struct, frozen=True):
+    """An acknowledged put of a blob."""
+
+    key: str
+    sent_step: int
+    sent_ms: int
+
+
+class DiskWorld:
+    """Writers, readers, keepers of blobs and one that reopens, on a machine that loses power now and then."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "sqlite.write",
+        "sqlite.sync",
+        "files.sync",
+        "power failure",
+        "write error",
+        "disk full",
+        "sync error",
+        "lock waits",
+        "acknowledged",
+        "refused",
+        "unknown",
+        "conflicts",
+        "reopened",
+        "blobs put",
+        "blobs deleted",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.clock = SimulatedClock(scheduler)
+        self.weather = draw_disk_weather(scheduler.random)
+        self.commits: list[Commit] = []
+        self.witnessed: dict[str, Item] = {}
+        self.puts: list[BlobPut] = []
+        self.looked: dict[str, int] = {}
+        self.opened: list[SqliteDatabase] = []
+        writers = scheduler.random.randrange(2, 7)
+        self.left = Turns({f"writer-{place}": WRITES // writers for place in range(writers)})
+        self.left |= {"reader": READS, "reopener": REOPENS, "putter-a": PUTS, "putter-b": PUTS, "deleter": DELETES}
+        self._root = tempfile.mkdtemp(prefix="stratalog-disk-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
+        self._lives = 0
+        self._boot(Disk(self._folder(), scheduler.random))
+
+    def check(self) -> None:
+        """Power fails once more; then all that anybody was told must be found."""
+        self.machine.turn_off()
+        disk = self.machine.disk.fail(self._folder())
+        machine = Machine(self.scheduler, disk, self.weather, lambda _: None)
+        try:
+            life = _Life(self, machine)
+            life.open()
+            self._check_index({item.sort: item for item in life.database.index.query("p")})
+            self._check_blobs(life.blobs)
+        finally:
+            for database in self.opened:
+                database.close()
+            self._remove()
+
+    def _boot(self, disk: Disk) -> None:
+        self.machine = Machine(self.scheduler, disk, self.weather, self._failed)
+        self.machine.spawn("boot", _Life(self, self.machine).main)
+
+    def _failed(self, machine: Machine) -> None:
+        delay_ms = 1 + int(self.scheduler.random.random() * RESTART_MS_MAX)
+        disk = machine.disk.fail(self._folder())
+        self.scheduler.later(delay_ms, lambda: self._boot(disk))
+
+    def _folder(self) -> str:
+        self._lives += 1
+        return os.path.join(self._root, str(self._lives))
+
+    def _check_index(self, found: Mapping[str, Item]) -> None:
+        for commit in self.commits:
+            standing = [sort for sort in commit.sorts if sort in found and _own(found[sort], commit)]
+            if commit.told is Told.ACKNOWLEDGED and len(standing) < len(commit.sorts):
+                raise Violation("acknowledged", "an acknowledged commit is lost", commit=commit, found=standing)
+            if commit.told is Told.REFUSED and standing:
+                raise Violation("refused", "a refused commit took effect", commit=commit, found=standing)
+            if 0 < len(standing) < len(commit.sorts):
+                raise Violation("atomic", "a commit is there in part", commit=commit, found=standing)
+        for sort, item in self.witnessed.items():
+            if found.get(sort) != item:
+                raise Violation("witnessed", "an item that somebody was shown is lost", item=item)
+
+    def _check_blobs(self, blobs: FileBlobs) -> None:
+        try:
+            standing = {stat.key: stat for stat in blobs.list("owner/")}
+            for key in standing:
+                blobs.get(key)
+        except (Corrupt, NotFound) as exc:
+            raise Violation("whole blobs", str(exc)) from exc
+        for put in self.puts:
+            if self.looked.get(put.key, -1) >= put.sent_step:
+                continue
+            if put.key not in standing:
+                raise Violation("acknowledged blob", "an acknowledged blob is lost", put=put)
+            if standing[put.key].modified_ms < put.sent_ms:
+                raise Violation("blob's age", "a put did not last that made a blob young", put=put)
+
+
+class _Life:
+    """The program on the machine, from one power failure to the next."""
+
+    def __init__(self, world: DiskWorld, machine: Machine) -> None:
+        self.world = world
+        self.machine = machine
+        self.clock = world.clock
+        self.database: SqliteDatabase
+        self.blobs: FileBlobs
+
+    def main(self) -> None:
+        self._retry(self.open)
+        actors: dict[str, Callable[[], None]] = {
+            "reader": self.read,
+            "reopener": self.reopen,
+            "putter-a": self.put,
+            "putter-b": self.put,
+            "deleter": self.delete,
+        }
+        for name in self.world.left:
+            self.machine.spawn(name, partial(self._go_on, name, actors.get(name, self.write)))
+
+    def open(self) -> None:
+        """Open what the disk kept, never damaged. The database last: only one may be open in this thread."""
+        folder = self.machine.disk.folder
+        try:
+            self.blobs = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
+            self.database = SqliteDatabase(
+                os.path.join(folder, "store.db"), self.clock, vfs=self.machine.vfs, log_bytes=LOG_BYTES
+            )
+            self.world.opened.append(self.database)
+        except Corrupt as exc:
+            raise Violation("opens", str(exc)) from exc
+        found = self._integrity()
+        if found != "ok":
+            raise Violation("integrity", found)
+
+    def _integrity(self) -> str:
+        connection = apsw.Connection(self.database.path, vfs=self.machine.vfs)
+        try:
+            return str(connection.pragma("integrity_check"))
+        except apsw.CorruptError as exc:
+            return str(exc)
+        finally:
+            connection.close()
+
+    def write(self) -> None:
+        """Put one item or two, some of them where others try to put theirs."""
+        number = len(self.world.commits)
+        sorts = [f"own/{number:04d}"]
+        if self.clock.random() < 0.6:
+            sorts.append(f"contested/{int(self.clock.random() * CONTESTED):04d}")
+        if self.clock.random() < 0.3:
+            sorts.reverse()
+            sorts = sorts[:1]
+        commit = Commit(f"w{number}", sorts)
+        self.world.commits.append(commit)
+        commit.told = self._told(commit)
+        self.world.scheduler.counts.bump(commit.told.value)
+
+    def read(self) -> None:
+        """Remember what was shown: a reader sees only what is durable."""
+        for item in self.database.index.query("p"):
+            self.world.witnessed[item.sort] = item
+        self._pause()
+
+    def reopen(self) -> None:
+        """Close, which writes the log back into the file, and open again."""
+        self._pause()
+        with suppress(apsw.Error):  # SQLite itself keeps quiet when it cannot write its log back; apsw does not
+            self.database.close()
+        self._retry(self.open)
+        self.world.scheduler.counts.bump("reopened")
+
+    def put(self) -> None:
+        place = int(self.clock.random() * len(KEYS))
+        sent = self.world.scheduler.steps
+        put = BlobPut(KEYS[place], sent, self.clock.wall_ms())
+        self.blobs.put(KEYS[place], BODIES[place])
+        self.world.puts.append(put)
+        self.world.scheduler.counts.bump("blobs put")
+
+    def delete(self) -> None:
+        """Look, wait, and delete what was looked at: a put sent after the look keeps its blob."""
+        self._pause()
+        key = choose(self.clock, KEYS)
+        stat = self.blobs.stat(key)
+        if stat is not None:
+            self.world.looked[key] = self.world.scheduler.steps
+            self._pause()
+            self.world.scheduler.counts.bump("blobs deleted", self.blobs.delete(key, stat.stamp))
+
+    def _told(self, commit: Commit) -> Told:
+        try:
+            self.database.index.commit([Put(_item(sort, commit), Absent()) for sort in commit.sorts])
+        except ConditionFailed as exc:
+            self.world.scheduler.counts.bump("conflicts")
+            self.world.witnessed |= {item.sort: item for item in exc.items.values() if item is not None}
+            return Told.REFUSED
+        except OutcomeUnknown:
+            return Told.UNKNOWN
+        except StratalogError:
+            return Told.REFUSED
+        return Told.ACKNOWLEDGED
+
+    def _go_on(self, name: str, act: Callable[[], None]) -> None:
+        """Act until the world has nothing left for this name; faults end one try."""
+        while self.world.left.take(name):
+            try:
+                act()
+            except Corrupt as exc:
+                raise Violation("corrupt", str(exc)) from exc
+            except StratalogError:
+                self.world.scheduler.counts.bump("tries failed")
+            self.world.scheduler.switch()
+
+    def _retry(self, act: Callable[[], None]) -> None:
+        while True:
+            try:
+                return act()
+            except (Unavailable, OutcomeUnknown):
+                self.clock.sleep(0.1)
+
+    def _pause(self) -> None:
+        self.clock.sleep(0.5 * self.clock.random())
+
+
+def _item(sort: str, commit: Commit) -> Item:
+    return Item("p", sort, {"w": commit.write_id, "b": commit.write_id * 60})
+
+
+def _own(item: Item, commit: Commit) -> bool:
+    return item.attributes["w"] == commit.write_id
+
+
+def _answer_early(answers: Callable[[Any], bool]) -> Callable[[Any, Sequence[Any]], None]:
+    """The mutant of `_GroupWriter._run_each` that lets go of some tickets while COMMIT is still to come."""
+    original = sqlite_file._GroupWriter._run_each
+
+    def run_each(self: Any, group: Sequence[Any]) -> None:
+        original(self, group)
+        for ticket in group[1:]:
+            if answers(ticket):
+                ticket.leads = False
+                ticket.gate.release()
+
+    return run_each
+
+
+def _open_unsynced(*arguments: Any) -> apsw.Connection:
+    """The mutant of `_open_writer` that leaves the syncing to the operating system."""
+    connection = _open_writer(*arguments)
+    connection.pragma("synchronous", "OFF")
+    return connection
+
+
+def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
+    """The mutant of `_fail` that lets a conflict stand although its transaction failed."""
+    _fail([ticket for ticket in group if ticket.error is None], error)
+
+
+def _refresh_unsynced(self: Any, path: str) -> bool:
+    """The mutant of `FileBlobs._refresh` that does not wait until the new age is durable."""
+    if not os.path.exists(path):
+        return False
+    os.utime(path, ns=self._times())
+    return True
+
+
+def _write_unsynced(self: Any, path: str, data: bytes) -> None:
+    """The mutant of `FileBlobs._write_durably` that is not durable."""
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.utime(file.fileno(), ns=self._times())
+
+
+def _link_over(source: str, target: str) -> bool:
+    """The mutant of `files._link` that puts a blob in the place of one that may be younger."""
+    os.rename(source, target)
+    return True
+
+
+_open_writer = sqlite_file._open_writer
+_fail = sqlite_file._fail
+_WRITER = sqlite_file._GroupWriter
+
+LOST = ("acknowledged", "witnessed")
+MUTANTS = (
+    Mutant(
+        "answer given before the group's COMMIT",
+        DiskWorld,
+        replaced(_WRITER, "_run_each", _answer_early(lambda ticket: True)),
+        LOST,
+    ),
+    Mutant(
+        "conflict answered before COMMIT",
+        DiskWorld,
+        replaced(_WRITER, "_run_each", _answer_early(lambda ticket: ticket.error is not None)),
+        ("witnessed",),
+    ),
+    Mutant(
+        "conflict stands though COMMIT failed",
+        DiskWorld,
+        replaced(sqlite_file, "_fail", _fail_undecided),
+        ("witnessed",),
+    ),
+    Mutant(
+        "failed COMMIT told as unavailable",
+        DiskWorld,
+        replaced(sqlite_file, "OutcomeUnknown", Unavailable),
+        ("refused",),
+    ),
+    Mutant(
+        "acknowledged before fsync (SQLite)",
+        DiskWorld,
+        replaced(sqlite_file, "_open_writer", _open_unsynced),
+        (*LOST, "integrity", "opens"),
+    ),
+    Mutant(
+        "acknowledged before fsync (files)",
+        DiskWorld,
+        replaced(FileBlobs, "_write_durably", _write_unsynced),
+        ("whole blobs", "blob's age"),
+    ),
+    Mutant(
+        "blob's name not made durable",
+        DiskWorld,
+        replaced(FileBlobs, "_sync_folders", lambda self, folder: None),
+        ("acknowledged blob",),
+    ),
+    Mutant("older blob put over a younger", DiskWorld, replaced(files, "_link", _link_over), ("blob's age",)),
+    Mutant(
+        "blob's new age not made durable",
+        DiskWorld,
+        replaced(FileBlobs, "_refresh", _refresh_unsynced),
+        ("blob's age",),
+    ),
+)

@@ -1,0 +1,394 @@
+"""The world of documents: clients whose batches arrive late, twice, out of order and by any of several processes.
+
+Servers push on behalf of clients until every mutation has a final answer, whatever happens to the servers. Behind them
+others take snapshots, archive, forget, fork and merge, collect a client, follow the log and read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+
+from stratalog.documents import Document, Projection, Rules, merge, verify
+from stratalog.documents.commits import read_commit
+from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
+from stratalog.log import Entry, Settings, create_log, open_log
+from stratalog.log.retention import free_segments
+from stratalog.ports.index import Item, Put, Write
+from stratalog.protocol import STOCK, Draft, Mutation, Outcome
+from stratalog.testing.checkers import Violation
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.documents_truth import Told, Truth, check_answer, check_merged, check_projected, check_told
+from tests.simulation.places import Place, Process
+
+__all__ = ["DocumentWorld"]
+
+ORGANISATION = "acme"
+MAIN = "plan"
+PROJECTED = "projected"
+Turn = Callable[[Process, Document], None]
+BESIDE_SNAPSHOTS = 3
+BATCH_MAX = 3
+LARGE_CHARACTERS = 1500
+PAUSE_SECONDS_MAX = 900.0
+FURNITURE = [
+    Mutation(client="setup", name="put", args={"key": f"{collection}/{place:03}", "value": "small" * 15})
+    for collection in ("items", "zoo")
+    for place in range(40)
+]
+"""Enough that the content is more than one chunk."""
+
+SAMPLED_VERSIONS = 4
+SAMPLED_ID = 5
+HISTORIES = ("count", "items/1", "copies/0")
+
+
+def copy(draft: Draft, args: Any) -> None:
+    """``{of, to}``: put the value of one key under another; a copy of a large item shares its blob."""
+    draft.put(args["to"], draft.get(args["of"]))
+
+
+RULES = Rules(mutators={**STOCK, "copy": copy})
+
+
+class Job(msgspec.Struct):
+    """A client as the world knows it, whatever processes come and go: its mutations, and how many have an answer."""
+
+    client: str
+    mutations: list[Mutation]
+    done: int = 0
+    over: bool = False
+    busy: str = ""
+
+
+class Fork(msgspec.Struct):
+    """A fork on its way: its mutations, how many are applied, whether its merge was answered."""
+
+    name: str
+    mutations: list[Mutation]
+    done: int = 0
+    merged: bool = False
+
+
+class DocumentWorld:
+    """One document, its clients, its forks, and all who work behind them."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "applied",
+        "rejected",
+        "seen",
+        "gap",
+        "collected",
+        "conflict",
+        "roll-over",
+        "snapshot",
+        "archive",
+        "freed segment",
+        "floor",
+        "fork",
+        "merges",
+        "merged mutations",
+        "projected",
+        "reads",
+        "snapshots beside",
+        "restarts",
+        "lost answer",
+        "freeze before",
+        "crash after",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.place = Place(scheduler)
+        self.settings = Settings(
+            segment_entries_target=draw.choice((3, 5, 8)),
+            snapshot_entries_interval=draw.choice((2, 5)),
+            body_inline_bytes_max=256,
+            append_seconds_max=draw.choice((1, 10, 100)),
+        )
+        self.jobs = [self._job(f"client-{place}", draw.randrange(8, 14)) for place in range(3)]
+        self.forks = [Fork(f"fork-{place}", self._mutations(f"forker-{place}", 4)) for place in range(2)]
+        self.told: list[Told] = []
+        self.seen: dict[int, dict[str, Any]] = {}
+        self.collecting = False
+        self.left = Turns()
+        made = create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")
+        Document(made, RULES).apply(FURNITURE)
+        for place in range(draw.choice((2, 3))):
+            self.place.start(f"server-{place}", self.serve)
+        for name, turn, turns in self._roles():
+            self.left[name] = turns
+            self.place.start(name, partial(self._repeat, turn))
+        for fork in self.forks[: draw.randrange(0, 3)]:
+            self.place.start(fork.name, partial(self.branch, fork))
+
+    def serve(self, process: Process) -> None:
+        """Push batches of any client nobody pushes for, and now and then what was pushed before, or too early."""
+        document = self.open(process)
+        process.spawn(f"{process.name}-beside", partial(self._beside, process, document))
+        for job in self.jobs:
+            job.busy = "" if job.busy == process.name else job.busy
+        for _ in range(60):
+            open_jobs = [job for job in self.jobs if not job.over]
+            if not open_jobs:
+                break
+            job = choose(process.clock, open_jobs)
+            if not job.busy or process.clock.random() < 0.2:
+                job.busy = process.name
+                self._try(partial(self._push, process, document, job))
+                job.busy = ""
+            process.clock.sleep(process.clock.random())
+        self._count(document)
+
+    def branch(self, fork: Fork, process: Process) -> None:
+        """Fork the document, change the copy, and merge it, until the merge is answered."""
+        document = self.open(process)
+        process.clock.sleep(5 * process.clock.random())
+        while not fork.merged:
+            if not self._try(partial(self._branch, process, document, fork)):
+                process.clock.sleep(process.clock.random())
+        self._count(document)
+
+    def snapshot(self, process: Process, document: Document) -> None:
+        """A snapshot of the head or of a version long past."""
+        head = document.version
+        document.snapshot(int(process.clock.random() * (head + 1)) if process.clock.random() < 0.7 else head)
+
+    def archive(self, process: Process, document: Document) -> None:
+        """Archive what is sealed, and free what was marked long enough ago."""
+        document.archive()
+        free_segments(document.log)
+
+    def forget(self, process: Process, document: Document) -> None:
+        """Forget what nobody follows any more, above a base that was proved."""
+        followed = self.projection(document, process).checkpoint()
+        version = min(followed, document.version - 1 - int(process.clock.random() * 6))
+        if version > 0:
+            document.forget_below(version, partial(prove, document))
+
+    def collect(self, process: Process, document: Document) -> None:
+        """Collect the last client, tombstone and all."""
+        job = self.jobs[-1]
+        if job.done and process.clock.random() < 0.7:
+            self.collecting = True
+            document.collect_clients([job.client], [group_of(job.client)])
+
+    def follow(self, process: Process, document: Document) -> None:
+        """Project what is new; with two names for one follower, as after a failed hand-over."""
+        self.projection(document, process).catch_up()
+
+    def read(self, process: Process, document: Document) -> None:
+        """The whole of some version, which anybody must find the same."""
+        head = document.version
+        version = head - int(process.clock.random() * min(head, 6))
+        whole = document.at(version).whole()
+        if self.seen.setdefault(version, whole) != whole:
+            raise Violation("state", "two readers of one version differ", version=version)
+        self.scheduler.counts.bump("reads")
+
+    def check(self) -> None:
+        """Compare what was told and what can be read with what was committed."""
+        document = self._quiet(self.open_honest(MAIN))
+        truth = Truth(self.place, document.log.record.prefix, RULES.mutators)
+        truth.check_order(group_of)
+        check_told(self.told, truth)
+        for version, whole in self.seen.items():
+            truth.check_state(version, whole)
+        self._check_kept(document, truth)
+        check_projected(self.place.index.query(PROJECTED), truth)
+        for fork in self.forks:
+            if fork.merged:
+                self._check_fork(document, fork, truth)
+
+    def open(self, process: Process) -> Document:
+        """The document as a new process has it."""
+        place = log_place(process, self.settings)
+        while True:
+            try:
+                return Document(open_log(place, ORGANISATION, MAIN), RULES)
+            except Unavailable:
+                process.clock.sleep(1)
+
+    def open_honest(self, name: str) -> Document:
+        """The document over ports without faults."""
+        return Document(open_log(log_place(self.place, self.settings), ORGANISATION, name), RULES)
+
+    def projection(self, document: Document, process: Process) -> Projection:
+        """A row for each entry, under an id of its own, so that a second one would be seen."""
+
+        def project(entry: Entry) -> Sequence[Write]:
+            self.scheduler.counts.bump("projected")
+            once = f"{entry.version:04d} {process.clock.random_bytes(6).hex()}"
+            return [Put(Item(PROJECTED, once, {"v": entry.version, "n": len(read_commit(entry).mutations)}))]
+
+        return Projection(document.log, "rows", project)
+
+    def _roles(self) -> Sequence[tuple[str, Turn, int]]:
+        """Who works behind the clients: the name, what it does with each turn, and how many it has."""
+        return (
+            ("snapshotter", self.snapshot, 4),
+            ("archivist", self.archive, 5),
+            ("forgetter", self.forget, 3),
+            ("collector", self.collect, 1),
+            ("follower", self.follow, 8),
+            ("other-follower", self.follow, 4),
+            ("reader", self.read, 6),
+        )
+
+    def _beside(self, process: Process, document: Document) -> None:
+        """Snapshots of the handle that commits, by another thread of its process."""
+        for _ in range(BESIDE_SNAPSHOTS):
+            process.clock.sleep(5 * process.clock.random())
+            if self._try(document.snapshot):
+                self.scheduler.counts.bump("snapshots beside")
+
+    def _repeat(self, turn: Turn, process: Process) -> None:
+        """A role's turns, with pauses in which much or nothing happens."""
+        document = self.open(process)
+        while self.left.take(process.name):
+            long = process.clock.random() < 0.2
+            process.clock.sleep((PAUSE_SECONDS_MAX if long else 5.0) * process.clock.random())
+            self._try(partial(turn, process, document))
+        self._count(document)
+
+    def _try(self, action: Callable[[], Any]) -> bool:
+        """Faults end one try and not the actor; damage, and kept history that is gone, are what the world is about."""
+        try:
+            action()
+        except VersionForgotten:
+            self.scheduler.counts.bump("tries forgotten")
+        except NotFound as exc:
+            raise Violation("kept", str(exc)) from exc
+        except (Unavailable, OutcomeUnknown, Conflict):
+            self.scheduler.counts.bump("tries failed")
+        except Corrupt as exc:
+            raise damage(exc) from exc
+        else:
+            return True
+        return False
+
+    def _push(self, process: Process, document: Document, job: Job) -> None:
+        """One batch: what is next, or what was answered long ago, or what is too early."""
+        chance = process.clock.random()
+        first = int(chance * 5 * job.done) if chance < 0.2 else job.done + 2 * (chance > 0.95)
+        batch = job.mutations[first : first + 1 + int(process.clock.random() * BATCH_MAX)]
+        if batch:
+            done = job.done
+            for outcome in document.apply(batch, group=group_of(job.client), owner="all"):
+                self._learn(job, outcome, done)
+
+    def _learn(self, job: Job, outcome: Outcome, done: int) -> None:
+        self.scheduler.counts.bump(outcome.status)
+        check_answer(outcome, done, collecting=self.collecting and job is self.jobs[-1])
+        if outcome.status in ("applied", "rejected", "seen"):
+            self.told.append(Told(job.client, outcome.id, outcome.status, outcome.version, outcome.reason))
+            job.done = max(job.done, outcome.id)
+        job.over = job.done == len(job.mutations) or outcome.status == "collected"
+
+    def _branch(self, process: Process, document: Document, fork: Fork) -> None:
+        copy = self._forked(process, document, fork.name)
+        while fork.done < len(fork.mutations):
+            copy.apply(fork.mutations[fork.done : fork.done + 2])
+            fork.done += 2
+        report = merge(copy, document)
+        if len(report) != len(fork.mutations):
+            raise Violation("merged", "a merge left mutations out", fork=fork.name, reported=len(report))
+        fork.merged = True
+        self.scheduler.counts.bump("merges")
+        self.scheduler.counts.bump("merged mutations", sum(one.merged_in is not None for one in report))
+
+    def _forked(self, process: Process, document: Document, name: str) -> Document:
+        try:
+            return Document(open_log(document.log.place, ORGANISATION, name), RULES)
+        except NotFound:
+            version = document.version
+            at = version - int(process.clock.random() * min(version, 5))
+            copy = document.fork(name, at=at)
+            self.scheduler.counts.bump("fork")
+            return copy
+
+    def _count(self, document: Document) -> None:
+        for name, count in document.log.place.counters.items():
+            self.scheduler.counts.bump(name, count)
+
+    def _quiet(self, document: Document) -> Document:
+        """Let the follower and the merges of finished forks come to their end, over honest ports."""
+        honest = Process(self.place, "checker")
+        self._try(partial(self.projection(document, honest).catch_up))
+        for fork in self.forks:
+            if fork.merged:
+                self._try(partial(merge, self.open_honest(fork.name), document))
+        self._try(partial(self.projection(document, honest).catch_up))
+        return document
+
+    def _check_kept(self, document: Document, truth: Truth) -> None:
+        """What is kept can be read, is what the truth says, and rebuilds to the roots of every snapshot."""
+        fresh = self.open_honest(document.name)
+        oldest, head = max(fresh.log.floor(), fresh.log.first), fresh.version
+        versions = {oldest, head} | {self.scheduler.random.randint(oldest, head) for _ in range(SAMPLED_VERSIONS)}
+        try:
+            for version in sorted(versions):
+                truth.check_state(version, fresh.at(version).whole())
+            for _ in fresh.versions(oldest):
+                pass
+            verify(fresh)
+            for key in HISTORIES:
+                truth.check_history(fresh, key, oldest)
+            for client, id in [one for one in truth.committed if one[1] == SAMPLED_ID]:
+                truth.check_applied(fresh, client, id, oldest)
+        except NotFound as exc:
+            raise Violation("kept", str(exc)) from exc
+        except Corrupt as exc:
+            raise damage(exc) from exc
+
+    def _check_fork(self, document: Document, fork: Fork, truth: Truth) -> None:
+        copy = self.open_honest(fork.name)
+        own = Truth(self.place, copy.log.record.prefix, RULES.mutators, truth, copy.log.first)
+        own.check_order(group_of)
+        check_merged(own, truth)
+        self._check_kept(copy, own)
+
+    def _job(self, client: str, count: int) -> Job:
+        return Job(client, self._mutations(client, count))
+
+    def _mutations(self, client: str, count: int) -> list[Mutation]:
+        return [self._mutation(client, number) for number in range(1, count + 1)]
+
+    def _mutation(self, client: str, number: int) -> Mutation:
+        random = self.scheduler.random
+        item = f"items/{random.randrange(4)}"
+        large = {"id": number, "name": client, "text": random.choice("abc") * LARGE_CHARACTERS}
+        name, args = random.choice(
+            (
+                ("inc", {"key": "count", "by": 1}),
+                ("inc", {"key": f"counts/{random.randrange(2)}", "by": number}),
+                ("append", {"key": f"orders/{client}", "item": number}),
+                ("put", {"key": item, "value": large}),
+                ("put", {"key": item, "value": {"id": number}}),
+                ("copy", {"of": item, "to": f"copies/{random.randrange(2)}"}),
+                ("del", {"key": item}),
+                ("inc", {"key": item}),
+                ("poison", {"text": "x" * LARGE_CHARACTERS}),
+            )
+        )
+        return Mutation(client=client, id=number, name=name, args=args)
+
+
+def group_of(client: str) -> str:
+    """The group a client is bound to; replays and forkers have none."""
+    return f"group of {client}" if client.startswith("client-") else ""
+
+
+def damage(exc: Corrupt) -> Violation:
+    """What is missing, and what is there but is not what the log says, are two findings."""
+    return Violation("dangling" if "missing" in exc.message else "rebuilt", str(exc))
+
+
+def prove(document: Document, floor: int) -> None:
+    """Verify the base, as retention asks for."""
+    verify(document, floor)

@@ -1,0 +1,207 @@
+"""The smallest world: several writers append to one gapless sequence by nothing but the index and its condition.
+
+It proves the machinery, and the idea of the log: `append` is the rule that the real log must keep, in a few lines.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from stratalog.clock import Clock, backoff_seconds, new_id
+from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.keys import number, parse_number
+from stratalog.ports.index import Absent, Attribute, Condition, Index, Item, Put
+from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.history import APPEND_COLUMNS, History
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.places import Place, Process
+
+__all__ = ["MUTANTS", "CounterWorld"]
+
+PARTITION = "counter"
+WRITES = 90
+ATTEMPTS = (1, 3, 12)
+
+
+class CounterWorld:
+    """Writers append numbered writes and sometimes read the head or the whole sequence back."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        *APPEND_COLUMNS,
+        "index.get",
+        "index.query",
+        "commits amid a query",
+        "stale reads",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.place = Place(scheduler)
+        self.history = History(scheduler)
+        self.attempts_max = scheduler.random.choice(ATTEMPTS)
+        writers = scheduler.random.randrange(2, 7)
+        self.left = Turns({f"writer-{place}": WRITES // writers for place in range(writers)})
+        for name in self.left:
+            self.place.start(name, self.write)
+
+    def write(self, process: Process) -> None:
+        """One writer: it goes on where its predecessor was, since the number is drawn from the world."""
+        while self.left.take(process.name):
+            self._append(process, 1_000 - self.left[process.name])
+            if process.clock.random() < 0.2:
+                self._read_head(process)
+            if process.clock.random() < 0.05:
+                self._read_all(process)
+
+    def check(self) -> None:
+        """Everything the checkers know, on the sequence as the backend has it."""
+        self.history.check([_found(item) for item in self.place.index.query(PARTITION)])
+
+    def _append(self, process: Process, count: int) -> None:
+        write_id = new_id(process.clock)
+        tell = partial(self.history.append, process.name, write_id, self.scheduler.steps)
+        try:
+            version = append(process.index, process.clock, Entry(process.name, write_id, count), self.attempts_max)
+        except Unavailable:
+            tell(Told.REFUSED)
+        except OutcomeUnknown:
+            tell(Told.UNKNOWN)
+        else:
+            tell(Told.ACKNOWLEDGED, version)
+
+    def _read_head(self, process: Process) -> None:
+        sent = self.scheduler.steps
+        try:
+            version = head(process.index)
+        except Unavailable:
+            return
+        self.history.head(sent, version)
+
+    def _read_all(self, process: Process) -> None:
+        """What a read that may be stale returns is old, but never has a hole, since entries are never replaced."""
+        try:
+            versions = [parse_number(item.sort) for item in process.index.query(PARTITION, consistent=False)]
+        except Unavailable:
+            return
+        if len(set(versions)) < len(versions) or sorted(versions) != versions:
+            raise Violation("order", "a query is out of order", versions=versions)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One write of a writer, before it has a version."""
+
+    writer: str
+    write_id: str
+    number: int
+
+
+def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
+    """Append ``entry`` and return its version. Raises Unavailable: not written; OutcomeUnknown: perhaps written."""
+    doubtful: set[int] = set()
+    for attempt in range(1, attempts_max + 1):
+        try:
+            return settle_or_put(index, entry, doubtful)
+        except (ConditionFailed, Unavailable, OutcomeUnknown):
+            clock.sleep(backoff_seconds(clock, attempt, 0.01, 0.1))
+    raise give_up(doubtful)
+
+
+def settle_or_put(index: Index, entry: Entry, doubtful: set[int]) -> int:
+    """One attempt. The head is read first: a late effect that lands after that fails the put or is the put itself."""
+    newest = head(index)
+    return settled(index, entry, doubtful) or put(index, entry, newest + 1, doubtful)
+
+
+def settled(index: Index, entry: Entry, doubtful: set[int]) -> int:
+    """The version at which an earlier attempt turns out to have succeeded; 0 for none."""
+    return next((version for version in sorted(doubtful) if is_own(_at(index, version), entry)), 0)
+
+
+def put(index: Index, entry: Entry, version: int, doubtful: set[int]) -> int:
+    """Put the entry at ``version`` if nothing stands there; ``doubtful`` keeps it while its outcome is open."""
+    attributes: dict[str, Attribute] = {"a": entry.writer, "w": entry.write_id, "n": entry.number}
+    try:
+        index.commit([Put(Item(PARTITION, number(version), attributes), condition())])
+    except OutcomeUnknown:
+        doubtful.add(version)
+        raise
+    except ConditionFailed as exc:
+        doubtful.discard(version)
+        if not is_own(exc.items[0], entry):
+            raise
+    return version
+
+
+def head(index: Index) -> int:
+    """The newest version, read consistently; 0 for none."""
+    return next((parse_number(item.sort) for item in index.query(PARTITION, reverse=True, limit=1)), 0)
+
+
+def condition() -> Condition | None:
+    """What fences an append."""
+    return Absent()
+
+
+def is_own(item: Item | None, entry: Entry) -> bool:
+    """Whether what stands there is this very write."""
+    return item is not None and item.attributes["w"] == entry.write_id
+
+
+def give_up(doubtful: set[int]) -> StratalogError:
+    """The honest error of a writer whose attempts are used up."""
+    if doubtful:
+        return OutcomeUnknown("the append may have been written", versions=sorted(doubtful))
+    return Unavailable("the append was not written")
+
+
+def _at(index: Index, version: int) -> Item | None:
+    return index.get(PARTITION, number(version))
+
+
+def _found(item: Item) -> Found:
+    attributes = item.attributes
+    return Found(parse_number(item.sort), str(attributes["a"]), str(attributes["w"]), int(attributes["n"]))
+
+
+_THIS = sys.modules[__name__]
+
+MUTANTS = (
+    Mutant("index: condition dropped", CounterWorld, replaced(_THIS, "condition", lambda: None), ("acknowledged",)),
+    Mutant("index: write id ignored", CounterWorld, replaced(_THIS, "is_own", lambda item, entry: False), ("once",)),
+    Mutant(
+        "index: doubt settled before the head is read",
+        CounterWorld,
+        replaced(
+            _THIS,
+            "settle_or_put",
+            lambda index, entry, doubtful: (
+                settled(index, entry, doubtful) or put(index, entry, head(index) + 1, doubtful)
+            ),
+        ),
+        ("once",),
+    ),
+    Mutant(
+        "index: doubt forgotten",
+        CounterWorld,
+        replaced(_THIS, "give_up", lambda doubtful: Unavailable("the append was not written")),
+        ("refused",),
+    ),
+    Mutant(
+        "index: head read from a replica",
+        CounterWorld,
+        replaced(
+            _THIS,
+            "head",
+            lambda index: max(
+                (parse_number(item.sort) for item in index.query(PARTITION, consistent=False)), default=0
+            ),
+        ),
+        ("real-time",),
+    ),
+)

@@ -1,0 +1,297 @@
+"""The log in the world: appenders, readers, and those who archive, free, forget, fork, delete and sweep behind them.
+
+Every actor is a process of its own, with its own handles over its own faulty ports. What happened is told by the
+index's own journal (`log_truth`), what was answered by the actors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from stratalog.errors import (
+    ContentionError,
+    Corrupt,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+    VersionForgotten,
+)
+from stratalog.log import Entry, Event, Log, Settings, create_log, delete_log, fork_log, open_log
+from stratalog.log.directory import LOGS, list_directory
+from stratalog.log.names import Parent
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.snapshots import put_snapshot
+from stratalog.log.sweep import sweep_deleted
+from stratalog.testing.checkers import Told, Violation, check_gapless
+from stratalog.testing.history import APPEND_COLUMNS, History
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, dawdle, log_place
+from tests.simulation.log_truth import Answer, Truth, check_answers
+from tests.simulation.places import Place, Process
+
+__all__ = ["LogWorld", "check_content", "content"]
+
+ORGANISATION = "acme"
+MAIN = "plan"
+APPENDS = 60
+PAUSE_SECONDS_MAX = 700
+
+
+class LogWorld:
+    """One log and its forks, small segments, and everything that may happen to them at once."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        *APPEND_COLUMNS,
+        "blobs.put",
+        "blobs.get",
+        "version-conflict",
+        "not found",
+        "forgotten",
+        "reads",
+        "strays",
+        "read first",
+        "roll-over",
+        "archive",
+        "freed segment",
+        "snapshot",
+        "creation",
+        "fork",
+        "floor",
+        "deletion",
+        "swept log",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.place = Place(scheduler)
+        self.settings = Settings(
+            segment_entries_target=draw.choice((1, 2, 4, 8)),
+            body_inline_bytes_max=64,
+            append_seconds_max=draw.choice((0.2, 0.2, 20)),
+        )
+        self.histories: dict[str, History] = defaultdict(partial(History, scheduler))
+        self.answers: list[Answer] = []
+        self.seen: dict[tuple[str, int], str] = {}
+        self.lineages: dict[str, tuple[Parent, ...]] = {}
+        self.counters: list[Counter[str]] = []
+        self.numbers: Counter[str] = Counter()
+        self.left = Turns()
+        create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, draw.choice(("log", "model")))
+        for role in self._roles():
+            self.left[role.name] = role.turns
+            self.place.start(role.name, partial(self._run, role))
+
+    def check(self) -> None:
+        """Compare what was answered, and what can be read in the end, with what was committed."""
+        truth = Truth(writes for _, writes in self.place.index._journal)
+        self._count(truth)
+        for prefix, log in truth.logs.items():
+            self.histories[prefix].check(log.found, log.first - 1)
+        check_answers(self.answers, truth)
+        for (prefix, version), write_id in self.seen.items():
+            if truth.write_ids(prefix, self.lineages.get(prefix, ())).get(version) != write_id:
+                raise Violation("read", "a reader saw what was never so", log=prefix, version=version, read=write_id)
+        honest = log_place(self.place, self.settings)
+        for listing in list_directory(self.place.index, ORGANISATION, LOGS):
+            self._check_log(open_log(honest, ORGANISATION, listing.id), truth)
+
+    def append(self, process: Process, log: Log) -> None:
+        """One write of a writer, whose handle may have seen the head long ago."""
+        self._append(process, log)
+        if process.clock.random() < 0.1:
+            self._head(log)
+
+    def read(self, process: Process, log: Log) -> None:
+        """Some or all of the log or a fork, by a reader who dawdles."""
+        self._read(process, self._any_log(process, log))
+
+    def archive(self, process: Process, log: Log) -> None:
+        """Archive, free what was marked long enough ago, sweep what was deleted."""
+        for target in (log, self._any_log(process, log)):
+            archive_segments(target, None if process.clock.random() < 0.7 else target.head().version // 2)
+            free_segments(target)
+        sweep_deleted(log.place, ORGANISATION)
+
+    def snapshot(self, process: Process, log: Log) -> None:
+        """A snapshot of the head, so that a segment of a log with state may be sealed."""
+        put_snapshot(log.place, log.record.prefix, log.head().version, b"state", None)
+
+    def fork(self, process: Process, log: Log) -> None:
+        """Fork the log or a fork, append to the fork and read it whole."""
+        source = self._any_log(process, log)
+        at = int(process.clock.random() * (source.head().version + 1))
+        forked = fork_log(source, f"fork-{self.left[process.name]}", at)
+        self.scheduler.counts.bump("fork")
+        self._append(process, forked)
+        self._append(process, forked)
+        self._read(process, forked)
+
+    def forget(self, process: Process, log: Log) -> None:
+        """Raise the floor of the log or a fork to somewhere below the head."""
+        target = self._any_log(process, log)
+        raise_floor(target, int(process.clock.random() ** 0.5 * (target.head().version + 1)))
+
+    def delete(self, process: Process, log: Log) -> None:
+        """Delete the log or a fork, and create the log anew where it is gone."""
+        delete_log(self._any_log(process, log))
+        create_log(log.place, ORGANISATION, MAIN, log.record.kind)
+
+    def _roles(self) -> list[_Role]:
+        draw = self.scheduler.random.random
+        appenders = 2 + int(draw() * 3)
+        roles = [_Role(f"appender-{place}", self.append, APPENDS // appenders, 0.06) for place in range(appenders)]
+        roles += [_Role("reader", self.read, 8, 0.2), _Role("archivist", self.archive, 6, 0.7)]
+        rare = [
+            (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2)]),
+            (0.5, [_Role("forker", self.fork, 6, 0.05), _Role("forgetter", self.forget, 6, 0.05)]),
+            (0.3, [_Role("deleter", self.delete, 2, 0.8)]),
+        ]
+        return roles + [role for chance, some in rare if draw() < chance for role in some]
+
+    def _run(self, role: _Role, process: Process) -> None:
+        """One process: its turns, each on the handle it has kept, until it is told that the log is gone."""
+        place = log_place(process, self.settings)
+        self.counters.append(place.counters)
+        log: Log | None = None
+        while self.left.take(role.name):
+            dawdle(process.clock, role.pause, PAUSE_SECONDS_MAX)
+            try:
+                log = log or open_log(place, ORGANISATION, MAIN)
+                role.turn(process, log)
+            except Corrupt as exc:
+                raise Violation("dangling", "an actor met what should be there", error=exc) from exc
+            except NotFound as exc:
+                self.scheduler.counts.bump("forgotten" if isinstance(exc, VersionForgotten) else "not found")
+                log = None
+            except StratalogError as exc:
+                self.scheduler.counts.bump(f"turn ended by {exc.code}")
+
+    def _append(self, process: Process, log: Log) -> None:
+        prefix = log.record.prefix
+        self.numbers[process.name] += 1
+        write_id = f"{process.name}.{self.numbers[process.name]}"
+        expected = self._expected(process, log)
+        sent = self._moment()
+        tell = partial(self.histories[prefix].append, process.name, write_id, self.scheduler.steps)
+        try:
+            entry = log.append(content(write_id), expected=expected, write_id=write_id)
+        except (NotFound, VersionConflict) as exc:
+            tell(Told.REFUSED)
+            self.scheduler.counts.bump(exc.code)
+            self.answers.append(Answer(prefix, sent, self._moment(), exc.details.get("actual", -1)))
+            if isinstance(exc, NotFound):
+                raise
+        except (ContentionError, Unavailable):
+            tell(Told.REFUSED)
+        except OutcomeUnknown:
+            tell(Told.UNKNOWN)
+        else:
+            tell(Told.ACKNOWLEDGED, entry.version)
+
+    def _expected(self, process: Process, log: Log) -> int | None:
+        """None mostly; else what the process remembers of the head, or what another one told it."""
+        if process.clock.random() < 0.7:
+            return None
+        if process.clock.random() < 0.5:
+            return max((append.version for append in self.histories[log.record.prefix].appends), default=0)
+        known = log.known_head()
+        return known.version if known else int(process.clock.random() * 5)
+
+    def _head(self, log: Log) -> int:
+        prefix, steps, sent = log.record.prefix, self.scheduler.steps, self._moment()
+        try:
+            version = log.head().version
+        except NotFound:
+            self.answers.append(Answer(prefix, sent, self._moment(), -1))
+            raise
+        self.answers.append(Answer(prefix, sent, self._moment(), version))
+        self.histories[prefix].head(steps, version)
+        return version
+
+    def _read(self, process: Process, log: Log) -> None:
+        """Read from somewhere on. What is read continues itself and agrees with what anybody read before."""
+        prefix = log.record.prefix
+        self.lineages[prefix] = log.record.lineage or self.lineages.get(prefix, ())
+        head = self._head(log)
+        after = 0 if process.clock.random() < 0.5 else int(process.clock.random() * (head + 1))
+        last, created_ms = after, 0
+        for entry in log.read(after):
+            last += 1
+            if entry.version != last or entry.created_ms < created_ms:
+                raise Violation("gapless", "a reader met a gap or time going back", entry=entry, expected=last)
+            created_ms = entry.created_ms
+            check_content(entry)
+            if self.seen.setdefault((prefix, last), entry.write_id) != entry.write_id:
+                raise Violation("history-changed", "an entry is not what it was", entry=entry)
+            dawdle(process.clock, 0.03, PAUSE_SECONDS_MAX)
+        if last < head:
+            raise Violation("gapless", "a reader was told the end before the head", last=last, head=head)
+        self.scheduler.counts.bump("reads")
+
+    def _any_log(self, process: Process, log: Log) -> Log:
+        """Mostly the log itself; at times one of its forks."""
+        if process.clock.random() < 0.6:
+            return log
+        names = [listing.id for listing in list_directory(log.place.index, ORGANISATION, LOGS)]
+        name = choose(process.clock, names) if names else MAIN
+        return log if name == MAIN else open_log(log.place, ORGANISATION, name)
+
+    def _check_log(self, log: Log, truth: Truth) -> None:
+        """A log that lives reads whole from its floor on, whatever became of its ancestors."""
+        record = log.record
+        floors = [truth.logs[parent.prefix].floor for parent in record.lineage]
+        for parent, floor in zip(record.lineage, floors, strict=True):
+            if floor > parent.version:
+                raise Violation("fork", "what a fork stands on was forgotten", log=record.name, floor=floor)
+        start = max([record.floor, *floors])
+        try:
+            entries = list(log.read(start))
+        except (Corrupt, NotFound) as exc:
+            raise Violation("dangling", "a living log does not read", log=record.name, error=exc) from exc
+        check_gapless([entry.version for entry in entries], start)
+        standing = truth.write_ids(record.prefix, record.lineage)
+        for entry in entries:
+            check_content(entry)
+            if standing.pop(entry.version, "") != entry.write_id:
+                raise Violation("read", "the log does not hold what was committed", entry=entry)
+        if standing and max(standing) > start:
+            raise Violation("acknowledged", "the log ends too early", log=record.name, missing=max(standing))
+
+    def _count(self, truth: Truth) -> None:
+        self.scheduler.counts.bump("strays", truth.strays)
+        for counters in self.counters:
+            for name, count in counters.items():
+                self.scheduler.counts.bump("log conflicts" if name == "conflict" else name, count)
+
+    def _moment(self) -> int:
+        """How many commits have taken effect."""
+        return len(self.place.index._journal)
+
+
+class _Role(msgspec.Struct, frozen=True):
+    """What an actor does with each turn, how many it has, and how often it pauses before one."""
+
+    name: str
+    turn: Callable[[Process, Log], None]
+    turns: int
+    pause: float
+
+
+def content(write_id: str) -> Event:
+    """The event of a write: one in four is too large to be inline."""
+    number = int(write_id.rpartition(".")[2])
+    return Event("note", {"id": write_id, "pad": write_id * (number % 4 // 3 * 20)})
+
+
+def check_content(entry: Entry) -> None:
+    """What is read under a write id is what was written under it."""
+    if entry.events != (content(entry.write_id),):
+        raise Violation("content", "an entry holds another's events", entry=entry)

@@ -1,0 +1,367 @@
+"""The world of the queue: devices whose pushes are queued, and workers that apply them over a faulty queue.
+
+Messages come twice, holds run out, acknowledgements are lost, workers freeze and end, and some mutations end every
+worker that runs them. Meanwhile a document is deleted, and another has its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.documents import Document, Rules
+from stratalog.documents.commits import Recorded
+from stratalog.errors import Conflict, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.limits import MESSAGE_BYTES_MAX
+from stratalog.log import Settings, create_log, open_log
+from stratalog.log.names import NameRecord, read_name
+from stratalog.ports.queue import DeadLetter, Message, Queue
+from stratalog.protocol import STOCK, Draft, Rejected
+from stratalog.server.errors import Refused
+from stratalog.server.push_queue import Backlog
+from stratalog.store import Store
+from stratalog.sync.pull import pull
+from stratalog.testing.checkers import Violation
+from stratalog.testing.faults import FAULTS
+from stratalog.testing.scheduler import Scheduler
+from stratalog.worker.execution import GIVEN_UP
+from stratalog.worker.messages import QueuedPush, open_push, read_message
+from stratalog.worker.settlement import Settled, Settler
+from stratalog.worker.worker import Worker, Working
+from tests.simulation.actors import Turns, log_place
+from tests.simulation.devices import Device, check_heirs, check_owners
+from tests.simulation.documents_truth import Truth
+from tests.simulation.places import Place, Process
+
+__all__ = ["QueueWorld"]
+
+ORGANISATION = "acme"
+MAIN = "plan"
+OTHER = "other"
+POISON = "poison"
+WORKERS = 2
+IDLE_SECONDS_MAX = 60.0
+BEAT_SECONDS = 8.0
+DRAIN_ROUNDS_MAX = 100
+TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
+WORKING = Working(idle_seconds_max=IDLE_SECONDS_MAX)
+FAULTS_SPARED = 2
+"""Receives that a message with one poisonous mutation has left: faults below this cannot make a dead letter of it."""
+
+
+class QueueWorld:
+    """Two documents, the devices that push to them by the queue, and the workers behind it."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "queued",
+        "queue full",
+        "known before",
+        "claimed",
+        "applied",
+        "rejected",
+        "seen",
+        "gap",
+        "messages",
+        "joined",
+        "of another incarnation",
+        "port errors",
+        "held too long",
+        "poisoned",
+        "given up",
+        "made anew",
+        "begun again",
+        "restarts",
+        *FAULTS,
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.place = Place(scheduler)
+        self.watch = Watch(self.place.queue, self)
+        self.place.queue = self.watch  # type: ignore[assignment]
+        self.settings = Settings(snapshot_entries_interval=draw.choice((1, 3, 6)), body_inline_bytes_max=256)
+        self.pushes_max = draw.choice((2, 100))
+        self.message_bytes_max = draw.choice((200, MESSAGE_BYTES_MAX))
+        self.records: dict[str, NameRecord] = {}
+        self.violations: list[Violation] = []
+        for name in (MAIN, OTHER):
+            self._make(name)
+        self.devices = [Device(f"device-{place}", MAIN, draw) for place in range(draw.choice((1, 2)))]
+        self.devices.append(Device("device-other", OTHER, draw))
+        self.scripts = Turns({device.name: draw.randrange(3, 7) for device in self.devices})
+        self.poisons = Turns({device.name: draw.choice((0, 0, 1)) for device in self.devices})
+        for device in self.devices:
+            self.place.start(device.name, partial(self.live, device))
+        for number in range(WORKERS):
+            self.place.start(f"worker-{number}", self.work)
+        if draw.random() < 0.5:
+            scheduler.spawn("maker", self.maker)
+
+    def live(self, device: Device, process: Process) -> None:
+        """A device and the server it talks to: it changes, pushes and pulls until all is sent and confirmed."""
+        store = Store(log_place(process, self.settings), process.queue)
+        backlog = Backlog(store, self.pushes_max, self.message_bytes_max)
+        clock, pause = process.clock, 0.5
+        while self.scripts.get(device.name) or device.pending:
+            if device.cookie and clock.random() < 0.5 and self.scripts.take(device.name):
+                device.mutate(*self._intent(device))
+            action = self._push if device.pending and clock.random() < 0.4 else self._pull
+            news = self._attempt(partial(action, device, backlog, store))
+            clock.sleep(pause * (0.5 + clock.random()))
+            pause = 0.5 if news else min(2 * pause, IDLE_SECONDS_MAX)
+        self.scripts.pop(device.name, None)
+
+    def work(self, process: Process) -> None:
+        """A worker, and the thread that beats for it."""
+
+        def poison(draft: Draft, args: Any) -> None:
+            self.scheduler.counts.bump("poisoned")
+            process.crash()
+
+        rules = Rules({**STOCK, POISON: poison})
+        store = Store(log_place(process, self.settings), process.queue, rules)
+        worker = Worker(store, WORKING, self._note_failure)
+        worker._settler = _Judged(store, self.judge)
+        process.spawn(f"{process.name}/beat", partial(beat, process, worker), background=True)
+        idle = 0.1
+        try:
+            while self.scripts:
+                if worker.step():
+                    idle = 0.1
+                else:
+                    process.clock.sleep(idle)
+                    idle = min(2 * idle, IDLE_SECONDS_MAX)
+            worker.stop()
+            worker.run()
+        finally:
+            self._count(worker)
+
+    def maker(self) -> None:
+        """Delete the document and make another under its name, at once."""
+        self.place.clock.sleep(60 * self.place.clock.random())
+        Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).delete()
+        self._make(MAIN)
+        self.scheduler.counts.bump("made anew")
+
+    def settled(self, message: Message) -> None:
+        """A message was acknowledged: whatever of it had its turn is committed, in the incarnation it was for."""
+        envelope = read_message(message.body)
+        record = read_name(self.place.index, ORGANISATION, envelope.document)
+        if record is None or record.deleted_ms or record.incarnation != envelope.incarnation:
+            return
+        state = Document(open_log(log_place(self.place, self.settings), ORGANISATION, envelope.document)).state()
+        for one in self.watch.pushes[envelope.token].mutations:
+            found = state.client(one.client)
+            if one.id == (found.id if found else 0) + 1:
+                self._violated("settled", "a message was acknowledged unapplied", client=one.client, id=one.id)
+
+    def judge(self, settled: Settled) -> None:
+        """What a worker says of a message is what became of the mutations in it."""
+        push = self.watch.pushes[settled.envelope.token]
+        told = [(one.client, one.id) for one in settled.outcomes]
+        if told and told != [(one.client, one.id) for one in push.mutations]:
+            self._violated("outcomes", "a message is told what became of another", push=push, told=told)
+
+    def moved_aside(self, letters: Sequence[DeadLetter]) -> None:
+        """A poisonous mutation is rejected before its message would be moved aside."""
+        if sum(self.scheduler.counts.get(fault) for fault in FAULTS) <= FAULTS_SPARED:
+            self._violated("moved aside", "a message was moved aside without need", letter=letters[-1].id)
+
+    def check(self) -> None:
+        """Let all that is left be applied; then hold what devices held and were told against each log."""
+        self._drain()
+        for violation in self.violations:
+            raise violation
+        for device in self.devices:
+            self._check_end(device)
+        truths = {incarnation: _Truth(self.place, record.prefix, MUTATORS) for incarnation, record in self._known()}
+        groups = {client: group for device in self.devices for client, group in device.groups.items()}
+        for truth in truths.values():
+            truth.check_order(lambda client: groups.get(client, client))
+            check_owners(truth, groups)
+            self._check_given_up(truth)
+        check_heirs(list(truths.values()))
+        for device in self.devices:
+            device.check(truths)
+
+    def _intent(self, device: Device) -> tuple[str, dict[str, Any]]:
+        draw = self.scheduler.random
+        if draw.random() < 0.3 and self.poisons.take(device.name):
+            return POISON, {}
+        if draw.random() < 0.5:
+            return "inc", {"key": "count", "by": draw.choice((1, 2, "x"))}
+        return "put", {"key": draw.choice(("items/1", "zoo/1")), "value": draw.choice((1, "large" * 100))}
+
+    def _attempt(self, action: Any) -> bool:
+        """One try; whether it brought news."""
+        try:
+            return bool(action())
+        except (NotFound, *TRANSIENT):
+            self.scheduler.counts.bump("tries failed")
+        except Refused:
+            self.scheduler.counts.bump("queue full")
+        return False
+
+    def _push(self, device: Device, backlog: Backlog, store: Store) -> bool:
+        """Push what is pending, now and then not from its beginning on, to the document that it was meant for.
+
+        Some devices do not say which incarnation that is: the message must know. They send all each time.
+        """
+        document = store.document(ORGANISATION, device.document)
+        if device.cookie is None or device.cookie.incarnation != document.log.record.incarnation:
+            return self._pull(device, backlog, store)
+        is_named = device.name == "device-0"
+        request = device.push(is_named and self.scheduler.random.random() < 0.1)
+        sent = request if is_named else msgspec.structs.replace(request, incarnation="")
+        pushed = backlog.push(document, sent, device.owner)
+        self.scheduler.counts.bump("queued" if pushed.queued else "known before")
+        device.learn(request, pushed)
+        return not pushed.queued
+
+    def _pull(self, device: Device, backlog: Backlog, store: Store) -> bool:
+        before, life = device.cookie, device.life
+        request = device.pull()
+        device.take(request, pull(store.document(ORGANISATION, device.document), request, device.owner))
+        self.scheduler.counts.bump("begun again", device.life != life)
+        return device.cookie != before
+
+    def _note_failure(self, message: Message, reason: str) -> None:
+        if not reason.startswith("NotRun"):
+            self._violated("failure", "a worker met what it should know", reason=reason)
+
+    def _violated(self, checker: str, text: str, **details: Any) -> None:
+        """Seen amid the run, where a worker would take it for an error of its own."""
+        self.violations.append(Violation(checker, text, **details))
+        self.scheduler.fail(self.violations[0])
+
+    def _make(self, name: str) -> None:
+        record = create_log(log_place(self.place, self.settings), ORGANISATION, name, "document").record
+        self.records[record.incarnation] = record
+
+    def _known(self) -> Sequence[tuple[str, NameRecord]]:
+        return list(self.records.items())
+
+    def _count(self, worker: Worker) -> None:
+        for name, count in worker.counts.items():
+            self.scheduler.counts.bump(name, count)
+
+    def _drain(self) -> None:
+        """An honest worker, to which poison does no harm any more, takes what is left."""
+        store = Store(log_place(self.place, self.settings), self.place.queue, Rules(MUTATORS))
+        for _ in range(DRAIN_ROUNDS_MAX):
+            worker = Worker(store, WORKING, self._note_failure)
+            worker.run(drain=True)
+            if self.watch.is_empty():
+                return
+            self.place.clock.sleep(WORKING.visibility_seconds)
+        raise Violation("drained", "messages are left that no worker is given")
+
+    def _check_end(self, device: Device) -> None:
+        """After two more pulls the device holds the document: the first may move it to another incarnation."""
+        document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
+        for _ in range(2):
+            device.take(device.pull(), pull(document, device.pull(), device.owner))
+        if device.content != {key: encode(value) for key, value in document.scan()}:
+            raise Violation("converged", "a device does not hold the document", device=device.name)
+
+    def _check_given_up(self, truth: _Truth) -> None:
+        """Only what is poisonous is given up, unless workers ended while something else was on trial."""
+        crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
+        for recorded in truth.given_up:
+            self.scheduler.counts.bump("given up")
+            if recorded.name != POISON and not crashes:
+                raise Violation("innocent", "a harmless mutation was given up", mutation=recorded)
+
+
+class _Judged(Settler):
+    """A worker's settler, whose answers are looked at."""
+
+    def __init__(self, store: Store, judge: Callable[[Settled], None]) -> None:
+        super().__init__(store, WORKING.receives_max)
+        self._judge = judge
+
+    def settle_some(self, messages: Sequence[Message]) -> list[Settled]:
+        settled = super().settle_some(messages)
+        for one in settled:
+            self._judge(one)
+        return settled
+
+
+class Watch:
+    """The honest queue, which remembers what was sent and tells of what is acknowledged or moved aside."""
+
+    def __init__(self, queue: Any, world: QueueWorld) -> None:
+        self._queue: Queue = queue
+        self._held: dict[str, Any] = queue._groups
+        self._world = world
+        self._moved = 0
+        self.pushes: dict[str, QueuedPush] = {}
+
+    def is_empty(self) -> bool:
+        return not self._held
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        self._queue.send(group, bodies)
+        for body in bodies:
+            envelope = read_message(body)
+            self._world.scheduler.counts.bump("claimed", envelope.claim is not None)
+            self.pushes[envelope.token] = open_push(self._world.place.blobs, envelope)
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        given = self._queue.receive(limit, visibility_seconds=visibility_seconds)
+        letters = list(self._queue.dead_letters())
+        if len(letters) > self._moved:
+            self._moved = len(letters)
+            self._world.moved_aside(letters)
+        return given
+
+    def acknowledge(self, message: Message) -> bool:
+        done = self._queue.acknowledge(message)
+        if done:
+            self._world.settled(message)
+        return done
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        return self._queue.release(message, after_seconds=after_seconds)
+
+    def dead_letters(self, *, after: str = "") -> Any:
+        return self._queue.dead_letters(after=after)
+
+    def close(self) -> None:
+        self._queue.close()
+
+
+class _Truth(Truth):
+    """What was committed; what workers gave up is a rejection whatever its mutator says."""
+
+    def __init__(self, place: Place, prefix: str, mutators: Any) -> None:
+        self.given_up: list[Recorded] = []
+        super().__init__(place, prefix, mutators)
+
+    def _run(self, draft: Draft, one: Recorded) -> bool:
+        if (one.reason or "").startswith(GIVEN_UP):
+            self.given_up.append(one)
+            return True
+        return super()._run(draft, one)
+
+
+def beat(process: Process, worker: Worker) -> None:
+    """The thread beside a worker."""
+    while True:
+        process.clock.sleep(BEAT_SECONDS)
+        with suppress(StratalogError):
+            worker.beat()
+
+
+def harmless(draft: Draft, args: Any) -> None:
+    """What a poisonous mutation is where nothing ends by it."""
+    raise Rejected("poison")
+
+
+MUTATORS = {**STOCK, POISON: harmless}

@@ -1,0 +1,312 @@
+"""Records in the world: writers one by one and in batches, readers, and those who prune, free and collect behind them.
+
+Every actor is a process of its own with its own handle. What truly became a version is told by the index's journal:
+the put of version n + 1 that follows version n. Each body lists the writes it came from, so that one applied twice or
+to a stale body shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from stratalog.errors import (
+    ContentionError,
+    Corrupt,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+)
+from stratalog.keys import parse_number, record_partition
+from stratalog.log import Settings
+from stratalog.ports.index import Put
+from stratalog.records import NewBody, Records, RecordVersion, Stored
+from stratalog.records.batch import put_through
+from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.faults import Weather
+from stratalog.testing.history import APPEND_COLUMNS, History
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, dawdle, log_place
+from tests.simulation.places import Place, Process
+from tests.simulation.pool import SimulatedPool
+
+__all__ = ["RecordsWorld", "bodies_of"]
+
+ORGANISATION = "acme"
+IDS = ("b1", "b2", "b3")
+WRITES = 70
+BATCHES = 6
+BATCH_BODIES_MAX = 6
+PAUSE_SECONDS_MAX = 400
+KINDS = ("put", "put", "update", "update", "update", "newer", "expected", "delete", "undelete")
+TIMED = ("newer", "stale")
+BATCH_KINDS = ("many", "many", "many", "newer", "stale", "bad")
+
+
+class RecordsWorld:
+    """A few records that everybody writes, and everything that may happen to them at once."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        *APPEND_COLUMNS,
+        "blobs.put",
+        "blobs.get",
+        "blobs.delete",
+        "batched",
+        "batched in vain",
+        "no change",
+        "contention",
+        "not-found",
+        "version-conflict",
+        "version-forgotten",
+        "bodies read",
+        "strays",
+        "pruned",
+        "freed",
+    )
+
+    weather: ClassVar[Weather | None] = None
+    """The same for every seed; drawn for each where there is none."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.place = Place(scheduler, self.weather)
+        self.settings = Settings(
+            body_inline_bytes_max=draw.choice((0, 40)), append_seconds_max=draw.choice((1, 10, 100))
+        )
+        self.histories = {id: History(scheduler) for id in IDS}
+        self.seen: list[tuple[RecordVersion, str | None]] = []
+        self.numbers: Counter[str] = Counter()
+        self.left = Turns()
+        writers = draw.randrange(2, 5)
+        for place in range(writers):
+            self._start(f"writer-{place}", self.write, WRITES // writers, 0.1)
+        for place in range(draw.randrange(1, 3)):
+            self._start(f"batcher-{place}", self.write_batch, BATCHES, 0.3)
+        self._start("reader", self.read, 12, 0.2)
+        for place in range(draw.randrange(1, 3)):
+            self._start(f"pruner-{place}", self.prune, 10, 0.7)
+
+    def write(self, process: Process, records: Records) -> None:
+        """One change of a record, of any kind."""
+        id = choose(process.clock, IDS)
+        kind = choose(process.clock, KINDS)
+        write_id = self._write_id(process, kind)
+        sent = self.scheduler.steps
+        tell = partial(self.histories[id].append, process.name, write_id, sent)
+        try:
+            found = self._change(records, id, kind, write_id)
+        except OutcomeUnknown:
+            tell(Told.UNKNOWN)
+        except (ContentionError, NotFound, Unavailable, VersionConflict) as exc:
+            self.scheduler.counts.bump(exc.code)
+            tell(Told.REFUSED)
+        else:
+            if found is None or found.write_id != write_id:
+                self._no_change(id, sent, found)
+                tell(Told.REFUSED)
+            else:
+                tell(Told.ACKNOWLEDGED, found.version)
+
+    def write_batch(self, process: Process, records: Records) -> None:
+        """Some bodies at once, of which some are stale and some cannot be."""
+        bodies = [self._body(process) for _ in range(1 + int(process.clock.random() * BATCH_BODIES_MAX))]
+        sent = self.scheduler.steps
+        pool = None if process.index.joint_commits else SimulatedPool(process)
+        left = iter(bodies)
+        for stored in put_through(pool, records.place, ORGANISATION, records._heads, bodies):
+            body = next(left, None)
+            if body is None or body.id != stored.id:
+                raise Violation("batch", "an answer is not that of its body", body=body, stored=stored)
+            self._tell(process, sent, body, stored)
+        if (unanswered := next(left, None)) is not None:
+            raise Violation("batch", "a body was not answered", body=unanswered)
+
+    def read(self, process: Process, records: Records) -> None:
+        """The latest, some older one, or all of them, by a reader who dawdles."""
+        id = choose(process.clock, IDS)
+        sent = self.scheduler.steps
+        latest = records.stat(id)
+        self.histories[id].head(sent, latest.version)
+        self.seen.append((latest, None))
+        if process.clock.random() < 0.3:
+            self._read_all(records, id)
+        version = None if process.clock.random() < 0.5 else 1 + int(process.clock.random() * latest.version)
+        record = records.get(id, version)
+        self.scheduler.counts.bump("bodies read")
+        self.seen.append((record.version, record.body.decode()))
+
+    def prune(self, process: Process, records: Records) -> None:
+        """Forget old versions, free what was forgotten long enough ago, collect blobs."""
+        id = choose(process.clock, IDS)
+        if process.clock.random() < 0.6:
+            records.prune(id, keep=1 + int(process.clock.random() * 3))
+            self.scheduler.counts.bump("pruned")
+        self.scheduler.counts.bump("freed", records.free(id))
+
+    def check(self) -> None:
+        """Compare what was answered, and what can be read in the end, with what was committed."""
+        honest = Records(log_place(self.place, self.settings), ORGANISATION)
+        for id in IDS:
+            found = self._found(id)
+            self.histories[id].check(found)
+            bodies = bodies_of(found)
+            for version, body in self.seen:
+                if version.id == id:
+                    _check_seen(version, body, found, bodies)
+            if found:
+                self._check_kept(honest, id, found, bodies)
+
+    def _start(self, name: str, turn: Callable[[Process, Records], None], turns: int, pause: float) -> None:
+        self.left[name] = turns
+        self.place.start(name, partial(self._run, turn, pause))
+
+    def _run(self, turn: Callable[[Process, Records], None], pause: float, process: Process) -> None:
+        """One process: its turns, all on one handle."""
+        records = Records(log_place(process, self.settings), ORGANISATION)
+        while self.left.take(process.name):
+            dawdle(process.clock, pause, PAUSE_SECONDS_MAX)
+            try:
+                turn(process, records)
+            except Corrupt as exc:
+                raise Violation("dangling", "an actor met what should be there", error=exc) from exc
+            except StratalogError as exc:
+                self.scheduler.counts.bump(exc.code)
+
+    def _change(self, records: Records, id: str, kind: str, write_id: str) -> RecordVersion | None:
+        body = write_id.encode()
+        if kind == "update":
+            return records.update(id, lambda before: before + b"," + body, create=body, write_id=write_id)
+        if kind == "newer":
+            return records.put_if_newer(id, body, self.scheduler.now_ms, write_id=write_id)
+        if kind == "expected":
+            return records.put(id, body, expected=records.stat(id).version, write_id=write_id)
+        if kind == "delete":
+            return records.delete(id, write_id=write_id)
+        if kind == "undelete":
+            return records.undelete(id, write_id=write_id)
+        return records.put(id, body, write_id=write_id)
+
+    def _write_id(self, process: Process, kind: str) -> str:
+        self.numbers[process.name] += 1
+        return f"{process.name}.{self.numbers[process.name]}.{kind}"
+
+    def _body(self, process: Process) -> NewBody:
+        """One body of a batch. A bad one wants to be newer and has no time."""
+        kind = choose(process.clock, BATCH_KINDS)
+        write_id = self._write_id(process, kind)
+        age_ms = int(process.clock.random() * PAUSE_SECONDS_MAX * 1000) if kind == "stale" else 0
+        return NewBody(
+            id=choose(process.clock, IDS),
+            body=write_id.encode(),
+            source_time_ms=self.scheduler.now_ms - age_ms if kind in TIMED else None,
+            newer_only=kind != "many",
+            write_id=write_id,
+        )
+
+    def _tell(self, process: Process, sent: int, body: NewBody, stored: Stored) -> None:
+        """What a batch answers of one body; only its own fault may refuse it for good."""
+        write_id = str(body.write_id)
+        tell = partial(self.histories[body.id].append, process.name, write_id, sent)
+        if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
+            raise Violation("batch", "a body was refused that was good, or taken that was not", stored=stored)
+        if isinstance(stored.error, OutcomeUnknown):
+            tell(Told.UNKNOWN)
+        elif stored.new and stored.version is not None:
+            self.scheduler.counts.bump("batched")
+            tell(Told.ACKNOWLEDGED, stored.version.version)
+        else:
+            if not isinstance(stored.error, ContentionError | Invalid | Unavailable | None):
+                raise Violation("batch", "a body was refused for no reason of its own", stored=stored)
+            self.scheduler.counts.bump("batched in vain")
+            self._no_change(body.id, sent, stored.version)
+            tell(Told.REFUSED)
+
+    def _no_change(self, id: str, sent: int, found: RecordVersion | None) -> None:
+        self.scheduler.counts.bump("no change")
+        if found is not None:
+            self.histories[id].head(sent, found.version)
+            self.seen.append((found, None))
+
+    def _read_all(self, records: Records, id: str) -> None:
+        versions = list(records.versions(id))
+        numbers = [version.version for version in versions]
+        if numbers != sorted(set(numbers)):
+            raise Violation("order", "the versions of a record are out of order", versions=numbers)
+        self.seen += [(version, None) for version in versions]
+
+    def _found(self, id: str) -> list[Found]:
+        """The versions that were committed, each after the one before. Others fell into places freed before."""
+        found: list[Found] = []
+        latest: Put | None = None
+        for _, writes in self.place.index._journal:
+            for write in writes:
+                if not isinstance(write, Put) or write.item.partition != record_partition(ORGANISATION, id):
+                    continue
+                if self._learn(found, write):
+                    _check_newer(latest, write)
+                    latest = write
+        return found
+
+    def _learn(self, found: list[Found], write: Put) -> bool:
+        """Add what ``write`` made, if it made a version."""
+        if not write.item.sort.isdigit():
+            return False
+        version, write_id = parse_number(write.item.sort), str(write.item.attributes["w"])
+        if version != len(found) + 1:
+            self.scheduler.counts.bump("strays")
+            return False
+        writer, number, _ = write_id.split(".")
+        found.append(Found(version, writer, write_id, int(number)))
+        return True
+
+    def _check_kept(self, honest: Records, id: str, found: list[Found], bodies: list[str | None]) -> None:
+        """All versions from the first kept to the latest are there, with their bodies."""
+        try:
+            versions = list(honest.versions(id))
+            read = [None if version.deleted else honest.get(id, version.version).body.decode() for version in versions]
+        except (Corrupt, NotFound) as exc:
+            raise Violation("dangling", "a kept version cannot be read", record=id, error=exc) from exc
+        if [version.version for version in versions] != list(range(versions[0].version, len(found) + 1)):
+            raise Violation("gapless", "kept versions are missing", record=id, first=versions[0].version)
+        for version, body in zip(versions, read, strict=True):
+            _check_seen(version, body, found, bodies)
+
+
+def bodies_of(found: list[Found]) -> list[str | None]:
+    """What each version must hold, by the kinds of the writes alone; None for a deletion."""
+    bodies: list[str | None] = []
+    for entry in found:
+        before = bodies[-1] if bodies else None
+        kind = entry.write_id.rpartition(".")[2]
+        if kind == "delete":
+            bodies.append(None)
+        elif kind == "undelete":
+            bodies.append(bodies[-2])
+        elif kind == "update" and before is not None:
+            bodies.append(f"{before},{entry.write_id}")
+        else:
+            bodies.append(entry.write_id)
+    return bodies
+
+
+def _check_newer(latest: Put | None, write: Put) -> None:
+    """What had to be newer than the latest version is."""
+    time, before = write.item.attributes.get("t"), latest.item.attributes.get("t") if latest else None
+    if str(write.item.attributes["w"]).endswith(TIMED) and before is not None and int(time or 0) <= int(before):
+        raise Violation("newer", "a stale body became a version", write=write, before=before)
+
+
+def _check_seen(version: RecordVersion, body: str | None, found: list[Found], bodies: list[str | None]) -> None:
+    """A version that somebody saw is the one committed under its number, and holds what it must."""
+    if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
+        raise Violation("read", "a reader saw what was never so", version=version)
+    if version.deleted != (bodies[version.version - 1] is None):
+        raise Violation("read", "a deletion was read as a value, or a value as a deletion", version=version)
+    if body is not None and body != bodies[version.version - 1]:
+        raise Violation("body", "a version does not hold what was put", version=version, body=body)

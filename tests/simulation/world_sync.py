@@ -1,0 +1,380 @@
+"""The world of sync: devices that push and pull over a network that loses, repeats and delays, to several servers.
+
+Meanwhile others snapshot, archive and forget, collect a group, fork the document, and delete it to make another of its
+name; one asks for what is not theirs. Every state that a device ever held is compared with the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.documents import Document
+from stratalog.errors import Collected, Conflict, Corrupt, Forbidden, NotFound, OutcomeUnknown, Unavailable
+from stratalog.log import Settings, create_log, open_log
+from stratalog.log.names import NameRecord
+from stratalog.log.retention import free_segments
+from stratalog.protocol import STOCK, Mutation
+from stratalog.protocol.sync import Clear, Pull, Pulled, Push, Pushed
+from stratalog.sync.pull import pull
+from stratalog.sync.push import push
+from stratalog.testing.checkers import Violation
+from stratalog.testing.network import Network
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.devices import Device, check_heirs, check_owners
+from tests.simulation.documents_truth import Truth
+from tests.simulation.places import Place, Process
+
+__all__ = ["SyncWorld"]
+
+ORGANISATION = "acme"
+MAIN = "plan"
+COPY = "copy"
+MALLORY = "mallory"
+IDLE_SECONDS_MAX = 600.0
+IDLE_SERVER_SECONDS_MAX = 3.0
+TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A message on its way to whichever server takes it."""
+
+    device: Device
+    document: str
+    owner: str
+    message: Push | Pull
+
+
+class SyncWorld:
+    """A document with its heirs and a fork, the devices that keep in step with them, and those who work behind."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "pushes",
+        "applied",
+        "rejected",
+        "seen",
+        "gap",
+        "unknown-client",
+        "collected",
+        "whole states",
+        "patches",
+        "nothing new",
+        "rejections told",
+        "stale answers",
+        *Network.columns,
+        "begun again",
+        "reloads",
+        "made anew",
+        "moved to the fork",
+        "refused",
+        "floor",
+        "snapshot",
+        "restarts",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.place = Place(scheduler)
+        self.settings = Settings(
+            segment_entries_target=draw.choice((2, 4, 8)),
+            snapshot_entries_interval=draw.choice((1, 3, 6)),
+            body_inline_bytes_max=256,
+            append_seconds_max=draw.choice((1, 10)),
+        )
+        self.records: dict[str, NameRecord] = {}
+        self.network = Network[Request](scheduler)
+        self.devices = [Device(f"device-{place}", MAIN, draw) for place in range(draw.choice((2, 3, 4)))]
+        self.scripts = Turns({device.name: draw.randrange(4, 9) for device in self.devices})
+        self.turns = Turns({"keeper": 8, "collector": 1, "mallory": 6, "maker": draw.choice((0, 1, 2)), "forker": 1})
+        self._know(Document(create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")))
+        for place in range(2):
+            self.place.start(f"server-{place}", self.serve)
+        for device in self.devices:
+            scheduler.spawn(device.name, partial(self.live, device))
+        for name in self.turns:
+            self.place.start(name, getattr(self, name))
+
+    def live(self, device: Device) -> None:
+        """A device at work: it changes, sends, takes what comes in any order, until all is sent and confirmed."""
+        clock, pause = self.place.clock, 0.5
+        while self.scripts[device.name] or device.pending:
+            if device.cookie and clock.random() < 0.5 and self.scripts.take(device.name):
+                device.mutate(*self._intent())
+            self._send(device)
+            clock.sleep(pause * (0.5 + clock.random()))
+            pause = 0.5 if self._receive(device) else min(2 * pause, IDLE_SECONDS_MAX)
+            if clock.random() < 0.1 * self.scheduler.stormy:
+                device.reload()
+                self.scheduler.counts.bump("reloads")
+        self.scripts.pop(device.name)
+
+    def serve(self, process: Process) -> None:
+        """Answer whatever request is at hand, with documents kept warm."""
+        documents: dict[str, Document] = {}
+        pause = 0.1
+        while self.scripts:
+            request = self.network.receive(process.clock)
+            if request is None:
+                process.clock.sleep(pause)
+                pause = min(2 * pause, IDLE_SERVER_SECONDS_MAX)
+                continue
+            self._reply(request, self._answer(process, documents, request))
+            pause = 0.1
+        for document in documents.values():
+            self._count(document)
+
+    def keeper(self, process: Process) -> None:
+        """Snapshots, archives, and forgets all but the newest."""
+        while self.turns.take("keeper"):
+            process.clock.sleep(10 * process.clock.random())
+            self._attempt(process, MAIN, choose(process.clock, (snapshot, archive, forget)))
+
+    def collector(self, process: Process) -> None:
+        """Collect the first device's present group."""
+        while self.turns.take("collector"):
+            process.clock.sleep(10 * process.clock.random())
+            self._attempt(process, MAIN, partial(collect, self.devices[0]))
+
+    def mallory(self, process: Process) -> None:
+        """Ask for the news of others, and push in their name: as one of theirs, and as a guest of their group."""
+        while self.turns.take("mallory"):
+            process.clock.sleep(5 * process.clock.random())
+            device = choose(process.clock, self.devices)
+            cookie = device.cookie if process.clock.random() < 0.5 else None
+            messages: list[Push | Pull] = [Pull(device.group, cookie)]
+            if device.last:
+                guest = Mutation(client=f"{MALLORY}/{process.clock.random()}", id=1, name="inc", args={"key": "count"})
+                messages += [device.push(), msgspec.structs.replace(device.push(), mutations=[guest])]
+            self.network.deliver(Request(device, device.document, MALLORY, choose(process.clock, messages)))
+
+    def maker(self, process: Process) -> None:
+        """Delete the document and make another under its name."""
+        process.clock.sleep(15 * process.clock.random())
+        while self.turns["maker"]:
+            process.clock.sleep(10 * process.clock.random())
+            self._attempt(process, MAIN, Document.delete)
+            while not self._made(process):
+                process.clock.sleep(1)
+            self.turns.take("maker")
+        over = False
+        while not over:
+            # A deletion may come late: long after its answer was given up, and another document was made.
+            over = not self.scripts
+            process.clock.sleep(IDLE_SECONDS_MAX)
+            if not self._exists(process, MAIN):
+                over = self._made(process) and over
+
+    def forker(self, process: Process) -> None:
+        """Fork the document, and send the last device there with what it holds."""
+        if self.turns.take("forker"):
+            process.clock.sleep(10 * process.clock.random())
+            self._attempt(process, MAIN, lambda document: document.fork(COPY))
+        if self._exists(process, COPY):
+            self.devices[-1].document = COPY
+            self.scheduler.counts.bump("moved to the fork")
+
+    def check(self) -> None:
+        """Hold all that devices held and were told against the log of each incarnation."""
+        for device in self.devices:
+            self._check_end(device)
+        truths = self._truths()
+        groups = {client: group for device in self.devices for client, group in device.groups.items()}
+        for truth in truths.values():
+            truth.check_order(lambda client: groups.get(client, client))
+            check_owners(truth, groups)
+        check_heirs(list(truths.values()))
+        for device in self.devices:
+            device.check(truths)
+
+    def _intent(self) -> tuple[str, dict[str, Any]]:
+        draw = self.scheduler.random
+        key = draw.choice(("count", "items/1", "items/2", "zoo/1"))
+        if key == "count":
+            return "inc", {"key": key, "by": draw.choice((1, 2, "x"))}
+        value = draw.choice((draw.randrange(100), "large" * 300))
+        return draw.choice((("put", {"key": key, "value": value}), ("del", {"key": key})))
+
+    def _send(self, device: Device) -> None:
+        """Push what is pending, now and then not from its beginning on, or pull."""
+        draw = self.scheduler.random
+        if device.pending and draw.random() < 0.5:
+            self.scheduler.counts.bump("pushes")
+            message: Push | Pull = device.push(draw.random() < 0.2)
+        else:
+            message = device.pull()
+        self.network.send(Request(device, device.document, device.owner, message))
+
+    def _answer(self, process: Process, documents: dict[str, Document], request: Request) -> Any:
+        """What the server says; None for an error that asks to try again."""
+        try:
+            document = self._opened(process, documents, request.document)
+            if isinstance(request.message, Push):
+                return push(document, request.message, request.owner)
+            return check_news(request.message, pull(document, request.message, request.owner))
+        except (Forbidden, Collected) as exc:
+            return exc
+        except NotFound:
+            documents.pop(request.document, None)
+        except TRANSIENT:
+            self.scheduler.counts.bump("tries failed")
+        except Corrupt as exc:
+            raise Violation("kept", str(exc)) from exc
+        return None
+
+    def _reply(self, request: Request, answer: Any) -> None:
+        if request.owner == MALLORY:
+            self._check_foreign(request, answer)
+        elif answer is not None:
+            inbox = request.device.inbox
+            self.network.answer(lambda: inbox.append((request.message, answer)))
+
+    def _check_foreign(self, request: Request, answer: Any) -> None:
+        """Whoever asks for another's group is refused, or told nothing of it."""
+        if isinstance(answer, Pulled) and (answer.last or answer.rejected):
+            raise Violation("owner", "a group's news were told to another", group=request.message.group, answer=answer)
+        if isinstance(answer, Pushed) and {one.status for one in answer.outcomes} & {"applied", "rejected"}:
+            raise Violation("owner", "another pushed in a group's name", group=request.message.group, answer=answer)
+        self.scheduler.counts.bump("refused", isinstance(answer, Forbidden))
+
+    def _receive(self, device: Device) -> bool:
+        """Take what came, in any order; whether there was anything."""
+        inbox, device.inbox = device.inbox, []
+        self.scheduler.random.shuffle(inbox)
+        for message, answer in inbox:
+            if message.group != device.group:
+                self.scheduler.counts.bump("stale answers")
+            elif isinstance(answer, Collected):
+                self._begin_again(device)
+            elif isinstance(answer, Forbidden):
+                raise Violation("owner", "a device was refused what is its own", device=device.name)
+            elif isinstance(message, Push):
+                self._learn(device, message, answer)
+            else:
+                self._take(device, message, answer)
+        return bool(inbox)
+
+    def _learn(self, device: Device, message: Push, answer: Pushed) -> None:
+        life = device.life
+        device.learn(message, answer)
+        for outcome in answer.outcomes:
+            self.scheduler.counts.bump(outcome.status)
+        self.scheduler.counts.bump("begun again", device.life != life)
+
+    def _take(self, device: Device, message: Pull, answer: Pulled) -> None:
+        if not device.take(message, answer):
+            self.scheduler.counts.bump("stale answers")
+            return
+        whole = bool(answer.patch) and isinstance(answer.patch[0], Clear)
+        kind = "nothing new" if answer.cookie == message.cookie else "whole states" if whole else "patches"
+        self.scheduler.counts.bump(kind)
+        self.scheduler.counts.bump("rejections told", len(answer.rejected))
+
+    def _begin_again(self, device: Device) -> None:
+        device.begin_again()
+        self.scheduler.counts.bump("begun again")
+
+    def _attempt(self, process: Process, name: str, action: Callable[[Document], Any]) -> bool:
+        """One try at the document that lives under the name; faults, and its deletion meanwhile, end it."""
+        try:
+            document = Document(open_log(log_place(process, self.settings), ORGANISATION, name))
+            self._know(document)
+            action(document)
+            self._count(document)
+        except (NotFound, *TRANSIENT):
+            self.scheduler.counts.bump("tries failed")
+            return False
+        return True
+
+    def _made(self, process: Process) -> bool:
+        """Make the document unless one lives; whether one does."""
+        try:
+            create_log(log_place(process, self.settings), ORGANISATION, MAIN, "document")
+            self.scheduler.counts.bump("made anew")
+        except (NotFound, *TRANSIENT):
+            self.scheduler.counts.bump("tries failed")
+        return self._attempt(process, MAIN, lambda document: None)
+
+    def _exists(self, process: Process, name: str) -> bool:
+        """Whether a document lives under the name."""
+        while True:
+            try:
+                open_log(log_place(process, self.settings), ORGANISATION, name)
+            except NotFound:
+                return False
+            except TRANSIENT:
+                process.clock.sleep(1)
+            else:
+                return True
+
+    def _opened(self, process: Process, documents: dict[str, Document], name: str) -> Document:
+        if name not in documents:
+            documents[name] = Document(open_log(log_place(process, self.settings), ORGANISATION, name))
+            self._know(documents[name])
+        return documents[name]
+
+    def _know(self, document: Document) -> None:
+        """Remember an incarnation, to be checked after its end."""
+        self.records.setdefault(document.log.record.incarnation, document.log.record)
+
+    def _count(self, document: Document) -> None:
+        for name, count in document.log.place.counters.items():
+            self.scheduler.counts.bump(name, count)
+
+    def _truths(self) -> dict[str, Truth]:
+        truths: dict[str, Truth] = {}
+        prefixes: dict[str, Truth] = {}
+        for incarnation, record in sorted(self.records.items(), key=lambda pair: len(pair[1].lineage)):
+            parent = record.lineage[-1] if record.lineage else None
+            above = prefixes[parent.prefix] if parent else None
+            truth = Truth(self.place, record.prefix, STOCK, above, parent.version if parent else 0)
+            truths[incarnation] = prefixes[record.prefix] = truth
+        return truths
+
+    def _check_end(self, device: Device) -> None:
+        """After one more pull the device holds the document; a second one where its group was collected."""
+        document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
+        self._know(document)
+        try:
+            device.take(device.pull(), pull(document, device.pull(), device.owner))
+        except Collected:
+            device.begin_again()
+            device.take(device.pull(), pull(document, device.pull(), device.owner))
+        except Forbidden as exc:
+            raise Violation("owner", "a device was refused what is its own", device=device.name) from exc
+        if device.content != {key: encode(value) for key, value in document.scan()}:
+            raise Violation("converged", "a device does not hold the document", device=device.name)
+
+
+def archive(document: Document) -> None:
+    """Archive what is sealed, and free what was marked long enough ago."""
+    document.archive()
+    free_segments(document.log)
+
+
+def collect(device: Device, document: Document) -> None:
+    """Collect the device's present group."""
+    document.collect_clients(device.clients, [device.group])
+
+
+def snapshot(document: Document) -> None:
+    """Make a snapshot of the head."""
+    document.snapshot()
+
+
+def forget(document: Document) -> None:
+    """Forget all but the newest versions."""
+    if document.version > 2:
+        document.forget_below(document.version - 1, lambda floor: None)
+
+
+def check_news(request: Pull, pulled: Pulled) -> Pulled:
+    """Whatever is new moves the cookie: a client that is given the one it has looks at nothing else."""
+    if pulled.cookie == request.cookie and (pulled.patch or pulled.last or pulled.rejected):
+        raise Violation("cookie", "news came under the cookie that was asked with", answer=pulled)
+    return pulled

@@ -1,0 +1,353 @@
+"""The world of threads: processes whose threads share one handle of a log or of a document, and race on its attributes.
+
+Actors switch at the accesses of shared attributes too (`interleaving`), when an answer is on its way back, and where
+they wait for a lock. Any of them may be interrupted inside a call; that must hurt nobody else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, ClassVar
+
+from stratalog import documents, log
+from stratalog.documents import Document, verify
+from stratalog.errors import (
+    ContentionError,
+    Corrupt,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+    VersionForgotten,
+)
+from stratalog.log import Place as LogPlace
+from stratalog.log import Settings, create_log, open_log
+from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.protocol import Mutation
+from stratalog.testing.checkers import Told, Violation, check_real_time
+from stratalog.testing.faults import Weather, draw_weather
+from stratalog.testing.history import History
+from stratalog.testing.scheduler import Actor, Crash, Scheduler
+from tests.simulation.actors import Turns
+from tests.simulation.documents_truth import Told as ToldMutation
+from tests.simulation.documents_truth import Truth as DocumentTruth
+from tests.simulation.documents_truth import check_answer, check_told
+from tests.simulation.interleaving import Interleaving
+from tests.simulation.log_truth import Answer, Truth, check_answers
+from tests.simulation.places import Place, Process
+from tests.simulation.threads_handle import AnsweredBlobs, AnsweredIndex, Ended, Handle, Interrupter
+from tests.simulation.world_documents import RULES, damage
+from tests.simulation.world_log import check_content, content
+
+__all__ = ["ThreadWorld"]
+
+ORGANISATION = "acme"
+NAME = "plan"
+CALM_RATE = 0.4
+MODULES = ("stratalog.group_commit", "stratalog.newest", "tests.simulation.mutants_threads")
+"""Besides the packages `log` and `documents`."""
+
+APPENDER_TURNS = 8
+READER_TURNS = 9
+CARETAKER_TURNS = 3
+PAUSE_SECONDS_MAX = 0.2
+
+Turn = Callable[[Handle, Actor], None]
+
+
+@cache
+def interleaving() -> Interleaving:
+    """The yield points of all modules that threads of one handle run through."""
+    names = [
+        info.name for package in (documents, log) for info in iter_modules(package.__path__, f"{package.__name__}.")
+    ]
+    return Interleaving(map(import_module, sorted([*names, *MODULES])))
+
+
+class ThreadWorld:
+    """A log or a document, two processes, and several threads in each on one handle."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "index.commit",
+        "conflicts",
+        "acknowledged",
+        "refused",
+        "given up unknown",
+        "version-conflict",
+        "interrupts",
+        "lock waits",
+        "roll-over",
+        "floor",
+        "forgotten",
+        "snapshot",
+        "applied",
+        "seen",
+        "restarts",
+    )
+
+    @staticmethod
+    @contextmanager
+    def surroundings(scheduler: Scheduler) -> Iterator[None]:
+        """The yield points live as long as the run."""
+        with interleaving().active(scheduler.yield_here):
+            yield
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.calm = draw.random() < CALM_RATE
+        self.place = Place(scheduler, Weather(page_items_max=5) if self.calm else draw_weather(draw))
+        self.settings = Settings(
+            segment_entries_target=draw.choice((2, 4, 50)),
+            snapshot_entries_interval=draw.choice((2, 5)),
+            body_inline_bytes_max=64,
+            append_seconds_max=1000 if self.calm else draw.choice((1, 20)),
+        )
+        self.history = History(scheduler)
+        self.answers: list[Answer] = []
+        self.outcomes: list[ToldMutation] = []
+        self.forgotten: list[int] = []
+        self.states: dict[int, dict[str, Any]] = {}
+        self.done: Counter[str] = Counter()
+        self.left = Turns()
+        self.handles: dict[str, Handle] = {}
+        self.counters: list[Counter[str]] = []
+        self.interrupter = Interrupter(scheduler, draw.choice((0, 2, 8)))
+        self.is_document = draw.random() < 0.5
+        made = create_log(self._honest(), ORGANISATION, NAME, "document" if self.is_document else "log")
+        self.prefix = made.record.prefix
+        for process in ("one", "two"):
+            for name, _, turns in self._threads(process):
+                self.left[name] = turns
+            self.place.start(process, self._main)
+        scheduler.yield_rate = draw.choice((0.02, 0.1, 0.4))
+
+    def check(self) -> None:
+        """Compare what was answered with what was committed."""
+        for counters in self.counters:
+            for name, count in counters.items():
+                self.scheduler.counts.bump(name, count)
+        for name, handle in self.handles.items():
+            if not handle.crashed and (held := handle.held_locks()):
+                raise Violation("held", "locks are held after the last call", process=name, locks=held)
+        if self.is_document:
+            self._check_document()
+        else:
+            truth = Truth(writes for _, writes in self.place.index._journal)
+            log = truth.logs[self.prefix]
+            self.history.check(log.found, log.first - 1)
+            check_answers(self.answers, truth)
+            self._check_forgotten(log.floor)
+
+    # The threads of a log's handle
+
+    def append(self, handle: Handle, actor: Actor) -> None:
+        """One append; a third of them with the version that the process believes to be the head."""
+        self.done[actor.name] += 1
+        write_id = f"{actor.name}.{self.done[actor.name]}"
+        expected = handle.version if self.scheduler.random.random() < 0.35 else None
+        sent, before = self._moment(), handle.version
+        record = partial(self.history.append, actor.name, write_id, self.scheduler.steps)
+        action = partial(handle.log.append, content(write_id), expected=expected, write_id=write_id)
+        try:
+            entry = handle.call(actor, action)
+        except VersionConflict as exc:
+            record(Told.REFUSED)
+            self.scheduler.counts.bump(exc.code)
+            actual = exc.details["actual"]
+            if actual == expected:
+                raise Violation("false-conflict", "the log is at the expected version", error=exc) from exc
+            self.answers.append(Answer(self.prefix, sent, self._moment(), handle.learn(actual, before)))
+        except (ContentionError, Unavailable):
+            record(Told.REFUSED)
+        except (OutcomeUnknown, Ended):
+            record(Told.UNKNOWN)
+        else:
+            record(Told.ACKNOWLEDGED, handle.learn(entry.version, before + 1))
+
+    def read(self, handle: Handle, actor: Actor) -> None:
+        """Look at the head, at an entry, at all entries, or at the floor."""
+        chance, before, floor = self.scheduler.random.random(), handle.version, handle.floor
+        if chance < 0.5:
+            self._head(handle, actor, before)
+        elif chance < 0.7 and before:
+            self._entry(handle, actor, 1 + int(self.scheduler.random.random() * before), floor)
+        elif chance < 0.85:
+            self._entries(handle, actor, before)
+        else:
+            newest = handle.call(actor, handle.log.floor)
+            if newest < floor:
+                raise Violation("monotonic", "a handle's floor went back", floor=newest, before=floor)
+            handle.floor = max(handle.floor, newest)
+
+    def maintain_log(self, handle: Handle, actor: Actor) -> None:
+        """Archive what is sealed, and forget some of it."""
+        handle.call(actor, partial(archive_segments, handle.log))
+        if handle.version > 2:
+            handle.call(actor, partial(raise_floor, handle.log, int(self.scheduler.random.random() * handle.version)))
+
+    def _head(self, handle: Handle, actor: Actor, before: int) -> None:
+        sent, steps = self._moment(), self.scheduler.steps
+        version = handle.learn(handle.call(actor, handle.log.head).version, before)
+        self.answers.append(Answer(self.prefix, sent, self._moment(), version))
+        self.history.head(steps, version)
+
+    def _entry(self, handle: Handle, actor: Actor, version: int, floor: int) -> None:
+        try:
+            entry = handle.call(actor, partial(handle.log.entry, version))
+        except VersionForgotten:
+            self.forgotten.append(version)
+            return
+        if version < floor:
+            raise Violation("forgotten", "a version below a floor that the handle knew was read", version=version)
+        check_content(entry)
+
+    def _entries(self, handle: Handle, actor: Actor, before: int) -> None:
+        after = max(before - 4, 0)
+        try:
+            entries = handle.call(actor, lambda: [*handle.log.read(after)])
+        except VersionForgotten:
+            self.forgotten.append(after + 1)
+            return
+        versions = [entry.version for entry in entries]
+        if versions != [*range(after + 1, after + 1 + len(entries))]:
+            raise Violation("gapless", "a reader met a gap", versions=versions, after=after)
+        handle.learn(after + len(entries), before)
+
+    # The threads of a document's handle
+
+    def apply(self, handle: Handle, actor: Actor) -> None:
+        """The client's next mutations; the same again after a call without an answer."""
+        assert handle.document is not None
+        done, before = self.done[actor.name], handle.version
+        batch = [self._mutation(actor.name, done + place) for place in range(1, 2 + (done % 3 == 0))]
+        steps = self.scheduler.steps
+        try:
+            outcomes = handle.call(actor, partial(handle.document.apply, batch))
+        except (ContentionError, Unavailable, OutcomeUnknown, Ended):
+            self.left[actor.name] += 1
+            return
+        for outcome in outcomes:
+            self.scheduler.counts.bump(outcome.status)
+            check_answer(outcome, done, collecting=False)
+            self.done[actor.name] = max(self.done[actor.name], outcome.id)
+            self.outcomes.append(ToldMutation(actor.name, outcome.id, outcome.status, outcome.version, outcome.reason))
+            if outcome.status != "seen":
+                handle.learn(outcome.version or 0, before + 1)
+        if versions := [each.version for each in outcomes if each.version is not None and each.status != "seen"]:
+            self.history.append(actor.name, "", steps, Told.ACKNOWLEDGED, max(versions))
+
+    def look(self, handle: Handle, actor: Actor) -> None:
+        """The whole of the newest version, or of one that the handle has answered before."""
+        document = handle.document
+        assert document is not None
+        before, steps = handle.version, self.scheduler.steps
+        newest = self.scheduler.random.random() < 0.6
+        at = None if newest else before - int(self.scheduler.random.random() * min(before, 3))
+        view = handle.call(actor, lambda: self._whole(document, at))
+        version, whole = view
+        if newest:
+            self.history.head(steps, handle.learn(version, before))
+        if self.states.setdefault(version, whole) != whole:
+            raise Violation("state", "two readers of one version differ", version=version)
+
+    def maintain_document(self, handle: Handle, actor: Actor) -> None:
+        """Snapshots beside the commits."""
+        assert handle.document is not None
+        handle.call(actor, handle.document.snapshot)
+        handle.call(actor, handle.document.archive)
+
+    def _whole(self, document: Document, at: int | None) -> tuple[int, dict[str, Any]]:
+        view = document.at(at)
+        return view.version, view.whole()
+
+    def _mutation(self, client: str, number: int) -> Mutation:
+        key = ("count", f"own/{client}", "large/1")[number % 3]
+        args = {"key": key, "value": client * 200} if key == "large/1" else {"key": key, "by": number}
+        return Mutation(client=client, id=number, name="put" if key == "large/1" else "inc", args=args)
+
+    def _check_document(self) -> None:
+        document = Document(open_log(self._honest(), ORGANISATION, NAME), RULES)
+        truth = DocumentTruth(self.place, self.prefix, RULES.mutators)
+        truth.check_order(lambda client: "")
+        check_told(self.outcomes, truth)
+        for version, whole in self.states.items():
+            truth.check_state(version, whole)
+        try:
+            truth.check_state(document.version, document.at().whole())
+            verify(document)
+        except NotFound as exc:
+            raise Violation("kept", str(exc)) from exc
+        except Corrupt as exc:
+            raise damage(exc) from exc
+        check_real_time(self.history.appends, self.history.heads)
+
+    # Processes and their threads
+
+    def _threads(self, process: str) -> list[tuple[str, Turn, int]]:
+        write, read = (self.apply, self.look) if self.is_document else (self.append, self.read)
+        maintain = self.maintain_document if self.is_document else self.maintain_log
+        threads = [(f"{process}-writer-{number}", write, APPENDER_TURNS) for number in range(3)]
+        threads += [(f"{process}-reader-{number}", read, READER_TURNS) for number in range(2)]
+        return [*threads, (f"{process}-caretaker", maintain, CARETAKER_TURNS)]
+
+    def _main(self, process: Process) -> None:
+        """Open the handle, and start the threads that share it."""
+        step = self.interrupter.step
+        index, blobs = AnsweredIndex(process.index, step), AnsweredBlobs(process.blobs, step)
+        place = LogPlace(index, blobs, process.clock, self.settings)
+        self.counters.append(place.counters)
+        while True:
+            try:
+                log = open_log(place, ORGANISATION, NAME)
+                break
+            except Unavailable:
+                process.clock.sleep(1)
+        document = Document(log, RULES) if self.is_document else None
+        handle = self.handles[process.name] = Handle(log, document, self.interrupter, calm=self.calm)
+        (name, turn, _), *others = self._threads(process.name)
+        for other, its_turn, _ in others:
+            process.spawn(other, partial(self._run, process, handle, other, its_turn))
+        self._run(process, handle, name, turn)
+
+    def _run(self, process: Process, handle: Handle, name: str, turn: Turn) -> None:
+        """A thread's turns."""
+        actor = self.scheduler.parking()
+        actor.name = name
+        while self.left.take(name):
+            if process.clock.random() < 0.3:
+                process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+            try:
+                turn(handle, actor)
+            except (Ended, ContentionError, Unavailable, OutcomeUnknown):
+                self.scheduler.counts.bump("turns ended")
+            except Crash:
+                handle.crashed = True
+                raise
+            except VersionForgotten:
+                self.scheduler.counts.bump("turns forgotten")
+            except (NotFound, Corrupt) as exc:
+                raise Violation("kept", "a call did not find what is there", error=repr(exc)) from exc
+            except StratalogError as exc:
+                raise Violation("errors", "a call ended with an error that nobody expects", error=repr(exc)) from exc
+
+    def _honest(self) -> LogPlace:
+        return LogPlace(self.place.index, self.place.blobs, self.place.clock, self.settings)
+
+    def _check_forgotten(self, floor: int) -> None:
+        self.scheduler.counts.bump("forgotten", len(self.forgotten))
+        for version in self.forgotten:
+            if version > floor:
+                raise Violation(
+                    "forgotten", "a version that is kept was called forgotten", version=version, floor=floor
+                )
+
+    def _moment(self) -> int:
+        """How many commits have taken effect."""
+        return len(self.place.index._journal)

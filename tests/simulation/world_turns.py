@@ -1,0 +1,290 @@
+"""The world of processes that share a file: real lock files, and processes that stop, crash and are interrupted.
+
+Turns are a hint, so nothing of the user's is at stake here. What must hold is that they are worth having: they exclude
+others, they come in order, and nobody waits longer than the bound.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from typing import Any, ClassVar
+
+from stratalog.backends import turnstile
+from stratalog.backends.turnstile import Turnstile
+from stratalog.limits import TURN_WAIT_MS_MAX
+from stratalog.testing.checkers import Violation
+from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
+from tests.simulation.actors import Turns
+from tests.simulation.mutants import Mutant, replaced
+
+__all__ = ["MUTANTS", "TurnsWorld"]
+
+PASSES = 120
+THREADS_MAX = 2
+STOP_MS_MAX = 3_000
+RATES = (0.0, 0.01, 0.04)
+
+
+class Interrupted(BaseException):
+    """What Ctrl-C raises in the thread that gets it."""
+
+
+class TurnsWorld:
+    """Processes of one or two threads pass the turnstile for transactions and turns."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "turnstile.poll",
+        "transactions",
+        "turns",
+        "passes without waiting in full",
+        "passes after waiting in vain",
+        "stops",
+        "crashes",
+        "interrupts",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.stop_rate, self.crash_rate, self.interrupt_rate = (scheduler.random.choice(RATES) for _ in range(3))
+        self.inside: tuple[_Process, str] | None = None
+        self.next: _Process | None = None
+        self.opened: list[_Process] = []
+        self._folder = tempfile.mkdtemp(prefix="stratalog-turns-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        processes = scheduler.random.randrange(2, 5)
+        self.left = Turns({f"process-{number}": PASSES // processes for number in range(processes)})
+        for name in self.left:
+            self._start(name)
+
+    def check(self) -> None:
+        """Every process has left, so a newcomer must find the turnstile free."""
+        self._start("newcomer")
+        newcomer = self.opened[-1]
+        try:
+            if not newcomer.turnstile.enter():
+                raise Violation("left locked", "the room is taken, and everybody has left")
+        finally:
+            for process in self.opened:
+                process.turnstile.close()
+            self._remove()
+
+    def restart(self, name: str) -> None:
+        """The process is gone; another one goes on where it was."""
+        self.scheduler.counts.bump("crashes")
+        self.scheduler.later(int(self.scheduler.random.random() * 100), lambda: self._start(name))
+
+    def meets(self, rate: float) -> bool:
+        """Whether a fault strikes now."""
+        return self.scheduler.stormy and self.scheduler.random.random() < rate
+
+    def _start(self, name: str) -> None:
+        process = _Process(self, name, os.path.join(self._folder, "file"))
+        self.opened.append(process)
+        if name in self.left:
+            for thread in range(1 + int(self.scheduler.random.random() * THREADS_MAX)):
+                process.spawn(f"{name}/{thread}")
+
+
+class _Process:
+    """One process: a turnstile of its own, and threads that use it."""
+
+    def __init__(self, world: TurnsWorld, name: str, path: str) -> None:
+        self.world = world
+        self.name = name
+        self.clock = _Clock(world)
+        self.turnstile = _Watched(self, path)
+        self._writer = threading.Lock()
+        self._actors: list[Actor] = []
+
+    def spawn(self, name: str) -> None:
+        self._actors.append(self.world.scheduler.spawn(name, self._main))
+
+    def crash(self) -> None:
+        """The operating system frees its locks. Its actors end at their next step."""
+        world = self.world
+        for actor in self._actors:
+            actor.crashed = True
+        self.turnstile.free()
+        if world.inside is not None and world.inside[0] is self:
+            world.inside = None
+        if world.next is self:
+            world.next = None
+        world.restart(self.name)
+        raise Crash
+
+    def _main(self) -> None:
+        world = self.world
+        while world.left.take(self.name):
+            with suppress(Interrupted):
+                self._turn() if self.clock.random() < 0.3 else self._transact()
+            world.scheduler.switch()
+
+    def _transact(self) -> None:
+        """As a group commit does: one transaction of a process at a time, whoever leads it."""
+        with self._writer:
+            self.world.scheduler.counts.bump("transactions")
+            in_turn = self.turnstile.in_turn
+            entered = self.turnstile.enter()
+            try:
+                if entered and in_turn:
+                    raise Violation("transaction in a turn", "it took locks inside its turn", process=self.name)
+                with self._granted("transaction") if entered else nullcontext():
+                    self._work()
+            finally:
+                if entered:
+                    self.turnstile.leave()
+
+    def _turn(self) -> None:
+        self.world.scheduler.counts.bump("turns")
+        owns = not self.turnstile.in_turn
+        with self.turnstile.turn() as has_turn, self._granted("turn") if has_turn and owns else nullcontext():
+            self._work()
+            self._transact()
+
+    @contextmanager
+    def _granted(self, what: str) -> Iterator[None]:
+        """The process was let in; it must be alone, and nobody else may have been the next."""
+        world = self.world
+        if world.inside is not None:
+            raise Violation("exclusion", "two are inside", inside=world.inside[0].name, entering=self.name, what=what)
+        if world.next not in (None, self):
+            raise Violation("order", "one was let in before the next", next=world.next.name, entering=self.name)
+        world.inside = (self, what)
+        try:
+            yield
+        finally:
+            if world.inside == (self, what):
+                world.inside = None
+
+    def _work(self) -> None:
+        """A few steps, in which it may be stopped, crash or be interrupted."""
+        world = self.world
+        for _ in range(1 + int(self.clock.random() * 3)):
+            world.scheduler.switch()
+            if world.meets(world.crash_rate):
+                self.crash()
+            if world.meets(world.stop_rate):
+                world.scheduler.counts.bump("stops")
+                world.scheduler.sleep(int(STOP_MS_MAX * self.clock.random()))
+
+
+class _Clock(SimulatedClock):
+    """A clock whose sleep may be interrupted."""
+
+    def __init__(self, world: TurnsWorld) -> None:
+        super().__init__(world.scheduler)
+        self._world = world
+
+    def sleep(self, seconds: float) -> None:
+        self._world.scheduler.calls += 1
+        super().sleep(seconds)
+        if self._world.meets(self._world.interrupt_rate):
+            self._world.scheduler.counts.bump("interrupts")
+            raise Interrupted
+
+
+class _Watched(Turnstile):
+    """A turnstile that says how long it polls, and for what."""
+
+    def __init__(self, process: _Process, path: str) -> None:
+        super().__init__(path, process.clock)
+        self._process = process
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a thread of the process has a turn."""
+        return self._in_turn
+
+    def free(self) -> None:
+        """What the operating system does with the locks of a process that is gone."""
+        for locks in (self._transaction, self._turn):
+            fcntl.flock(locks.door, fcntl.LOCK_UN)
+            fcntl.flock(locks.room, fcntl.LOCK_UN)
+
+    def _poll(self, file: int, deadline: int, ended: Callable[[], bool]) -> bool:
+        world = self._process.world
+        for_room = file in (self._transaction.room, self._turn.room)
+        if for_room:
+            world.next = self._process
+        begun = world.scheduler.now_ms
+        polls = 0
+
+        def counted() -> bool:
+            nonlocal polls
+            polls += 1
+            world.scheduler.counts.bump("turnstile.poll")
+            if polls > TURN_WAIT_MS_MAX + 1:  # a poll sleeps a millisecond at least
+                raise Violation("bounded wait", "a process polls on", process=self._process.name, polls=polls)
+            return ended()
+
+        try:
+            got = super()._poll(file, deadline, counted)
+        finally:
+            if for_room and world.next is self._process:
+                world.next = None
+        waited = world.scheduler.now_ms - begun
+        if not got and polls:
+            world.scheduler.counts.bump("passes after waiting in vain")
+        if got and waited < TURN_WAIT_MS_MAX:
+            world.scheduler.counts.bump("passes without waiting in full")
+        return got
+
+
+def _one_lock(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
+    """The mutant of `Turnstile._wait` without a door."""
+    deadline = self._clock.boot_ms() + TURN_WAIT_MS_MAX
+    return bool(turnstile._try_lock(locks.room) or self._poll(locks.room, deadline, ended))
+
+
+def _poll_on(self: Any, file: int, deadline: int, ended: Callable[[], bool]) -> bool:
+    """The mutant of `Turnstile._poll` without a bound."""
+    while not ended():
+        self._clock.sleep(turnstile.POLL_SECONDS)
+        if turnstile._try_lock(file):
+            return True
+    return False
+
+
+def _keep_door(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
+    """The mutant of `Turnstile._wait` that an interrupt leaves at the door."""
+    deadline = self._clock.boot_ms() + TURN_WAIT_MS_MAX
+    if not (turnstile._try_lock(locks.door) or self._poll(locks.door, deadline, ended)):
+        return False
+    got = turnstile._try_lock(locks.room) or self._poll(locks.room, deadline, ended)
+    fcntl.flock(locks.door, fcntl.LOCK_UN)
+    return bool(got)
+
+
+def _shared_locks(self: Any) -> bool:
+    """The mutant of `Turnstile.enter` whose transactions do not know of their own process's turn."""
+    return bool(self._wait(self._turn, turnstile._never))
+
+
+_planted: Callable[..., Mutant] = partial(Mutant, world=TurnsWorld)
+MUTANTS = (
+    _planted("turns: no door", apply=replaced(Turnstile, "_wait", _one_lock), caught_by=("order",)),
+    _planted("turns: no bound", apply=replaced(Turnstile, "_poll", _poll_on), caught_by=("bounded wait",)),
+    _planted(
+        "turns: door kept by an interrupt",
+        apply=replaced(Turnstile, "_wait", _keep_door),
+        caught_by=("left locked",),
+    ),
+    _planted(
+        "turns: transaction outside its turn",
+        apply=replaced(Turnstile, "enter", _shared_locks),
+        caught_by=("transaction in a turn", "exclusion"),
+    ),
+    _planted(
+        "turns: no lock at all",
+        apply=replaced(turnstile, "_try_lock", lambda file: True),
+        caught_by=("exclusion",),
+    ),
+)
