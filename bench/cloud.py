@@ -30,7 +30,7 @@ from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.backends.dynamodb_setup import create_table
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Observation, SystemClock, new_id
-from stratalog.log import Log, Place
+from stratalog.log import Environment, Log
 from stratalog.log.entries import encode_events
 from stratalog.log.names import NameRecord
 from stratalog.ports.index import Absent, Item, Put
@@ -84,10 +84,10 @@ def measured(ours: Side, theirs: Side, each: int) -> list[tuple[float, float]]:
     """The medians of the rounds of both sides: calls a second, CPU of each. A round of each comes first, uncounted."""
     found: list[list[tuple[float, float]]] = [[], []]
     for turn in range(ROUNDS + 1):
-        for place, side in enumerate((ours, theirs)):
+        for position, side in enumerate((ours, theirs)):
             figure = rate(side, each)
             if turn:
-                found[place].append(figure)
+                found[position].append(figure)
     return [(statistics.median(calls for calls, _ in one), statistics.median(cpu for _, cpu in one)) for one in found]
 
 
@@ -121,11 +121,11 @@ def our_puts(client: DynamoClient) -> Side:
 def our_appends(client: DynamoClient) -> Side:
     """Appends of one event, each thread to a log of its own: on one they would wait for each other."""
     clock = SystemClock()
-    place = Place(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
+    environment = Environment(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
     records = [
         NameRecord(organisation="bench", name=f"{n}", kind="log", incarnation=run, created_ms=0) for n in range(THREADS)
     ]
-    logs = [Log(place, record, seen=Observation(clock)) for record in records]
+    logs = [Log(environment, record, seen=Observation(clock)) for record in records]
     return lambda thread: logs[thread].append(Event("paid", fact(1)))
 
 

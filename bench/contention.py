@@ -22,7 +22,7 @@ from greenlet import getcurrent, greenlet
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.errors import ConditionFailed, ContentionError
-from stratalog.log import Event, Place, Settings, create_log, open_log
+from stratalog.log import Environment, Event, LogSettings, create_log, open_log
 from stratalog.ports.index import Item, Write
 
 WRITE_MS = 5.0
@@ -163,15 +163,15 @@ def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outc
     """So many writers append to one log, each so many times."""
     loop, backend, counts = Loop(seed), MemoryIndex(), Counter[str]()
     clock = LoopClock(loop)
-    place = Place(
-        DistantIndex(loop, backend, counts), MemoryBlobs(clock), clock, Settings(segment_entries_target=SEGMENT)
+    environment = Environment(
+        DistantIndex(loop, backend, counts), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=SEGMENT)
     )
-    create_log(place, "acme", "plan")
+    create_log(environment, "acme", "plan")
     times: list[float] = []
     began = loop.now_ms
 
     def write() -> None:
-        log = open_log(place, "acme", "plan")
+        log = open_log(environment, "acme", "plan")
         for _ in range(appends):
             if pause:
                 loop.sleep(loop.random.expovariate(1 / pause) * 1000)

@@ -10,7 +10,7 @@ import msgspec
 from stratalog.costs.bill import Units, total
 from stratalog.costs.prices import Prices
 from stratalog.costs.workload import FREE_SECONDS, Trial
-from stratalog.log import Event, Log, Settings
+from stratalog.log import Event, Log, LogSettings
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.snapshots import put_snapshot
@@ -59,7 +59,7 @@ def cost_of_log(
     ``state_blobs`` of them and the entries after, at four ages of the snapshot in turn. With ``archive`` and ``free``
     each segment moves to S3 once it is sealed, and its items are deleted. Entries hold bytes that do not compress.
     """
-    settings = Settings(segment_entries_target=segment_entries, snapshot_entries_interval=KEPT_WHOLE)
+    settings = LogSettings(segment_entries_target=segment_entries, snapshot_entries_interval=KEPT_WHOLE)
     if inline_bytes_max is not None:
         settings = msgspec.structs.replace(settings, body_inline_bytes_max=inline_bytes_max)
     work = _Work(Trial(settings), entry_bytes, snapshot_bytes, snapshot_blobs)
@@ -111,7 +111,7 @@ class _Work:
         if number == 1:
             self.log.append(event)
             return
-        counters = self.log.place.counters
+        counters = self.log.environment.counters
         spent = self.trial.spent(lambda: self.log.append(event))
         if counters["roll-over"] > self._rolled:
             self._rolled = counters["roll-over"]
@@ -121,20 +121,20 @@ class _Work:
 
     def snapshot(self, number: int) -> None:
         """Blobs first, then the record, which holds where they lie."""
-        place, record = self.log.place, self.log.record
+        environment, record = self.log.environment, self.log.record
 
         def take() -> None:
             refs = [
-                write_body(place.blobs, f"{record.owner}/state", _bytes(self._blob_bytes, number * 1000 + blob))
+                write_body(environment.blobs, f"{record.owner}/state", _bytes(self._blob_bytes, number * 1000 + blob))
                 for blob in range(self._blobs)
             ]
-            put_snapshot(place, record.prefix, number, msgspec.msgpack.encode(refs), None)
+            put_snapshot(environment, record.prefix, number, msgspec.msgpack.encode(refs), None)
 
         self.add("snapshot", take)
 
     def open(self, state_blobs: int) -> Units:
         """What another process pays to have the newest state."""
-        store, place, owner = self.trial.reopened(), self.log.place, self.log.record.owner
+        store, environment, owner = self.trial.reopened(), self.log.environment, self.log.record.owner
 
         def look() -> None:
             log = store.log("acme", "sheet")
@@ -142,7 +142,7 @@ class _Work:
             found = log.snapshot_at(head.version)
             refs = msgspec.msgpack.decode(found.body, type=list[BodyRef]) if found else []
             for ref in refs[:state_blobs]:
-                read_body(place.blobs, f"{owner}/state", ref)
+                read_body(environment.blobs, f"{owner}/state", ref)
             assert list(log.read(found.version if found else 0, head=head))
 
         return self.trial.spent(look)

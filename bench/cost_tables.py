@@ -15,7 +15,7 @@ from bench.schemas import SCHEMAS, Change, Ours, Schema
 from stratalog.costs.bill import GB, Functions, Units, bill, total, units_of
 from stratalog.costs.prices import Prices
 from stratalog.costs.workload import measure_operations, text_of
-from stratalog.log import Settings
+from stratalog.log import LogSettings
 
 __all__ = [
     "DESIGN",
@@ -143,7 +143,7 @@ def total_row(name: str, workload: Workload, process: str, prices: Prices) -> To
 
 def interval_row(every: int, prices: Prices) -> tuple[int, float, float]:
     """*Typing*, with snapshots so often, by a process that is warm and by one that begins for each mutation."""
-    settings = Settings(snapshot_entries_interval=every)
+    settings = LogSettings(snapshot_entries_interval=every)
     warm, cold = (
         units_of_workload(partial(Ours, cold=cold, settings=settings), WORKLOADS[0], 150, 1000)
         for cold in (False, True)

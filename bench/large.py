@@ -66,7 +66,7 @@ def edit(work: Workplace) -> Measured:
             document.mutate("put", {"key": item_key(number), "value": large_item(chance, ITEM_BYTES)})
         edited = large_item(chance, ITEM_BYTES)
         files = {path for path in folder.rglob("*") if path.is_file()}
-        store.place.index = counting = _Counting(store.place.index)
+        store.environment.index = counting = _Counting(store.environment.index)
         document.mutate("put", {"key": item_key(work.scale.items // 2), "value": edited})
         blobs = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path not in files)
     return Measured(counting.bytes_written + blobs, 1.1 * len(compress(encode(edited))) + 2048)

@@ -18,14 +18,14 @@ from bench.payload import fact, fact_bytes, item_key
 from bench.peer import Peer
 from bench.plain import Plain
 from bench.workplace import DOCUMENT, ORGANISATION, Workplace, reopened, unsynced_store
-from stratalog import Event, Settings
+from stratalog import Event, LogSettings
 from stratalog.store import open_store
 
 __all__ = ["MEASURES"]
 
 SEED = 7
 READ_ROUNDS_SHARE = 2
-WITHOUT_SNAPSHOTS = Settings(snapshot_entries_interval=10**9)
+WITHOUT_SNAPSHOTS = LogSettings(snapshot_entries_interval=10**9)
 
 
 def read(work: Workplace) -> Measured:

@@ -18,7 +18,7 @@ import msgspec
 from stratalog.codec import compress, decode, decompress, encode, sha256
 from stratalog.costs.workload import Trial
 from stratalog.documents import Document
-from stratalog.log import Settings
+from stratalog.log import LogSettings
 from stratalog.ports.index import Absent, Attribute, Delete, Item, Put, Write
 from stratalog.protocol.messages import Mutation
 
@@ -59,7 +59,7 @@ class Schema(Protocol):
 class Ours:
     """A document. ``cold`` has each batch applied by a process that has just begun."""
 
-    def __init__(self, *, cold: bool = False, settings: Settings | None = None) -> None:
+    def __init__(self, *, cold: bool = False, settings: LogSettings | None = None) -> None:
         self.trial = Trial(settings)
         self._cold = cold
         self._document: Document | None = None
@@ -86,20 +86,20 @@ class Versions:
 
     def __init__(self) -> None:
         self.trial = Trial()
-        self._place = self.trial.store.place
+        self._environment = self.trial.store.environment
 
     def create(self, items: Mapping[str, dict[str, Any]]) -> None:
         collections: dict[str, dict[str, list[Any]]] = {"Collection1": {}, "Collection2": {}}
         for key, value in items.items():
             collections[collection_of(key)][_id(key)] = [_put_body(self.trial, key, value), value["name"]]
         organisation = Item("Organization#o_123", f"Project#{PROJECT}", {})
-        self._place.index.commit(
+        self._environment.index.commit(
             [Put(organisation), self._project(1, {"Collection1": 1, "Collection2": 1}, [])]
             + [self._collection(name, 1, found) for name, found in collections.items()]
         )
 
     def change(self, changes: Sequence[Change]) -> None:
-        index = self._place.index
+        index = self._environment.index
         new = [one for one in changes if index.get(_mutation_partition(one), f"Project#{PROJECT}") is None]
         (project,) = index.query(f"Project#{PROJECT}", after="ProjectVersion#", before="Q", reverse=True, limit=1)
         numbers = {name: int(str(project.attributes[f"{name}Version"])[-6:]) for name in ("Collection1", "Collection2")}
@@ -118,7 +118,7 @@ class Versions:
         index.commit(writes)
 
     def _read_map(self, name: str, number: int) -> dict[str, list[Any]]:
-        (item,) = self._place.index.query(
+        (item,) = self._environment.index.query(
             f"Project#{PROJECT}", after=f"{name}#v_{number:06d}#", before=f"{name}#v_{number:06d}$"
         )
         found: dict[str, list[Any]] = decode(bytes(item.attributes["items"]))  # type: ignore[arg-type]
@@ -146,14 +146,14 @@ class Relational:
 
     def __init__(self) -> None:
         self.trial = Trial()
-        self._place = self.trial.store.place
+        self._environment = self.trial.store.environment
 
     def create(self, items: Mapping[str, dict[str, Any]]) -> None:
         rows = {key: [_put_body(self.trial, key, value), value["name"]] for key, value in items.items()}
         self._write(1, rows, [])
 
     def change(self, changes: Sequence[Change]) -> None:
-        index = self._place.index
+        index = self._environment.index
         (project,) = index.query(f"Project#{PROJECT}", reverse=True, limit=1)
         version = int(project.sort) + 1
         rows = {
@@ -172,7 +172,7 @@ class Relational:
         attributes: dict[str, Attribute] = {**SCALARS, "mutations": encode(applied)}
         writes.append(Put(Item(f"Project#{PROJECT}", f"{version:06d}", attributes), Absent()))
         for start in range(0, len(writes), TRANSACTION_ITEMS):
-            self._place.index.commit(writes[start : start + TRANSACTION_ITEMS])
+            self._environment.index.commit(writes[start : start + TRANSACTION_ITEMS])
 
 
 class Whole:
@@ -184,14 +184,14 @@ class Whole:
 
     def __init__(self) -> None:
         self.trial = Trial()
-        self._place = self.trial.store.place
+        self._environment = self.trial.store.environment
         self._packed = b""
 
     def create(self, items: Mapping[str, dict[str, Any]]) -> None:
         self._write(1, {**SCALARS, **items}, [])
 
     def change(self, changes: Sequence[Change]) -> None:
-        index = self._place.index
+        index = self._environment.index
         index.commit([Put(Item(f"Lock#{PROJECT}", "lock", {"until": 1_800_000_000_000}), Absent())])
         (latest,) = index.query(f"Project#{PROJECT}", reverse=True, limit=1)
         held = latest.attributes.get("whole")
@@ -213,7 +213,7 @@ class Whole:
             attributes["key"] = f"o_123/projects/{PROJECT}/{sha256(packed).hex()}"
             self.trial.meter.add("PutObject", "requests")
             self.trial.meter.add("PutObject", "bytes", len(packed))
-        self._place.index.commit([Put(Item(f"Project#{PROJECT}", f"{version:06d}", attributes), Absent())])
+        self._environment.index.commit([Put(Item(f"Project#{PROJECT}", f"{version:06d}", attributes), Absent())])
 
 
 class EventLog:
@@ -225,7 +225,7 @@ class EventLog:
 
     def __init__(self) -> None:
         self.trial = Trial()
-        self._place = self.trial.store.place
+        self._environment = self.trial.store.environment
         self._items: dict[str, list[Any]] = {}
         self._entries = 0
 
@@ -234,12 +234,12 @@ class EventLog:
             Put(Item(f"{PROJECT}/segments", "000000", {"C": 1_800_000_000}), Absent()),
             Put(Item(f"{PROJECT}/000000", f"{0:08d}", {"C": 1_800_000_000, "T": "Snapshot", "V": 1}), Absent()),
         ]
-        self._place.index.commit(writes)
+        self._environment.index.commit(writes)
         for key, value in items.items():
             self._items[key] = [_put_body(self.trial, key, value), value["name"]]
 
     def change(self, changes: Sequence[Change]) -> None:
-        (newest,) = self._place.index.query(f"{PROJECT}/000000", reverse=True, limit=1, consistent=False)
+        (newest,) = self._environment.index.query(f"{PROJECT}/000000", reverse=True, limit=1, consistent=False)
         body = encode([[one.client, one.id, one.key, one.value] for one in changes])
         attributes: dict[str, Attribute] = {"C": 1_800_000_000, "T": "Put", "V": 1}
         if len(body) > EXTERNAL_BYTES:
@@ -260,10 +260,10 @@ class EventLog:
         finished = Item(f"{PROJECT}/000000", f"{number:08d}", {**attributes, "B": root})
         segment = Item(f"{PROJECT}/segments", "000000", {"C": 1_800_000_000, "L": number})
         for item in (finished, segment):
-            self._place.index.commit([Put(item)])
+            self._environment.index.commit([Put(item)])
 
     def _put(self, number: int, attributes: dict[str, Attribute]) -> None:
-        self._place.index.commit([Put(Item(f"{PROJECT}/000000", f"{number:08d}", attributes), Absent())])
+        self._environment.index.commit([Put(Item(f"{PROJECT}/000000", f"{number:08d}", attributes), Absent())])
 
 
 def collection_of(key: str) -> str:
@@ -285,7 +285,7 @@ def _put_body(trial: Trial, key: str, value: dict[str, Any]) -> bytes:
 
 def _put_bytes(trial: Trial, folder: str, body: bytes) -> bytes:
     content = sha256(body)
-    trial.store.place.blobs.put(f"o_123/projects/{PROJECT}/{folder}/{content.hex()}", body)
+    trial.store.environment.blobs.put(f"o_123/projects/{PROJECT}/{folder}/{content.hex()}", body)
     return content
 
 

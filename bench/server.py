@@ -57,7 +57,7 @@ def push_singles(work: Workplace) -> Measured:
         for document in documents:
             _send(url, "PUT", document)
         rounds = max(1, len(documents) // CLIENTS)
-        shares = [documents[place::CLIENTS] for place in range(CLIENTS)]
+        shares = [documents[position::CLIENTS] for position in range(CLIENTS)]
         with _senders(url, shares) as senders, _senders(echo, [["/"]] * CLIENTS) as mirrors:
             seconds = alternated(
                 max(1, work.scale.rounds // 5),

@@ -9,13 +9,13 @@ from typing import Any
 
 import uvicorn
 
-from stratalog.server.application import Application, Tuning
+from stratalog.server.application import Application, ServerLimits
 
 __all__ = ["app", "echo"]
 
 UNBOUNDED = 10**9
 
-app = Application(tuning=Tuning(rate_requests_per_second=UNBOUNDED, rate_requests_burst=UNBOUNDED))
+app = Application(tuning=ServerLimits(rate_requests_per_second=UNBOUNDED, rate_requests_burst=UNBOUNDED))
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:

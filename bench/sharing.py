@@ -79,7 +79,7 @@ def lone(work: Workplace) -> Measured:
     """Both sides in one process and in turn, since a disk's mood would hide 3 %."""
     with open_store(work.fresh()) as ours, open_store(folder := work.fresh()) as other:
         logs = [store.create_log(ORGANISATION, "log") for store in (ours, other)]
-        writer: Any = other.place.index._file._writer  # type: ignore[attr-defined]
+        writer: Any = other.environment.index._file._writer  # type: ignore[attr-defined]
         with _one_lock(folder / INDEX_FILE) as writer._turnstile:
             batch = range(work.scale.commits)
             seconds = alternated(

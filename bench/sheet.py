@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import stratalog
-from stratalog import Settings
+from stratalog import LogSettings
 from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog.apps.sheet.state import split_state
 
@@ -90,7 +90,7 @@ def measure_segments(engines: EnginePool) -> Iterator[dict[str, Any]]:
     print("\na load of 400 entries at the end of 5,000, by the entries of a segment")
     for target in SEGMENTS:
         with tempfile.TemporaryDirectory() as folder:
-            with stratalog.open(folder, settings=Settings(segment_entries_target=target)) as store:
+            with stratalog.open(folder, settings=LogSettings(segment_entries_target=target)) as store:
                 sheet = Sheets(store, engines, SheetSettings(snapshot_entries=200)).create("acme", "plan")
                 chance = random.Random(SEED)
                 for _ in range(25):
@@ -141,7 +141,7 @@ def load_of(engines: EnginePool, store: stratalog.Store, settings: SheetSettings
 
 def stored(sheet: Sheet) -> int:
     owner = sheet.log.record.owner
-    return sum(stat.stored_bytes for stat in sheet.log.place.blobs.list(f"{owner}/parts/"))
+    return sum(stat.stored_bytes for stat in sheet.log.environment.blobs.list(f"{owner}/parts/"))
 
 
 def timed(do: Callable[[], object]) -> float:

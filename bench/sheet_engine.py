@@ -25,7 +25,7 @@ from bench.server import MEGABYTE, READY_SECONDS_MAX, resident_bytes, running_pr
 from bench.workplace import Workplace
 from stratalog.apps.sheet import Engine
 from stratalog.apps.sheet.engine import install_engine
-from stratalog.apps.sheet.engine_process import Machine
+from stratalog.apps.sheet.engine_process import EngineProcess
 from stratalog.apps.sheet.state import BLANK
 
 __all__ = ["MEASURES"]
@@ -145,7 +145,7 @@ def _in_process(engine: Engine) -> Iterator[Callable[[int], None]]:
 
 def main() -> None:
     """Call the V8 of this process as often as each line says."""
-    machine = Machine(json.loads(sys.argv[1]))
+    machine = EngineProcess(json.loads(sys.argv[1]))
     machine.run("open", _text(OPEN), SECONDS_MAX)
     for line in sys.stdin:
         for _ in range(int(line)):

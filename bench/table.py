@@ -140,13 +140,13 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
             print("postgres: there is none on this machine, so its rows are missing")
         runs = Runs(Path(name), seconds, standing)
         best = {(side, probe.ground, probe.jobs > 0): runs.tuned(side, probe) for side in names for probe in probes}
-        for place, case in enumerate(every):
+        for position, case in enumerate(every):
             tunings = {side: best[side, case.ground, case.jobs > 0] for side in names}
             rounds = [{side: runs.run(side, case, tunings[side]) for side in names} for _ in range(options.rounds)]
             for side in names:
                 yield costed(better([turn[side] for turn in rounds]), side, case, standing, tunings[side])
             if socket and case.ground == "folder" and (not options.only or "postgres" in options.only):
-                marks = [f"{place}.{turn}" for turn in range(options.rounds)]
+                marks = [f"{position}.{turn}" for turn in range(options.rounds)]
                 yield better([postgres(socket, mark, case, seconds, standing) for mark in marks])
 
 
@@ -242,24 +242,24 @@ def _in_processes(work: Callable[..., Share], base: tuple[Any, ...], case: Case,
     context = get_context("spawn")
     barrier = context.Manager().Barrier(processes)
     with context.Pool(processes) as pool:
-        jobs = [(*base, case, seconds, place, processes, barrier) for place in range(processes)]
+        jobs = [(*base, case, seconds, position, processes, barrier) for position in range(processes)]
         return pool.starmap(work, jobs, chunksize=1)
 
 
 def _folder_share(
-    folder: str, name: str, tuning: Any, case: Case, seconds: float, place: int, processes: int, barrier: Any
+    folder: str, name: str, tuning: Any, case: Case, seconds: float, position: int, processes: int, barrier: Any
 ) -> Share:
     with stratalog.open(folder) as store:
         sides = {table: EVERY[name](store, table, tuning) for table in _tables(case)}
         barrier.wait()
-        return _share(lambda table: sides[table], case, seconds, place, processes)
+        return _share(lambda table: sides[table], case, seconds, position, processes)
 
 
 def _postgres_share(
-    socket: str, mark: str, case: Case, seconds: float, place: int, processes: int, barrier: Any
+    socket: str, mark: str, case: Case, seconds: float, position: int, processes: int, barrier: Any
 ) -> Share:
     barrier.wait()
-    return _share(lambda table: Postgres(socket, f"{mark}-{table}"), case, seconds, place, processes)
+    return _share(lambda table: Postgres(socket, f"{mark}-{table}"), case, seconds, position, processes)
 
 
 def _in_threads(ports: Hosted, name: str, tuning: Any, case: Case, seconds: float) -> list[Share]:
@@ -270,13 +270,13 @@ def _in_threads(ports: Hosted, name: str, tuning: Any, case: Case, seconds: floa
         handles.append({table: EVERY[name](store, table, tuning) for table in _tables(case)})
     with ThreadPoolExecutor(processes) as pool:
         futures = [
-            pool.submit(_share, handles[place].__getitem__, case, seconds, place, processes)
-            for place in range(processes)
+            pool.submit(_share, handles[position].__getitem__, case, seconds, position, processes)
+            for position in range(processes)
         ]
         return [future.result() for future in futures]
 
 
-def _share(side_of: Callable[[str], Side], case: Case, seconds: float, place: int, processes: int) -> Share:
+def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position: int, processes: int) -> Share:
     """What one process does: its writers commit one after the other for so many seconds."""
     milliseconds: list[float] = []
     failed = [0]
@@ -284,7 +284,7 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, place: in
     end = time.perf_counter() + seconds
 
     def write(thread: int) -> None:
-        writer = thread * processes + place
+        writer = thread * processes + position
         side = side_of(f"t{writer % case.tables}")
         for number in range(case.jobs) if case.jobs else count():
             if (start := time.perf_counter()) >= end:
@@ -296,7 +296,7 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, place: in
                 failed[0] += 1
                 print(f"failed: {type(exc).__name__}: {exc}")
 
-    writers = case.writers // processes + (place < case.writers % processes)
+    writers = case.writers // processes + (position < case.writers % processes)
     _all(writers, write)
     return Share(milliseconds, failed[0], begun, time.time())
 

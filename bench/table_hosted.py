@@ -8,9 +8,9 @@ from typing import Any
 
 from stratalog import Store
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered import MeteredBlobs, MeteredIndex
+from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex
 from stratalog.clock import SystemClock
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.ports.meter import Meter
 
 __all__ = ["Hosted"]
@@ -32,8 +32,8 @@ class Hosted:
     def store(self, *, slow: bool = True) -> Store:
         index: Any = Late(self._index, commit=WRITE_SECONDS, get=READ_SECONDS, query=READ_SECONDS)
         blobs: Any = Late(self._blobs, put=BLOB_WRITE_SECONDS, get=BLOB_READ_SECONDS, stat=BLOB_READ_SECONDS)
-        place = Place(index if slow else self._index, blobs if slow else self._blobs, self._clock)
-        return Store(place, MemoryQueue(self._clock))
+        environment = Environment(index if slow else self._index, blobs if slow else self._blobs, self._clock)
+        return Store(environment, MemoryQueue(self._clock))
 
 
 class Late:

@@ -29,7 +29,7 @@ from stratalog.apps.table import (
 from stratalog.clock import backoff_seconds
 from stratalog.codec import decode, encode, sha256
 from stratalog.errors import ConditionFailed, Invalid
-from stratalog.group_commit import Gate, Lane
+from stratalog.group_commit import GroupCommit, Latch
 from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
 
@@ -108,7 +108,11 @@ class WholeState:
     tunings: Sequence[Any] = (PAUSE_SECONDS, 0.005, 0.02)
 
     def __init__(self, store: Store, table: str, tuning: Any) -> None:
-        self._index, self._blobs, self._clock = store.place.index, store.place.blobs, store.place.clock
+        self._index, self._blobs, self._clock = (
+            store.environment.index,
+            store.environment.blobs,
+            store.environment.clock,
+        )
         self._table = table
         self._together: _Together[_Change] = _Together(self._commit, tuning)
         self._revision = -1
@@ -117,8 +121,8 @@ class WholeState:
     @staticmethod
     def create(store: Store, table: str) -> None:
         body = encode({})
-        store.place.blobs.put(_blob_key(table, body), body)
-        store.place.index.commit([Put(Item(f"whole/{table}", "now", {"r": 0, "a": sha256(body)}), Absent())])
+        store.environment.blobs.put(_blob_key(table, body), body)
+        store.environment.index.commit([Put(Item(f"whole/{table}", "now", {"r": 0, "a": sha256(body)}), Absent())])
 
     def add(self, names: Sequence[str]) -> None:
         self._together.commit(partial(_put_new, names=names, rows=ROWS))
@@ -175,7 +179,7 @@ class ItemEach:
     tunings: Sequence[Any] = (1, 8, 33)
 
     def __init__(self, store: Store, table: str, tuning: Any) -> None:
-        self._index: Index = store.place.index
+        self._index: Index = store.environment.index
         self._files, self._references = f"items/{table}/files", f"items/{table}/references"
         self._partitions = f"items/{table}/partitions"
         self._share: int = tuning
@@ -184,7 +188,7 @@ class ItemEach:
 
     @staticmethod
     def create(store: Store, table: str) -> None:
-        store.place.index.commit([Put(Item(f"items/{table}/partitions", ROOT, {"l": 1}), Absent())])
+        store.environment.index.commit([Put(Item(f"items/{table}/partitions", ROOT, {"l": 1}), Absent())])
 
     def add(self, names: Sequence[str]) -> None:
         parts = [names[start : start + TRANSACTION_FILES] for start in range(0, len(names), TRANSACTION_FILES)]
@@ -242,7 +246,7 @@ class Least:
     tunings: Sequence[Any] = (None,)
 
     def __init__(self, store: Store, table: str, tuning: Any) -> None:
-        self._index: Index = store.place.index
+        self._index: Index = store.environment.index
         self._put = Put(Item(f"least/{table}", "now", {"n": 0}))
         self._together: _Together[None] = _Together(self._commit, PAUSE_SECONDS)
 
@@ -272,8 +276,8 @@ class _Waiting(Generic[T]):
     def __init__(self, wanted: T) -> None:
         self.wanted = wanted
         self.error: Exception | None = None
-        self.gate: Gate | None = None
-        self.leads: bool | None = None
+        self.latch: Latch | None = None
+        self.is_leader: bool | None = None
 
 
 class _Together(Generic[T]):
@@ -292,33 +296,35 @@ class _Together(Generic[T]):
         self._most = most
         self._weight = weight
         self._weight_max = weight_max
-        self._lane: Lane[_Waiting[T]] = Lane()
-        self._crowd = 1
+        self._group_commit: GroupCommit[_Waiting[T]] = GroupCommit()
+        self._contenders = 1
 
     def commit(self, wanted: T) -> None:
         """Return once it is committed. Raises what kept it from that."""
         waiting = _Waiting(wanted)
-        if self._lane.enter(waiting):
+        if self._group_commit.enter(waiting):
             self._serve(waiting)
         if waiting.error is not None:
             raise waiting.error
 
     def _serve(self, first: _Waiting[T]) -> None:
-        if self._crowd > 1:
-            self._lane.await_others(self._crowd - 1, self._seconds)
+        if self._contenders > 1:
+            self._group_commit.await_others(self._contenders - 1, self._seconds)
         batch, weight = [first], self._weight(first.wanted)
         # The next may weigh as much as a job's end, which must fit as well.
-        while len(batch) < self._most and weight < self._weight_max and (other := self._lane.next()) is not None:
+        while (
+            len(batch) < self._most and weight < self._weight_max and (other := self._group_commit.next()) is not None
+        ):
             batch.append(other)
             weight += self._weight(other.wanted)
-        self._crowd = len(batch)
+        self._contenders = len(batch)
         try:
             self._commit(batch)
         except Exception as exc:  # noqa: BLE001 - every one of the batch is told
             for one in batch:
                 one.error = exc
         finally:
-            self._lane.leave(batch[1:])
+            self._group_commit.leave(batch[1:])
 
 
 def _put_new(state: _Files, names: Sequence[str], rows: int) -> Exception | None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 
 from bench.payload import fact, item_key
-from stratalog import Document, Settings, Store
+from stratalog import Document, LogSettings, Store
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import SystemClock
 from stratalog.codec import encode
 from stratalog.documents.snapshots import tree_roots
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.log.snapshots import put_snapshot
 from stratalog.store import BLOBS_FOLDER, INDEX_FILE
 from stratalog.tree.nodes import Slot
@@ -71,7 +71,7 @@ class Workplace:
             state = document.state()
             cells = ((item_key(number), Slot(encode(fact(number)), 1)) for number in range(self.scale.keys))
             roots = msgspec.structs.replace(tree_roots(state), content=build(document.chunks, cells))
-            put_snapshot(store.place, document.log.record.prefix, 1, encode(roots), None)
+            put_snapshot(store.environment, document.log.record.prefix, 1, encode(roots), None)
         return folder
 
     @cached_property
@@ -80,16 +80,16 @@ class Workplace:
         folder = self.fresh()
         with unsynced_store(folder) as store:
             document = store.create(ORGANISATION, DOCUMENT)
-            for number in range(self.scale.versions + store.place.settings.snapshot_entries_interval // 2):
+            for number in range(self.scale.versions + store.environment.settings.snapshot_entries_interval // 2):
                 document.mutate("put", {"key": item_key(number % 1000), "value": fact(number)})
         return folder
 
 
-def unsynced_store(folder: Path, settings: Settings | None = None) -> Store:
+def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
     """A store to fill quickly: its index does not wait for the disk. What is measured later is opened by `reopened`."""
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
-    return Store(Place(database.index, FileBlobs(folder / BLOBS_FOLDER, clock), clock, settings), database.queue)
+    return Store(Environment(database.index, FileBlobs(folder / BLOBS_FOLDER, clock), clock, settings), database.queue)
 
 
 def reopened(store: Store) -> Document:

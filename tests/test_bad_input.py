@@ -163,12 +163,14 @@ def test_a_full_disk_writes_nothing_and_says_so(tmp_path: Path) -> None:
     from stratalog.backends.sqlite import SqliteDatabase
     from stratalog.clock import SystemClock
     from stratalog.documents import Document
-    from stratalog.log import Place, create_log
+    from stratalog.log import Environment, create_log
 
     clock = SystemClock()
     database = SqliteDatabase(tmp_path / "index.sqlite", clock, file_bytes_max=200_000)
-    place = Place(database.index, FileBlobs(tmp_path / "blobs", clock), clock, stratalog.Settings(append_seconds_max=0))
-    document = Document(create_log(place, "acme", "budget", "document"))
+    environment = Environment(
+        database.index, FileBlobs(tmp_path / "blobs", clock), clock, stratalog.LogSettings(append_seconds_max=0)
+    )
+    document = Document(create_log(environment, "acme", "budget", "document"))
     written = 0
     full = False
     while not full and written < 10_000:

@@ -27,15 +27,15 @@ SYNC_DEMO = DEMO.with_name("demo_sync.py")
 ON_AWS = (sys.executable, "-m", "stratalog.testing.aws_local")
 
 
-def run_demo(store: Path | str, *beside: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [*beside, sys.executable, str(DEMO), str(store)]
+def run_demo(store: Path | str, *background: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [*background, sys.executable, str(DEMO), str(store)]
     return run(command, expected=code, seconds=120)
 
 
 @contextmanager
-def sync_demo(store: Path | str, *beside: str) -> Iterator[str]:
+def sync_demo(store: Path | str, *background: str) -> Iterator[str]:
     """The URL that the sync demo prints, while it serves; it ends well when it is interrupted."""
-    command = [*beside, sys.executable, str(SYNC_DEMO), str(store), "0"]
+    command = [*background, sys.executable, str(SYNC_DEMO), str(store), "0"]
     with start(command) as process:
         printed = ""
         while "Ctrl+C stops" not in printed:
@@ -43,9 +43,9 @@ def sync_demo(store: Path | str, *beside: str) -> Iterator[str]:
         try:
             yield re.findall(r"Open (http://\S+) in two windows", printed)[0]
         finally:
-            process.signal(signal.SIGTERM if beside else signal.SIGINT)
+            process.signal(signal.SIGTERM if background else signal.SIGINT)
             process.end(expected=None)
-        assert process.status == (128 + signal.SIGTERM if beside else 0), process.describe()
+        assert process.status == (128 + signal.SIGTERM if background else 0), process.describe()
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from stratalog.testing.emulators import program
 from tests.processes import run
-from tests.sources import LIBRARY as SOURCE
-from tests.sources import ROOT
+from tests.sources import APPLICATIONS, LIBRARY, PROGRAMS, ROOT, TESTS, files
+
+SOURCE = LIBRARY
 
 GROUND = {"clock", "codec", "errors", "group_commit", "keys", "limits", "newest", "process_fork"}
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
@@ -54,6 +56,12 @@ def test_a_package_is_imported_only_by_those_it_is_for(package: str) -> None:
     assert importers <= MAY_BE_IMPORTED_BY[package] | {package}
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = {module_name(path): path for path in files(LIBRARY, *APPLICATIONS, *PROGRAMS, *TESTS)}
+    arrows = {name: set(module_imports(path, modules)) - {name} for name, path in modules.items()}
+    assert len([*TopologicalSorter(arrows).static_order()]) == len(modules)  # raises CycleError, which names the circle
+
+
 def test_nothing_below_the_command_line_imports_the_front_door() -> None:
     importers = {source for source, target in arrows() if target == ""}
     assert importers <= {"__main__", "apps", "cli", "testing"}
@@ -69,6 +77,24 @@ def arrows() -> Iterator[tuple[str, str]]:
             first, _, rest = name.partition(".")
             if first == "stratalog":
                 yield source, rest.split(".")[0]
+
+
+def module_name(path: Path) -> str:
+    """The full name by which the module is imported."""
+    below = path.relative_to(ROOT / "src" if path.is_relative_to(ROOT / "src") else ROOT).with_suffix("")
+    return ".".join(part for part in below.parts if part != "__init__")
+
+
+def module_imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    """Those of ``modules`` that a file imports when it is loaded."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name for name in names if name in modules)
+            if node.module in modules and not all(name in modules for name in names):
+                yield node.module
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -22,7 +22,7 @@ MUT1 = Mutation(client="c_client1", id=1, name="patch", args={"key": ITEM, "merg
 
 def stored(world: World) -> Document:
     """Project p_4567 at version 10: its name and id1 were changed by one commit, the tenth."""
-    document = Document(create_log(world.place, "o_123", "p_4567", "document"))
+    document = Document(create_log(world.environment, "o_123", "p_4567", "document"))
     document.apply([put("name", "My project"), put(ITEM, large("abc"))])
     for number in range(8):
         document.apply([put(f"Collection1/other{number}", number)])

@@ -14,7 +14,7 @@ from stratalog import store as opening
 from stratalog.backends import files
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.testing.clock import ManualClock
-from stratalog.testing.disk import Disk, DiskWeather, Machine
+from stratalog.testing.disk import Disk, DiskWeather, SimulatedMachine
 from stratalog.testing.scheduler import Scheduler
 from tests.processes import run
 
@@ -96,7 +96,7 @@ def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
 ) -> None:
     for seed in range(20):
         disk = Disk(str(tmp_path / str(seed)), Random(seed))
-        machine = Machine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
+        machine = SimulatedMachine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
         with monkeypatch.context() as simulated:
             simulated.setattr(files, "_sync_descriptor", disk.sync)
             simulated.setattr(opening, "SqliteDatabase", partial(SqliteDatabase, vfs=machine.vfs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,13 @@ BANNED_NAMES = re.compile(
     re.VERBOSE,
 )
 SEEDED_CHANCE = "random.Random"
+# Modules that end like participles and are nouns.
+NOUNS = {"coalescing", "feed", "naming"}
+
+# Words that our own terms replaced: group commit, retry, background, tombstone, contention, maintenance, failure.
+RETIRED = {"lane", "patience", "beside", "grave", "graves", "crowd", "crowded", "tend", "tended", "tending", "trouble"}
+RETIRED |= {"troubles", "foreseen", "mend", "mended"}
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 
 each_file = pytest.mark.parametrize("path", FILES, ids=short_name)
@@ -72,6 +80,27 @@ def test_every_public_name_is_there_once(path: Path) -> None:
             names = ast.literal_eval(node.value)
             assert len(names) == len(set(names))
             assert set(names) <= set(top_level_names(tree))
+
+
+def test_no_two_packages_have_a_public_class_of_one_name() -> None:
+    names = Counter(
+        node.name
+        for path in files(*PACKAGES)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("path", [path for path in files(*PACKAGES) if path.stem not in NOUNS], ids=short_name)
+def test_a_module_is_a_noun(path: Path) -> None:
+    assert not path.stem.endswith(("ing", "ed"))
+
+
+@each_file
+def test_no_identifier_uses_a_retired_word(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert {name for name in identifiers(tree) if RETIRED & {word.lower() for word in WORD.findall(name)}} == set()
 
 
 @each_file
@@ -129,6 +158,14 @@ def top_level_names(tree: ast.Module) -> Iterator[str]:
 
 
 NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def identifiers(tree: ast.Module) -> Iterator[str]:
+    """Every name that a file defines or uses."""
+    for node in ast.walk(tree):
+        for field in ("id", "name", "attr", "arg", "asname", "module"):
+            if isinstance(name := getattr(node, field, None), str):
+                yield name
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

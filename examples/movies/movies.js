@@ -149,10 +149,10 @@ function drawAll() {
 function drawHeader() {
   const waiting = client.pending().length;
   const changes = `${number.format(waiting)} ${waiting === 1 ? "change waits" : "changes wait"}`;
-  const trouble = client.running && client.trouble ? "the server is out of reach" : "";
+  const trouble = client.running && client.lastError ? "the server is out of reach" : "";
   const parts = [`version ${number.format(client.version)}`, `${number.format(client.keys("movies/").length)} movies`];
   say(at("state"), [...parts, trouble, waiting ? changes : ""].filter(Boolean).join(" · "));
-  document.body.dataset.way = !client.running ? "offline" : client.trouble ? "trouble" : waiting ? "waiting" : "even";
+  document.body.dataset.way = !client.running ? "offline" : client.lastError ? "trouble" : waiting ? "waiting" : "even";
   at("online").setAttribute("aria-checked", client.running);
   say(at("online").firstChild, client.running ? "Online" : "Offline");
   const badge = ({ name, hue }, isMe) => {

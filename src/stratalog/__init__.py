@@ -46,7 +46,7 @@ from stratalog.errors import (
     Unavailable,
     VersionConflict,
 )
-from stratalog.log import Entry, Event, Kept, Log, Settings, Upcasters
+from stratalog.log import AppSnapshot, Entry, Event, Log, LogSettings, Upcasters
 from stratalog.protocol import STOCK, Draft, Mutation, Outcome, Rejected
 from stratalog.records import DeadLetter, NewBody, Record, Records, RecordVersion, Stored
 from stratalog.store import Store
@@ -54,6 +54,7 @@ from stratalog.store import open_store as open  # noqa: A004 - `stratalog.open` 
 
 __all__ = [
     "STOCK",
+    "AppSnapshot",
     "Closed",
     "Conflict",
     "ContentionError",
@@ -64,9 +65,9 @@ __all__ = [
     "Entry",
     "Event",
     "Invalid",
-    "Kept",
     "LimitExceeded",
     "Log",
+    "LogSettings",
     "Mutation",
     "NewBody",
     "NotFound",
@@ -78,7 +79,6 @@ __all__ = [
     "Records",
     "Rejected",
     "Rules",
-    "Settings",
     "Store",
     "Stored",
     "StratalogError",

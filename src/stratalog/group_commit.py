@@ -1,4 +1,4 @@
-"""The lane: threads of one process that want the same thing done, and the one among them whose turn it is."""
+"""Group commit: threads of one process that want to commit at once, and the leader that commits for all of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Generic, Protocol, TypeVar
 
 from stratalog.process_fork import close_in_child
 
-__all__ = ["Gate", "Lane", "Waiter"]
+__all__ = ["GroupCommit", "Latch", "Waiter"]
 
 
-class Gate(Protocol):
-    """A lock made closed: `acquire` waits until somebody calls `release`."""
+class Latch(Protocol):
+    """A lock that is made closed: `acquire` waits until another thread calls `release`."""
 
     def acquire(self) -> object: ...
 
@@ -22,44 +22,46 @@ class Gate(Protocol):
 
 
 class Waiter(Protocol):
-    """What stands in the lane. Both are None until it has to wait; then ``leads`` says why its gate was opened."""
+    """A request to commit. Both attributes are None until it waits. ``is_leader`` says why its latch was opened."""
 
-    gate: Gate | None
-    leads: bool | None
+    latch: Latch | None
+    is_leader: bool | None
 
 
 W = TypeVar("W", bound=Waiter)
 
 
-def closed_gate() -> Gate:
-    """A gate of threads."""
-    gate = threading.Lock()
-    gate.acquire()
-    return gate
+def closed_latch() -> Latch:
+    """A latch for threads."""
+    latch = threading.Lock()
+    latch.acquire()
+    return latch
 
 
-class Lane(Generic[W]):
-    """Whoever has the turn works for all who wait, and hands the turn on to one who came since.
+class GroupCommit(Generic[W]):
+    """The leader commits for every queued waiter, then promotes one that arrived meanwhile.
 
-    Handed on, not left to whoever is quickest: that would be the one who just had it, with nobody to work for.
-    A waiter is queued before it tries for the turn once more, and the turn is freed before the queue is looked at once
-    more: whichever comes second sees the other, so nobody is left behind.
+    The leader promotes a waiter instead of freeing the leadership for the quickest thread: the quickest would be the
+    leader itself, and it would find nobody to commit for.
+
+    A waiter joins the queue before it tries for the leadership once more. A leader frees the leadership before it looks
+    at the queue once more. Whichever comes second sees the other, so no waiter is left without a leader.
     """
 
-    def __init__(self, new_gate: Callable[[], Gate] = closed_gate) -> None:
-        self._turn = threading.Lock()
-        close_in_child(self, "_turn")
+    def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
+        self._leadership = threading.Lock()
+        close_in_child(self, "_leadership")
         self._waiting: deque[W] = deque()
-        self._new_gate = new_gate
+        self._new_latch = new_latch
         self._wanted = 0
         self._enough = threading.Event()
 
     def enter(self, waiter: W) -> bool:
-        """Whether it is the caller's turn, who then must `leave`. False: another has served the waiter."""
-        return self._turn.acquire(blocking=False) or self._wait(waiter)
+        """Whether the caller is the leader, and must `leave`. False: a leader has answered the waiter."""
+        return self._leadership.acquire(blocking=False) or self._wait(waiter)
 
     def await_others(self, count: int, seconds: float) -> None:
-        """For the one whose turn it is: wait until ``count`` others stand in the lane, ``seconds`` at most."""
+        """For the leader: wait until ``count`` others are queued, ``seconds`` at most."""
         self._enough.clear()
         self._wanted = count
         if len(self._waiting) < count:
@@ -67,56 +69,56 @@ class Lane(Generic[W]):
         self._wanted = 0
 
     def next(self) -> W | None:
-        """For the one whose turn it is: somebody who waits, to be served and named on leaving."""
+        """For the leader: take the next waiter, to be answered and passed to `leave`. None: nobody waits."""
         try:
             return self._waiting.popleft() if self._waiting else None
         except IndexError:  # the last of them was interrupted between the two looks
             return None
 
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
-        """Let those go on who came from `next`. Then hand the turn on, or free it where nobody waits.
+        """Release the waiters ``served``, which came from `next`. Then promote a waiter, or free the leadership.
 
-        ``again`` are those of them that have no answer yet, since the caller was interrupted: they are queued before
-        all others, in their order.
+        ``again`` are those of them that have no answer, since the leader was interrupted: they return to the front of
+        the queue, in their order.
         """
         if again:
             self._waiting.extendleft(reversed(again))
         for waiter in served:
             if waiter not in again:
-                _open(waiter, leads=False)
+                _release(waiter, is_leader=False)
         while True:
             if self._waiting and (successor := self.next()) is not None:
-                return _open(successor, leads=True)
-            self._turn.release()
-            if not self._waiting or not self._turn.acquire(blocking=False):
+                return _release(successor, is_leader=True)
+            self._leadership.release()
+            if not self._waiting or not self._leadership.acquire(blocking=False):
                 return None
 
     def _wait(self, waiter: W) -> bool:
-        gate = waiter.gate = self._new_gate()
+        latch = waiter.latch = self._new_latch()
         self._waiting.append(waiter)
         if 0 < self._wanted <= len(self._waiting):
             self._enough.set()
-        if self._turn.acquire(blocking=False):
+        if self._leadership.acquire(blocking=False):
             self.leave()
         try:
-            gate.acquire()
+            latch.acquire()
         except BaseException:
-            self._abandon(waiter, gate)
+            self._abandon(waiter, latch)
             raise
-        return waiter.leads is True
+        return waiter.is_leader is True
 
-    def _abandon(self, waiter: W, gate: Gate) -> None:
-        """The caller was interrupted: it must neither be served unseen later nor keep a turn handed to it."""
+    def _abandon(self, waiter: W, latch: Latch) -> None:
+        """The caller was interrupted: nobody may answer it later, and it must not keep a leadership."""
         with suppress(ValueError):
             self._waiting.remove(waiter)
             return
-        if waiter.leads is None:
-            gate.acquire()
-        if waiter.leads:
+        if waiter.is_leader is None:
+            latch.acquire()
+        if waiter.is_leader:
             self.leave()
 
 
-def _open(waiter: Waiter, leads: bool) -> None:
-    waiter.leads = leads
-    if waiter.gate is not None:
-        waiter.gate.release()
+def _release(waiter: Waiter, is_leader: bool) -> None:
+    waiter.is_leader = is_leader
+    if waiter.latch is not None:
+        waiter.latch.release()

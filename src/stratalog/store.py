@@ -14,13 +14,13 @@ import msgspec
 
 from stratalog.backends.files import FileBlobs, make_folder
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
+from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Invalid, StratalogError
 from stratalog.limits import DOCUMENTS_HELD_MAX
-from stratalog.log import Log, Place, Settings, Upcasters, create_log, delete_log, fork_log, open_log
+from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
@@ -49,12 +49,12 @@ class Store:
 
     def __init__(
         self,
-        place: Place,
+        environment: Environment,
         queue: Queue | Callable[[], Queue],
         rules: Rules | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self.place = place
+        self.environment = environment
         self.meter = meter
         self._queue = queue
         self.rules = rules or Rules()
@@ -72,7 +72,7 @@ class Store:
 
     def create(self, organisation: str, document: str) -> Document:
         """A new, empty document. Raises Conflict where one of that id lives, in this organisation or another."""
-        return self._keep(Document(create_log(self.place, organisation, document, "document"), self.rules))
+        return self._keep(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
     def document(self, organisation: str, document: str) -> Document:
         """The document that lives under the id. Raises NotFound.
@@ -80,7 +80,7 @@ class Store:
         The handle is shared within the process, so that its threads share state and commits. Those used longest ago are
         let go of; somebody who still has one goes on with it.
         """
-        log = open_log(self.place, organisation, document)
+        log = open_log(self.environment, organisation, document)
         if log.record.kind != "document":
             raise Invalid("the log is no document", organisation=organisation, log=document)
         known = self._held(organisation, document)
@@ -94,11 +94,11 @@ class Store:
         An application that keeps states (`Log.keep`) gives its logs a ``kind`` of its own: such a log waits for a
         state in its current segment before it begins the next one.
         """
-        return create_log(self.place, organisation, log, kind, upcasters=upcasters)
+        return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 
     def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
         """The log that lives under the id: a document's too. Raises NotFound."""
-        return open_log(self.place, organisation, log, upcasters=upcasters)
+        return open_log(self.environment, organisation, log, upcasters=upcasters)
 
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
         """A new log of the same organisation whose versions up to ``at`` are ``log``'s; nothing is copied.
@@ -116,35 +116,35 @@ class Store:
 
     def records(self, organisation: str) -> Records:
         """The organisation's records."""
-        return Records(self.place, organisation)
+        return Records(self.environment, organisation)
 
     def organisations(self) -> Iterator[str]:
         """Every organisation that ever created something."""
-        return list_organisations(self.place.index)
+        return list_organisations(self.environment.index)
 
     def list(self, organisation: str, *, after: str = "") -> Iterator[Listing]:
         """The organisation's documents and logs in order of id, by pages."""
-        return list_directory(self.place.index, organisation, LOGS, after=after)
+        return list_directory(self.environment.index, organisation, LOGS, after=after)
 
     def organisation_of(self, document: str) -> str:
         """Who a document or log belongs to; ids are unique in the store. Raises NotFound."""
-        return home_of(self.place.index, document)
+        return home_of(self.environment.index, document)
 
     def close(self) -> None:
         """Wait for work beside the callers', then let go of files and connections. Closing twice is fine.
 
         In a forked child nothing is closed: files and connections are the parent's.
         """
-        if is_inherited(self.place.index):
+        if is_inherited(self.environment.index):
             return
-        self.place.beside.wait()
+        self.environment.background.wait()
         with self._lock:
             if callable(self._queue):
                 self._queue = _closed
             else:
                 self._queue.close()
-        self.place.blobs.close()
-        self.place.index.close()
+        self.environment.blobs.close()
+        self.environment.index.close()
 
     def __enter__(self) -> Store:
         return self
@@ -177,7 +177,7 @@ def open_store(
     *,
     create: bool = True,
     rules: Rules | None = None,
-    settings: Settings | None = None,
+    settings: LogSettings | None = None,
     clock: Clock | None = None,
     meter: Meter | None = None,
 ) -> Store:
@@ -192,7 +192,7 @@ def open_store(
     """
     clock = clock or SystemClock()
     ports = _ports(str(url), create, clock, meter)
-    return Store(Place(ports.index, ports.blobs, clock, settings), ports.queue, rules, ports.meter)
+    return Store(Environment(ports.index, ports.blobs, clock, settings), ports.queue, rules, ports.meter)
 
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:

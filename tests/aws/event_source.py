@@ -75,7 +75,8 @@ class EventSource:
     def _delete(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Those that the function deleted itself are refused here, each by itself, which harms nothing."""
         entries = [
-            {"Id": str(place), "ReceiptHandle": message["ReceiptHandle"]} for place, message in enumerate(messages)
+            {"Id": str(position), "ReceiptHandle": message["ReceiptHandle"]}
+            for position, message in enumerate(messages)
         ]
         if entries:
             self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import zstandard
 
-from stratalog.aws.answers import ANSWER_BYTES_MAX, UNPACKED_BYTES_MAX, Answer, packing_of
+from stratalog.aws.answers import ANSWER_BYTES_MAX, UNPACKED_BYTES_MAX, GatewayAnswer, packing_of
 from stratalog.aws.api import Api
 from stratalog.aws.container import Container
 from stratalog.errors import Invalid, LimitExceeded
@@ -190,7 +190,7 @@ def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> Non
 
 
 def test_an_answer_is_not_unpacked_to_more_than_a_bound() -> None:
-    answer = Answer("zstd")
+    answer = GatewayAnswer("zstd")
     answer.status = 200
     answer.add(bytes(UNPACKED_BYTES_MAX))
     with pytest.raises(LimitExceeded):

@@ -13,7 +13,7 @@ from stratalog.aws.processor import END_SECONDS, Processor
 from stratalog.clock import SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Unavailable
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.protocol import STOCK, Draft
 from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
@@ -39,7 +39,7 @@ class Works:
         self.clock = ToldClock(sqs.time)
         self.queue = queue_on(sqs, self.clock)
         inner = memory_place()
-        self.store = Store(Place(inner.index, inner.blobs, self.clock), self.queue)
+        self.store = Store(Environment(inner.index, inner.blobs, self.clock), self.queue)
         self.held = Held()
         self.container = container(self.held, self.store)
         self.store.rules = self.container.application.rules
@@ -51,7 +51,7 @@ class Works:
 
     def restart(self) -> None:
         """A container with nothing in memory."""
-        self.store = Store(self.store.place, self.queue, self.store.rules)
+        self.store = Store(self.store.environment, self.queue, self.store.rules)
         self.container = container(self.held, self.store)
         self.processor = Processor(self.container)
 
@@ -145,7 +145,9 @@ def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Work
     assert works.source.counts["reported"] == 2
     assert applied(works.store.document("acme", "fine")) == ["c/1"]
     assert applied(works.store.document("acme", "plan")) == []
-    note = read_note(works.store.place.index, works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"])
+    note = read_note(
+        works.store.environment.index, works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"]
+    )
     assert note.reason.startswith("Corrupt: a message is no queued push")
 
 
@@ -191,14 +193,14 @@ def test_nothing_is_begun_that_has_no_time_left_and_it_comes_again_at_once(works
 
 def test_an_error_of_a_port_is_tried_again_while_there_is_time(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
     works.push(works.document("plan"), put(1))
-    commit, failures = works.store.place.index.commit, iter([True] * 3)
+    commit, failures = works.store.environment.index.commit, iter([True] * 3)
 
     def failing(writes: Any) -> None:
         if next(failures, False):
             raise Unavailable("simulated")
         commit(writes)
 
-    monkeypatch.setattr(works.store.place.index, "commit", failing)
+    monkeypatch.setattr(works.store.environment.index, "commit", failing)
     works.restart()
     works.poll()
     assert works.source.counts["reported"] == 0
@@ -215,13 +217,13 @@ def test_an_error_of_a_port_that_lasts_is_reported_and_not_held_against_the_mess
         raise Unavailable("simulated")
 
     with monkeypatch.context() as patch:
-        patch.setattr(works.store.place.index, "commit", failing)
+        patch.setattr(works.store.environment.index, "commit", failing)
         works.restart()
         works.remaining = 20
         works.poll()
     assert works.source.counts["reported"] == 1
     message = works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"]
-    assert read_note(works.store.place.index, message).reason == ""
+    assert read_note(works.store.environment.index, message).reason == ""
 
 
 def test_those_who_listen_are_told_of_what_was_applied(works: Works) -> None:
@@ -235,10 +237,10 @@ def test_a_large_push_arrives_and_leaves_nothing_behind(works: Works) -> None:
     document = works.document("plan")
     large = random.Random(0).randbytes(900_000).hex()
     works.push(document, Mutation(client="c", id=1, name="put", args={"key": "notes/k", "value": large}))
-    assert list(works.store.place.blobs.list("acme/queue/")) != []
+    assert list(works.store.environment.blobs.list("acme/queue/")) != []
     works.poll()
     assert works.store.document("acme", "plan").get("notes/k") == large
-    assert list(works.store.place.blobs.list("acme/queue/")) == []
+    assert list(works.store.environment.blobs.list("acme/queue/")) == []
 
 
 def test_the_recorded_event_is_read(works: Works) -> None:

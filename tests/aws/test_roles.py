@@ -66,7 +66,7 @@ class Guarded:
         self.stack = stack
         self.roles = roles
         self.store = store
-        self.listeners = Listeners(store.place, Connections(stack.stage_url("SocketsApi", "live")))
+        self.listeners = Listeners(store.environment, Connections(stack.stage_url("SocketsApi", "live")))
         self.http = httpx.Client(
             base_url=stack.stage_url("HttpApi", "$default") + "/v1/organisations/acme",
             headers={"authorization": f"Bearer {TOKENS['ann']}"},
@@ -173,7 +173,7 @@ def use_sockets(guarded: Guarded) -> None:
         assert patiently(lambda: any("/DELETE/" in one.resource for one in role.asked))
         guarded.listeners.join("gone at last", "acme", "plan", None)
     # Who leaves has the others told, and with that those who are gone forgotten: once, and not who comes after.
-    index = guarded.store.place.index
+    index = guarded.store.environment.index
     assert patiently(lambda: not list(index.query(listeners_partition("acme", "plan"))))
 
 

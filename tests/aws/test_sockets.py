@@ -102,7 +102,7 @@ def test_a_connection_listens_to_one_document(room: Room) -> None:
 
 def test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag(room: Room) -> None:
     room.hello("a")
-    index = room.container.store.place.index
+    index = room.container.store.environment.index
     lagging = list(index.query(listeners_partition("acme", "plan/2")))
     original = index.query
 
@@ -187,23 +187,23 @@ def test_what_is_shown_is_small(room: Room) -> None:
 
 
 def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> None:
-    place, held = memory_place(), Held()
-    assert isinstance(place.clock, ManualClock)
-    listeners = Listeners(place, held)  # type: ignore[arg-type]
-    listeners.join("token", "acme", "plan", place.clock.wall_ms() + 1000)
+    environment, held = memory_place(), Held()
+    assert isinstance(environment.clock, ManualClock)
+    listeners = Listeners(environment, held)  # type: ignore[arg-type]
+    listeners.join("token", "acme", "plan", environment.clock.wall_ms() + 1000)
     listeners.join("gateway", "acme", "plan", None)
-    place.clock.sleep(2)
+    environment.clock.sleep(2)
     listeners.tell("acme", "plan", Poke(1))
     assert (held.said, held.closed) == ([("gateway", Poke(1))], ["token"])
-    place.clock.sleep(CONNECTION_SECONDS_MAX)
+    environment.clock.sleep(CONNECTION_SECONDS_MAX)
     listeners.tell("acme", "plan", Poke(2))
     assert held.closed == ["token", "gateway"]
 
 
 def test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told() -> None:
-    place, held = memory_place(), Held()
-    listeners = Listeners(place, held)  # type: ignore[arg-type]
-    listeners.join("over", "acme", "plan", place.clock.wall_ms())
+    environment, held = memory_place(), Held()
+    listeners = Listeners(environment, held)  # type: ignore[arg-type]
+    listeners.join("over", "acme", "plan", environment.clock.wall_ms())
     listeners.join("living", "acme", "plan", None)
     held.refused.add("over")
     listeners.tell("acme", "plan", Poke(1))
@@ -214,9 +214,9 @@ def test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told() -> None:
 
 
 def test_a_commit_does_not_wait_for_all_to_be_told_where_telling_is_slow() -> None:
-    place, held = memory_place(), Held()
-    held.on_post = lambda: place.clock.sleep(TELL_SECONDS_MAX + 1)
-    listeners = Listeners(place, held)  # type: ignore[arg-type]
+    environment, held = memory_place(), Held()
+    held.on_post = lambda: environment.clock.sleep(TELL_SECONDS_MAX + 1)
+    listeners = Listeners(environment, held)  # type: ignore[arg-type]
     for number in range(100):
         listeners.join(str(number), "acme", "plan", None)
     listeners.tell("acme", "plan", Poke(1))

@@ -64,8 +64,13 @@ def ordinary(chance: random.Random, rows: int) -> list[dict[str, Any]]:
     """Rows as applications have them, about 130 bytes each."""
     words = ["".join(chance.choices(ascii_lowercase, k=chance.randint(2, 10))) for _ in range(3000)]
     return [
-        {"id": place, "title": " ".join(chance.choices(words, k=8)), "done": place % 3 == 0, "by": chance.choice(words)}
-        for place in range(rows)
+        {
+            "id": position,
+            "title": " ".join(chance.choices(words, k=8)),
+            "done": position % 3 == 0,
+            "by": chance.choice(words),
+        }
+        for position in range(rows)
     ]
 
 

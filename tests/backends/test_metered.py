@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
+from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.clock import Clock
 from stratalog.codec import compress, sha256
 from stratalog.errors import ConditionFailed
@@ -195,4 +195,4 @@ def test_a_store_on_one_machine_says_what_it_would_cost_on_aws(folder: bool, tmp
 
 def test_without_a_meter_nothing_stands_around_the_backends() -> None:
     with stratalog.open("memory:") as store:
-        assert type(store.place.index) is MemoryIndex
+        assert type(store.environment.index) is MemoryIndex

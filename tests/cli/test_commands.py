@@ -150,7 +150,7 @@ def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path
     with stratalog.open(tmp_path / "store") as store:
         owner = store.document("acme", "budget").log.record.owner
         key = f"{owner}/bodies/{sha256(body).hex()}"
-        store.place.blobs.put(key, body)
+        store.environment.blobs.put(key, body)
         long_ago = SystemClock().wall_ms() / 1000 - 3600
         os.utime(tmp_path / "store" / "blobs" / key, (long_ago, long_ago))
     listed = budget("collect", "acme", "--dry-run").stdout
@@ -168,7 +168,7 @@ def test_maintaining_goes_by_a_policy_and_an_application(budget: Run, tmp_path: 
         "app = Application(maintenance=[lambda store: store.create('acme', 'made-by-a-step')])\n"
     )
     found = json.loads(budget("maintain", "steps:app", "--policy", "policy.json", "--json").stdout)
-    assert (found["logs"], found["steps"], found["troubles"]) == (1, 1, [])
+    assert (found["logs"], found["steps"], found["failures"]) == (1, 1, [])
     assert "conflict" in budget("maintain", "steps:app", code=1).stderr
     assert "2  logs" in budget("maintain", "--dry-run", "--until", "600").stdout
     (tmp_path / "policy.json").write_text('{"keep": 1}')

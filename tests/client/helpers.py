@@ -12,7 +12,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.client.transport import Stop, Unreached
 from stratalog.documents import Document, Rules
 from stratalog.errors import OutcomeUnknown, StratalogError
-from stratalog.log import Place, create_log, open_log
+from stratalog.log import Environment, create_log, open_log
 from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
@@ -24,21 +24,21 @@ Answer = TypeVar("Answer")
 Message = TypeVar("Message")
 
 
-def memory_place(seed: int = 0) -> Place:
+def memory_place(seed: int = 0) -> Environment:
     """A place of nothing but memory; its incarnations follow from the seed."""
     clock = ManualClock(seed=seed)
-    return Place(index=MemoryIndex(), blobs=MemoryBlobs(clock), clock=clock)
+    return Environment(index=MemoryIndex(), blobs=MemoryBlobs(clock), clock=clock)
 
 
-def new_document(place: Place | None = None, mutators: Mutators = STOCK) -> Document:
+def new_document(environment: Environment | None = None, mutators: Mutators = STOCK) -> Document:
     """An empty document in memory."""
-    log = create_log(place or memory_place(), "acme", "plan", "document")
+    log = create_log(environment or memory_place(), "acme", "plan", "document")
     return Document(log, Rules(mutators=mutators))
 
 
 def opened_again(document: Document) -> Document:
     """The document as another process sees it."""
-    log = open_log(document.log.place, document.organisation, document.name)
+    log = open_log(document.log.environment, document.organisation, document.name)
     return Document(log, document.rules)
 
 

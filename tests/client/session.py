@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from stratalog.client import Client, Pending, file
+from stratalog.client import Client, PendingMutation, file
 from stratalog.documents import Document
 from stratalog.errors import StratalogError
 from stratalog.protocol.mutators import Rejected
@@ -33,7 +33,7 @@ class Member:
         self.clock = ManualClock(seed=seed)
         self.transport = transport
         self.made: list[Made] = []
-        self.handles: dict[int, Pending] = {}
+        self.handles: dict[int, PendingMutation] = {}
         self.lost_answers = 0
         self.client = self._open()
 
@@ -71,7 +71,7 @@ class Member:
         self.mutate("append", {"key": "list/lost", "item": len(self.made)})
         self.lost_answers += not self.sync("lost-answer")
 
-    def _keep(self, handle: Pending) -> None:
+    def _keep(self, handle: PendingMutation) -> None:
         self.made.append((handle.name, handle.args))
         self.handles[handle.sequence] = handle
 
@@ -192,7 +192,7 @@ class Session:
         found = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]
         assert [id for id, _, _ in found] == [*range(1, len(member.made) + 1)]
         assert [made for _, made, _ in found] == member.made
-        rejected = {place: reason for place, (_, _, reason) in enumerate(found, 1) if reason is not None}
+        rejected = {position: reason for position, (_, _, reason) in enumerate(found, 1) if reason is not None}
         assert {one.sequence: one.reason for one in member.client.failures()} == rejected
         for sequence, handle in member.handles.items():
             if handle.settled:

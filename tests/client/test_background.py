@@ -59,7 +59,7 @@ def test_it_goes_on_after_failures_and_tells_them(monkeypatch: pytest.MonkeyPatc
     transport.faults = ["unreached", "lost-request", "lost-answer"]
     with Client(transport).start() as client:
         assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
-        assert client.trouble is None
+        assert client.last_error is None
 
 
 def test_a_start_or_a_close_more_changes_nothing() -> None:
@@ -109,8 +109,8 @@ def test_the_server_is_not_asked_before_the_time_it_named() -> None:
 def test_a_fault_of_ours_is_told_and_not_the_end() -> None:
     running = Background(Failing(ZeroDivisionError("oops")), InProcess(), ManualClock())
     assert running._attempt() > 0
-    assert isinstance(running.trouble, StratalogError)
-    assert "oops" in str(running.trouble)
+    assert isinstance(running.last_error, StratalogError)
+    assert "oops" in str(running.last_error)
     assert running._attempt() == 0
 
 

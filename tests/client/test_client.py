@@ -102,12 +102,12 @@ def test_an_effect_that_is_gone_after_a_pull_is_foreseen(client: Client, documen
     client.sync()
     document.mutate("put", {"key": "count", "value": "text"})
     handle = client.mutate("inc", {"key": "count"})
-    assert handle.foreseen is None
+    assert handle.predicted_rejection is None
     transport_of(client).faults = ["lost-request"]
     with pytest.raises(OutcomeUnknown):
         client.sync()
     client._exchange._pull()
-    assert (handle.status, handle.foreseen) == ("pending", "inc needs numbers: key=count")
+    assert (handle.status, handle.predicted_rejection) == ("pending", "inc needs numbers: key=count")
 
 
 def test_a_mutation_rejected_on_what_is_shown_is_not_kept(client: Client) -> None:
@@ -135,7 +135,7 @@ def test_a_mutator_that_changes_its_arguments_changes_nothing_else() -> None:
     transport_of(client).faults = ["", "lost-request"]
     with pytest.raises(OutcomeUnknown):
         client.sync()
-    assert (client.get("taken"), handle.foreseen) == (1, None)
+    assert (client.get("taken"), handle.predicted_rejection) == (1, None)
     client.sync()
     assert (handle.status, handle.args) == ("applied", {"value": 1})
 
@@ -200,7 +200,7 @@ def test_a_subscriber_that_fails_disturbs_nobody(client: Client) -> None:
 
 
 def test_a_subscriber_may_change_but_not_synchronise(client: Client, document: Document) -> None:
-    troubles: list[Exception] = []
+    failures: list[Exception] = []
 
     def on_change(keys: list[str]) -> None:
         if keys == ["from/elsewhere"]:
@@ -208,13 +208,13 @@ def test_a_subscriber_may_change_but_not_synchronise(client: Client, document: D
             try:
                 client.sync()
             except Invalid as exc:
-                troubles.append(exc)
+                failures.append(exc)
 
     client.subscribe(on_change)
     document.mutate("put", {"key": "from/elsewhere", "value": 1})
     client.sync()
     assert client.get("answer") == 1
-    assert len(troubles) == 1
+    assert len(failures) == 1
 
 
 def test_two_clients_of_one_document_agree(document: Document) -> None:
@@ -254,7 +254,7 @@ def test_a_pending_mutation_whose_mutator_is_gone_is_still_sent(document: Docume
         client.mutate("put", {"key": "a", "value": 1})
     with Client(InProcess(document), path, mutators={"inc": STOCK["inc"]}) as client:
         (handle,) = client.pending()
-        assert handle.foreseen == "Invalid: no such mutator name='put'"
+        assert handle.predicted_rejection == "Invalid: no such mutator name='put'"
         client.sync()
         assert (handle.status, client.get("a")) == ("applied", 1)
 

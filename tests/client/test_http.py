@@ -28,7 +28,7 @@ from stratalog.errors import (
 )
 from stratalog.protocol.sync import Pull, Push
 from stratalog.server.app import create_app
-from stratalog.server.application import Application, Tuning
+from stratalog.server.application import Application, ServerLimits
 from stratalog.server.security import Principal, StaticTokens
 
 SECONDS_MAX = 10.0
@@ -40,7 +40,7 @@ class Running(uvicorn.Server):
 
     def __init__(self, store: stratalog.Store, port: int = 0, tokens: StaticTokens | None = None) -> None:
         self.listening = socket.create_server(("127.0.0.1", port))
-        app = create_app(store, Application(tuning=Tuning(live_poll_seconds=0.01), authenticate=tokens))
+        app = create_app(store, Application(tuning=ServerLimits(live_poll_seconds=0.01), authenticate=tokens))
         super().__init__(uvicorn.Config(app, log_level="error", ws="websockets-sansio"))
         self._thread = threading.Thread(target=self.run, args=([self.listening],))
         self._thread.start()
@@ -139,7 +139,7 @@ def test_a_server_that_hangs_up_leaves_the_outcome_unknown() -> None:
 
 def test_a_large_push_gets_through_in_parts(url: str) -> None:
     with Client(HttpTransport(url, create=True)) as client:
-        handles = [client.mutate("put", {"key": f"k/{place}", "value": "x" * 700_000}) for place in range(30)]
+        handles = [client.mutate("put", {"key": f"k/{position}", "value": "x" * 700_000}) for position in range(30)]
         client.sync()
         assert {handle.status for handle in handles} == {"applied"}
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.client import Client, Pending, Unreached
+from stratalog.client import Client, PendingMutation, Unreached
 from stratalog.client.local import UNKNOWN, UNTOLD
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, StratalogError
 from stratalog.protocol.messages import Mutation, Outcome
-from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, Put
+from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, PutKey
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import InProcess, memory_place, new_document
 
@@ -41,7 +41,7 @@ def items(document: Document) -> list[object]:
     return list(document.get("list", []))
 
 
-def append(client: Client, item: object) -> Pending:
+def append(client: Client, item: object) -> PendingMutation:
     return client.mutate("append", {"key": "list", "item": item})
 
 
@@ -322,13 +322,13 @@ def test_an_answer_to_another_cookie_changes_nothing(client: Client) -> None:
         cookie = kept.cookie
         assert cookie is not None
         later = Cookie(cookie.order + 1, cookie.incarnation, cookie.version + 1)
-        assert kept.apply(None, Pulled(later, {}, [Put("k", 1)])) == []
+        assert kept.apply(None, Pulled(later, {}, [PutKey("k", 1)])) == []
         assert (kept.cookie, kept.load("k")) == (cookie, None)
 
 
 def test_a_pull_of_another_incarnation_without_its_state_is_refused(client: Client, transport: Scripted) -> None:
     shown = dict(client.scan())
-    transport.pulled = [lambda request: Pulled(Cookie(99, "elsewhere", 3), {}, [Put("k", 1)])]
+    transport.pulled = [lambda request: Pulled(Cookie(99, "elsewhere", 3), {}, [PutKey("k", 1)])]
     with pytest.raises(Corrupt):
         client.sync()
     assert dict(client.scan()) == shown

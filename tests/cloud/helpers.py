@@ -10,7 +10,7 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoClient
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.backends.dynamodb_setup import create_table, open_client
-from stratalog.backends.metered import MeteredQueue
+from stratalog.backends.metered_ports import MeteredQueue
 from stratalog.backends.sqs import SqsQueue
 from stratalog.clock import SystemClock, new_id
 from stratalog.testing.emulators import Emulator

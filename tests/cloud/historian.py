@@ -18,14 +18,14 @@ from typing import Any
 import msgspec
 
 from stratalog.backends.dynamodb import DynamoIndex
-from stratalog.backends.dynamodb_client import DynamoClient, Patience
+from stratalog.backends.dynamodb_client import DynamoClient, RequestRetry
 from stratalog.clock import SystemClock
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.log import Log, Place, Settings, fork_log, open_log
+from stratalog.log import Environment, Log, LogSettings, fork_log, open_log
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.snapshots import put_snapshot
-from stratalog.testing.checkers import Told, Violation
+from stratalog.testing.checkers import Answered, Violation
 from stratalog.testing.emulators import Emulator
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, Weather
 from tests.cloud.helpers import GivenCredentials
@@ -37,7 +37,9 @@ __all__ = ["MAIN", "ORGANISATION", "SETTINGS", "Forked", "Headed", "Met", "Read"
 
 ORGANISATION, MAIN = "acme", "plan"
 FOLLOWED = 10
-SETTINGS = Settings(segment_entries_target=8, body_inline_bytes_max=64, append_seconds_max=5, follow_poll_seconds=0.01)
+SETTINGS = LogSettings(
+    segment_entries_target=8, body_inline_bytes_max=64, append_seconds_max=5, follow_poll_seconds=0.01
+)
 WEATHER = Weather(
     unavailable=0.01,
     lost_request=0.005,
@@ -81,7 +83,7 @@ class Was(msgspec.Struct, frozen=True, tag=True):
 
     write_id: str
     moment: int
-    told: Told
+    told: Answered
     version: int = 0
 
 
@@ -126,18 +128,16 @@ Record = Sent | Was | Headed | Read | Forked | Met
 
 def _index_of(task: Task) -> DynamoIndex:
     """The index at the end of a line that throttles, conflicts, loses and damages."""
-    patience = Patience(first_wait_seconds=0.001, wait_seconds_max=0.01)
+    retry = RequestRetry(first_wait_seconds=0.001, wait_seconds_max=0.01)
     endpoint = RoughEndpoint(task.dynamo, task.seed, LINE_FAULT_SHARE)
-    return DynamoIndex(
-        DynamoClient(endpoint, "us-east-1", GivenCredentials, SystemClock(), patience=patience), task.table
-    )
+    return DynamoIndex(DynamoClient(endpoint, "us-east-1", GivenCredentials, SystemClock(), retry=retry), task.table)
 
 
-def _place_of(task: Task) -> Place:
+def _place_of(task: Task) -> Environment:
     """The log's ports, with the simulation's faults in front of them; a crash among these ends the process."""
     line, clock = real_line(task.seed, WEATHER), SystemClock()
     blobs = blobs_in(VERSIONED, Emulator(task.objects, 0), task.prefix)
-    return Place(FaultyIndex(line, _index_of(task)), FaultyBlobs(line, blobs), clock, SETTINGS)
+    return Environment(FaultyIndex(line, _index_of(task)), FaultyBlobs(line, blobs), clock, SETTINGS)
 
 
 class Historian:
@@ -189,12 +189,12 @@ class Historian:
         known = log.known_head()
         expected = known.version if known and self._random.random() < 0.3 else None
         self._tell(Sent(log.record.name, write_id, time.monotonic_ns()))
-        version, told = 0, Told.REFUSED
+        version, told = 0, Answered.REFUSED
         try:
             version = log.append(content(write_id), expected=expected, write_id=write_id).version
-            told = Told.ACKNOWLEDGED
+            told = Answered.ACKNOWLEDGED
         except OutcomeUnknown:
-            told = Told.UNKNOWN
+            told = Answered.UNKNOWN
         except (Conflict, NotFound, Unavailable) as exc:
             self._tell(Met(exc.code))
         self._tell(Was(write_id, time.monotonic_ns(), told, version))

@@ -28,10 +28,10 @@ from stratalog.clock import SystemClock
 from stratalog.keys import entries_partition, segments_partition
 from stratalog.log import create_log
 from stratalog.log.directory import LOGS, list_directory
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord, require_name
 from stratalog.ports.index import Index
-from stratalog.testing.checkers import Append, Found, HeadRead, Told, Violation, check_appends
+from stratalog.testing.checkers import Answered, CheckedAppend, FoundEntry, HeadRead, Violation, check_appends
 from stratalog.testing.emulators import Emulator, describe_status, ministack, seaweed
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Forked, Headed, Met, Read, Record, Sent, Task, Was
@@ -74,8 +74,8 @@ def _run(
     index: DynamoIndex, dynamo: Emulator, objects: Emulator, *, seconds: float, processes: int, seed: int
 ) -> Counter[str]:
     blobs = blobs_in(VERSIONED, objects, prefix := f"history-{index.table}")
-    place = Place(index, blobs, SystemClock(), SETTINGS)
-    create_log(place, ORGANISATION, MAIN, "model" if seed % 2 else "log")
+    environment = Environment(index, blobs, SystemClock(), SETTINGS)
+    create_log(environment, ORGANISATION, MAIN, "model" if seed % 2 else "log")
     with TemporaryDirectory() as folder:
         task = Task(
             dynamo=dynamo.url,
@@ -98,7 +98,7 @@ def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
     """Hold the histories against what the logs hold; what they met. Raises Violation."""
     left = _with_ancestors(histories, left)
     met: Counter[str] = Counter()
-    appends: dict[str, list[Append]] = defaultdict(list)
+    appends: dict[str, list[CheckedAppend]] = defaultdict(list)
     heads: dict[str, list[HeadRead]] = defaultdict(list)
     for history in histories:
         for append, log in _appends(history):
@@ -180,14 +180,14 @@ def _records(path: Path) -> Iterator[Record]:
             yield msgspec.json.decode(line, type=Record)  # type: ignore[arg-type]
 
 
-def _appends(history: History) -> Iterator[tuple[Append, str]]:
+def _appends(history: History) -> Iterator[tuple[CheckedAppend, str]]:
     """Its appends with their logs. One whose answer nobody lived to hear may have come true, at any time."""
     answers = {record.write_id: record for record in history.records if isinstance(record, Was)}
     for record in history.records:
         if isinstance(record, Sent):
-            answer = answers.get(record.write_id) or Was(record.write_id, NEVER, Told.UNKNOWN)
+            answer = answers.get(record.write_id) or Was(record.write_id, NEVER, Answered.UNKNOWN)
             yield (
-                Append(history.name, record.write_id, record.moment, answer.moment, answer.told, answer.version),
+                CheckedAppend(history.name, record.write_id, record.moment, answer.moment, answer.told, answer.version),
                 record.log,
             )
 
@@ -236,9 +236,9 @@ def _left(index: Index, name: NameRecord) -> Left:
     return Left(first, found, [(parent.name, parent.version) for parent in name.lineage])
 
 
-def _found(version: int, write_id: str) -> Found:
+def _found(version: int, write_id: str) -> FoundEntry:
     writer, _, number = write_id.rpartition(".")
-    return Found(version, writer, write_id, int(number))
+    return FoundEntry(version, writer, write_id, int(number))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from stratalog.backends.dynamodb_http import Endpoint, Reply
 from stratalog.errors import OutcomeUnknown, Unavailable
-from stratalog.testing.faults import Line, Weather
+from stratalog.testing.faults import FaultyLine, Weather
 from stratalog.testing.scheduler import Counts
 from tests.cloud.canned import damaged, refused
 
@@ -109,10 +109,10 @@ class RealTime:
         self.stormy = False
 
 
-def real_line(seed: int, weather: Weather) -> Line:
+def real_line(seed: int, weather: Weather) -> FaultyLine:
     """A line of this process on which the simulation's faults happen in real time; a crash is a kill -9 of itself."""
     scheduler: Any = RealTime(seed)
-    return Line(scheduler, weather, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    return FaultyLine(scheduler, weather, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def _instead_of_sending(fault: str) -> Reply:

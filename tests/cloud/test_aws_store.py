@@ -80,10 +80,10 @@ def test_stores_may_share_a_bucket_and_a_queue(made: str) -> None:
     other = f"aws://{name}-other?bucket={name}&queue={name}&prefix=other/blobs"
     with stratalog.open(other) as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 20_000})
-        keys = [stat.key for stat in store.place.blobs.list("")]
+        keys = [stat.key for stat in store.environment.blobs.list("")]
         assert keys
     with stratalog.open(made) as store:
-        assert [f"other/blobs/{key}" for key in keys] == [stat.key for stat in store.place.blobs.list("")]
+        assert [f"other/blobs/{key}" for key in keys] == [stat.key for stat in store.environment.blobs.list("")]
 
 
 def test_without_create_nothing_is_made_and_what_is_missing_is_named(url: str) -> None:
@@ -102,9 +102,9 @@ def test_a_missing_bucket_is_named_when_a_blob_is_put_read_or_listed(made: str) 
         with pytest.raises(Unavailable, match=missing):
             document.mutate("put", {"key": "notes/large", "value": "x" * 200_000})
         with pytest.raises(Unavailable, match=missing):
-            store.place.blobs.get(f"acme/{'0' * 64}")
+            store.environment.blobs.get(f"acme/{'0' * 64}")
         with pytest.raises(Unavailable, match=missing):
-            list(store.place.blobs.list(""))
+            list(store.environment.blobs.list(""))
 
 
 def test_who_only_reads_needs_no_queue(made: str) -> None:

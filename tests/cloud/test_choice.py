@@ -56,8 +56,8 @@ def test_what_was_made_in_an_account_is_removed_again(aws_store: str) -> None:
         remove(name)
     with open_store(aws_store) as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/1", "value": "x" * 20_000})
-        for stat in store.place.blobs.list(""):
-            store.place.blobs.put(stat.key, store.place.blobs.get(stat.key))
+        for stat in store.environment.blobs.list(""):
+            store.environment.blobs.put(stat.key, store.environment.blobs.get(stat.key))
     for remove in (remove_table, remove_bucket, remove_queues):
         remove(name)
     with pytest.raises(ClientError):

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     with stratalog.open(tmp_path / "folder", settings=SETTINGS, clock=clock) as store:
         grow(store, Random(SEED), STEPS)
         store.records("acme").put("huge", Random(SEED).randbytes(HUGE))
-        counted = store.place.counters
+        counted = store.environment.counters
     assert all(counted[what] for what in ("archive", "floor", "deletion", "roll-over", "snapshot"))
     return tmp_path / "folder"
 

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from stratalog.backends.billed_units import read_units
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered import MeteredIndex
+from stratalog.backends.metered_ports import MeteredIndex
 from stratalog.clock import SystemClock
 from stratalog.keys import entries_partition
-from stratalog.log import Event, Place, Settings
+from stratalog.log import Environment, Event, LogSettings
 from stratalog.ports.index import item_bytes
-from stratalog.ports.meter import Meter, read_units
+from stratalog.ports.meter import Meter
 from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
 from tests.cloud.helpers import dynamo_index
@@ -40,8 +41,8 @@ def index(request: pytest.FixtureRequest) -> Iterator[Counted]:
 @pytest.fixture
 def store(index: Counted) -> Store:
     clock = SystemClock()
-    settings = Settings(segment_entries_target=20, snapshot_entries_interval=1000)
-    return Store(Place(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
+    settings = LogSettings(segment_entries_target=20, snapshot_entries_interval=1000)
+    return Store(Environment(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
 
 
 def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
@@ -64,7 +65,7 @@ def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_sn
     prefix = document.log.record.prefix
     items = list(index.query(entries_partition(prefix, 1), after=f"{1:016d}"))
     tail_units = read_units(sum(map(item_bytes, items)), consistent=True)
-    cold = Store(store.place, store.queue)
+    cold = Store(store.environment, store.queue)
     assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT + tail_units, 0)
     assert len(items) == tail
 
@@ -73,7 +74,7 @@ def test_opening_a_document_whose_snapshot_is_its_head_reads_no_tail(index: Coun
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
     document.snapshot()
-    cold = Store(store.place, store.queue)
+    cold = Store(store.environment, store.queue)
     assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT, 0)
 
 
@@ -108,10 +109,10 @@ def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted
 def test_a_document_that_others_change_is_read_before_a_commit_that_would_lose(index: Counted) -> None:
     """From the second time on: 1 read unit for the head, 1 for the tail, and no put in vain."""
     clock = ManualClock()
-    store = Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
+    store = Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
-    rival = Store(store.place, store.queue).document("acme", "budget")
+    rival = Store(store.environment, store.queue).document("acme", "budget")
     wasted = []
     for n in range(4):
         rival.mutate("put", {"key": f"rival/{n}", "value": n})

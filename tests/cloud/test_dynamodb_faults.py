@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from stratalog.backends.dynamodb import DynamoIndex
-from stratalog.backends.dynamodb_client import DynamoClient, Patience
+from stratalog.backends.dynamodb_client import DynamoClient, RequestRetry
 from stratalog.backends.dynamodb_setup import create_table
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
-from stratalog.log import Event, Place, Settings
+from stratalog.log import Environment, Event, LogSettings
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import GivenCredentials, dynamo_client
@@ -25,8 +25,8 @@ APPENDS = 30
 def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, seed: int) -> None:
     """Segments roll over meanwhile, so transactions meet the faults as well. Each writer has a store of its own."""
     line = RoughEndpoint(aws.url, seed)
-    patience = Patience(first_wait_seconds=0.001, wait_seconds_max=0.01)
-    client = DynamoClient(line, "us-east-1", GivenCredentials, SystemClock(), patience=patience)
+    retry = RequestRetry(first_wait_seconds=0.001, wait_seconds_max=0.01)
+    client = DynamoClient(line, "us-east-1", GivenCredentials, SystemClock(), retry=retry)
     index = DynamoIndex(client, f"rough-{seed}")
     create_table(client, index.table)
     _store(index).create_log("acme", "plan")
@@ -54,5 +54,5 @@ def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, s
 
 def _store(index: DynamoIndex) -> Store:
     clock = SystemClock()
-    settings = Settings(segment_entries_target=15, append_seconds_max=30)
-    return Store(Place(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
+    settings = LogSettings(segment_entries_target=15, append_seconds_max=30)
+    return Store(Environment(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))

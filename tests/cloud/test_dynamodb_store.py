@@ -15,7 +15,7 @@ from stratalog.backends.dynamodb_setup import create_table, open_client
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.errors import Conflict, Invalid
-from stratalog.log import Event, Log, Place, Settings
+from stratalog.log import Environment, Event, Log, LogSettings
 from stratalog.ports.index import Absent, Delete, Equals, Item, Put
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
@@ -52,8 +52,8 @@ def index(dynamo: Emulator) -> Iterator[DynamoIndex]:
 
 def store_on(index: DynamoIndex, *, segment: int = 10_000) -> Store:
     clock = SystemClock()
-    settings = Settings(segment_entries_target=segment, snapshot_entries_interval=10)
-    return Store(Place(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
+    settings = LogSettings(segment_entries_target=segment, snapshot_entries_interval=10)
+    return Store(Environment(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
 
 
 def test_documents_forks_and_records_live_on_it(index: DynamoIndex) -> None:
@@ -66,7 +66,7 @@ def test_documents_forks_and_records_live_on_it(index: DynamoIndex) -> None:
     store.records("acme").put("contract", b"first")
     store.records("acme").put("contract", b"second" * 10_000)
 
-    again = Store(store.place, store.queue)
+    again = Store(store.environment, store.queue)
     assert again.document("acme", "budget").get("items/29") == {"amount": 29}
     assert again.document("acme", "budget").get("items/00", at=5) == {"amount": 0}
     assert len(list(again.document("acme", "plan-b").scan("items/"))) == 10

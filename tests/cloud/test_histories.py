@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.testing.checkers import Told, Violation
+from stratalog.testing.checkers import Answered, Violation
 from stratalog.testing.emulators import Emulator
 from tests.cloud.historian import MAIN, Forked, Headed, Met, Read, Record, Sent, Was
 from tests.cloud.histories import History, Left, judge, run
@@ -34,7 +34,7 @@ def judged(*records: Record, fork: Left = FORK) -> None:
 def test_a_history_that_is_true_passes() -> None:
     judged(
         Sent(MAIN, "p1.1", 1),
-        Was("p1.1", 2, Told.ACKNOWLEDGED, 1),
+        Was("p1.1", 2, Answered.ACKNOWLEDGED, 1),
         Headed(MAIN, 3, 4, 2),
         Sent(MAIN, "p1.2", 5),
         Read(MAIN, 6, 7, 1, ["p2.1", "p1.2"], whole=True),
@@ -46,13 +46,13 @@ def test_a_history_that_is_true_passes() -> None:
 @pytest.mark.parametrize(
     ("checker", "records"),
     [
-        ("acknowledged", [Sent(MAIN, "p1.9", 1), Was("p1.9", 2, Told.ACKNOWLEDGED, 3)]),
-        ("refused", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Told.REFUSED)]),
+        ("acknowledged", [Sent(MAIN, "p1.9", 1), Was("p1.9", 2, Answered.ACKNOWLEDGED, 3)]),
+        ("refused", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Answered.REFUSED)]),
         ("read", [Read(MAIN, 1, 2, 0, ["p1.1", "p1.2"], whole=False)]),
         ("read", [Read("fork", 1, 2, 1, ["p2.1", "p1.2"], whole=False)]),
         ("real-time", [Headed(MAIN, 1, 2, 3), Headed(MAIN, 3, 4, 2)]),
         ("real-time", [Headed(MAIN, 1, 2, 3), Read(MAIN, 3, 4, 0, ["p1.1"], whole=True)]),
-        ("real-time", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Told.ACKNOWLEDGED, 3), Headed(MAIN, 3, 4, 2)]),
+        ("real-time", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Answered.ACKNOWLEDGED, 3), Headed(MAIN, 3, 4, 2)]),
         ("seen", [Met("Corrupt: an entry below the head is missing", violation=True)]),
     ],
 )

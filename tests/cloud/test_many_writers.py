@@ -13,7 +13,7 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.backends.sqs import SqsQueue, create_queues
 from stratalog.clock import Observation, SystemClock, new_id
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Push
 from stratalog.server.push_queue import Backlog
@@ -45,7 +45,7 @@ def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
     dynamo: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = SystemClock()
-    log = Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)).create_log("acme", "plan")
+    log = Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock)).create_log("acme", "plan")
     reports = compete(dynamo, index.table, processes=PROCESSES, threads=THREADS, appends=APPENDS)
 
     assert [error for report in reports for error in report.failed] == []
@@ -71,7 +71,7 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
     blobs, urls = MemoryBlobs(clock), create_queues(client, new_id(SystemClock()))
 
     def store(index: DynamoIndex) -> Store:
-        return Store(Place(index, blobs, clock), SqsQueue(client, *urls, clock))
+        return Store(Environment(index, blobs, clock), SqsQueue(client, *urls, clock))
 
     document = store(index).create("acme", "plan")
     backlog = Backlog(store(index))

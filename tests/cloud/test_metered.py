@@ -14,10 +14,10 @@ import pytest
 from stratalog.backends import dynamodb
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered import MeteredBlobs, MeteredIndex, MeteredQueue
+from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed
-from stratalog.log import Place, Settings
+from stratalog.log import Environment, LogSettings
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Absent, Check, Condition, Delete, Equals, Index, Item, Put, Write
 from stratalog.ports.meter import Meter
@@ -74,8 +74,10 @@ def test_a_documents_life_counts_the_same(index: DynamoIndex, metered: MeteredIn
     sums = []
     for one in (index, metered):
         clock = ManualClock()
-        place = Place(one, MemoryBlobs(clock), clock, Settings(segment_entries_target=20, snapshot_entries_interval=10))
-        live(Store(place, MemoryQueue(clock)))
+        environment = Environment(
+            one, MemoryBlobs(clock), clock, LogSettings(segment_entries_target=20, snapshot_entries_interval=10)
+        )
+        live(Store(environment, MemoryQueue(clock)))
         sums.append(one.meter.read())
     assert sums[0] == sums[1]
 
@@ -99,7 +101,7 @@ def play(index: Index, seed: int, size: int) -> list[object]:
     chance = random.Random(seed)
     answers: list[object] = []
     for step in range(100):
-        writes = [write(chance, step, place, size) for place in range(chance.choice([1, 1, 1, 2, 5]))]
+        writes = [write(chance, step, position, size) for position in range(chance.choice([1, 1, 1, 2, 5]))]
         try:
             index.commit(writes)
         except ConditionFailed as exc:
@@ -111,16 +113,16 @@ def play(index: Index, seed: int, size: int) -> list[object]:
     return answers
 
 
-def write(chance: random.Random, step: int, place: int, size: int) -> Write:
+def write(chance: random.Random, step: int, position: int, size: int) -> Write:
     sort = f"{chance.randrange(8):03d}"
     condition: Condition | None = chance.choice([None, Absent(), Equals("n", step - 1)])
     kind = chance.randrange(6)
     if kind == 0:
-        return Delete(f"d{place}", sort, None if isinstance(condition, Absent) else condition)
+        return Delete(f"d{position}", sort, None if isinstance(condition, Absent) else condition)
     if kind == 1:
-        return Check(f"d{place}", sort, Absent())
+        return Check(f"d{position}", sort, Absent())
     body = bytes(size * (step + 1) // 100 + chance.randrange(9))
-    return Put(Item(f"p{place}", sort, {"b": body, "n": step, "t": "né"}), condition)
+    return Put(Item(f"p{position}", sort, {"b": body, "n": step, "t": "né"}), condition)
 
 
 def live(store: Store) -> None:
@@ -131,7 +133,7 @@ def live(store: Store) -> None:
     document.archive()
     fork = document.fork("other", at=30)
     fork.mutate("put", {"key": "items/00", "value": {"title": "forked"}})
-    again = Store(store.place, store.queue)
+    again = Store(store.environment, store.queue)
     assert again.document("acme", "plan").get("items/11") == {"title": "title 47"}
     assert len(list(again.document("acme", "plan").history("items/00"))) == 5
     records = again.records("acme")

@@ -16,7 +16,7 @@ from stratalog.codec import compress, sha256
 from stratalog.documents import verify
 from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable
 from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Place, Settings
+from stratalog.log import Environment, LogSettings
 from stratalog.maintenance.collection import collect_family
 from stratalog.ports.blobs import BlobStat
 from stratalog.store import Store
@@ -212,8 +212,8 @@ def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: E
     """A store of a process's own index and shared blobs: bodies in parts, snapshots, and collecting by versions."""
     index = MemoryIndex()
     blobs = blobs_in(VERSIONED, bucket)
-    settings = Settings(snapshot_entries_interval=2)
-    store = Store(Place(index, blobs, SystemClock(), settings), MemoryQueue(SystemClock()))
+    settings = LogSettings(snapshot_entries_interval=2)
+    store = Store(Environment(index, blobs, SystemClock(), settings), MemoryQueue(SystemClock()))
     document = store.create("acme", "plan")
     large = "large " * (BODY_PART_BYTES // 5)
     for number in range(5):
@@ -222,13 +222,13 @@ def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: E
     assert store.document("acme", "plan").get("notes/3") == f"3 {large}"
 
     later = ManualClock(SystemClock().wall_ms() + (OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 60) * 1000)
-    place = Place(index, blobs, later, settings)
-    found = collect_family(place, document.log.record.owner)
+    environment = Environment(index, blobs, later, settings)
+    found = collect_family(environment, document.log.record.owner)
     assert (found.garbage, found.young) == ((orphan,), 0)
     assert found.kept > 10
     with pytest.raises(NotFound):
         blobs.get(orphan)
-    assert verify(Store(place, MemoryQueue(later)).document("acme", "plan")).version == document.version
+    assert verify(Store(environment, MemoryQueue(later)).document("acme", "plan")).version == document.version
 
 
 def test_requests_are_counted(bucket: Emulator) -> None:

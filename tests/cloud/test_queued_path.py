@@ -10,7 +10,7 @@ import pytest
 
 from stratalog.clock import SystemClock
 from stratalog.documents import Document, Rules
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.server.push_queue import Backlog
@@ -37,8 +37,8 @@ def kill(draft: Draft, args: Any) -> None:
 def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
     clock = ToldClock(sqs.time)
     # The blobs go by the machine's clock, which is their store's; the rest by the test's.
-    place = Place(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
-    with Store(place, queue_on(sqs, clock), Rules({**STOCK, "kill": kill})) as opened:
+    environment = Environment(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
+    with Store(environment, queue_on(sqs, clock), Rules({**STOCK, "kill": kill})) as opened:
         yield opened
 
 
@@ -59,7 +59,7 @@ def work(store: Store) -> None:
                 pass
         except Killed:
             pass
-        store.place.clock.sleep(31)
+        store.environment.clock.sleep(31)
 
 
 def test_pushes_small_and_large_arrive_in_order_and_leave_no_claim(store: Store) -> None:
@@ -67,11 +67,11 @@ def test_pushes_small_and_large_arrive_in_order_and_leave_no_claim(store: Store)
     push(store, document, put(1, "small"))
     push(store, document, put(2, LARGE))
     push(store, document, put(3, "small"))
-    claims = [stat.key for stat in store.place.blobs.list("acme/queue/")]
+    claims = [stat.key for stat in store.environment.blobs.list("acme/queue/")]
     assert len(claims) == 1
     work(store)
     assert [document.get(f"notes/{id}") for id in (1, 2, 3)] == ["small", LARGE, "small"]
-    assert list(store.place.blobs.list("acme/queue/")) == []
+    assert list(store.environment.blobs.list("acme/queue/")) == []
     assert store.queue.receive() == []
 
 
@@ -89,7 +89,7 @@ def test_a_message_that_nobody_can_apply_becomes_a_letter_that_can_be_redriven(s
     push(store, document, put(1, "late"))
     for _ in range(10):
         (message,) = store.queue.receive(visibility_seconds=30)
-        store.place.clock.sleep(30)
+        store.environment.clock.sleep(30)
     assert store.queue.receive() == []
     (letter,) = list_letters(store)
     assert (letter.id, letter.document, letter.receives) == (message.id, "plan", 10)

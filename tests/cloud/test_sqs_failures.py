@@ -200,7 +200,7 @@ def test_a_message_that_could_not_be_moved_aside_is_moved_under_the_same_id_late
     assert queue.receive() == []
     targets = [request.headers["X-Amz-Target"].partition(".")[2] for request in service.requests]
     assert targets == ["ReceiveMessage", "SendMessageBatch"] * 2 + ["DeleteMessage", "ReceiveMessage"]
-    dead = [msgspec.json.decode(service.requests[place].body) for place in (1, 3)]
+    dead = [msgspec.json.decode(service.requests[position].body) for position in (1, 3)]
     assert [batch["Entries"][0]["MessageDeduplicationId"] for batch in dead] == ["id", "id"]
     assert all(batch["QueueUrl"].endswith("dead.fifo") for batch in dead)
 

@@ -14,9 +14,9 @@ from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.documents import verify
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Place, Settings
+from stratalog.log import Environment, LogSettings
 from stratalog.maintenance.collection import collect
-from stratalog.maintenance.policy import Policy, Retention
+from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.maintenance.store_pass import maintain
 from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
@@ -40,8 +40,8 @@ def blobs(request: pytest.FixtureRequest, aws: Emulator, bucket: Emulator) -> Ob
 def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
     """Its clock is moved by hand, from now on; the object store's own is not, and dates the blobs."""
     clock = ManualClock(SystemClock().wall_ms())
-    tuning = Settings(segment_entries_target=4, snapshot_entries_interval=3)
-    with Store(Place(dynamo_index(aws), blobs, clock, tuning), MemoryQueue(clock)) as made:
+    tuning = LogSettings(segment_entries_target=4, snapshot_entries_interval=3)
+    with Store(Environment(dynamo_index(aws), blobs, clock, tuning), MemoryQueue(clock)) as made:
         yield made
 
 
@@ -51,31 +51,31 @@ def fill(store: Store, count: int) -> str:
     for number in range(count):
         assert document.mutate("put", {"key": "notes/a", "value": f"{number} {LONG}"}).status == "applied"
     orphan = f"{document.log.record.owner}/bodies/{sha256(b'orphan').hex()}"
-    store.place.blobs.put(orphan, b"orphan")
-    store.place.blobs.put(orphan, b"orphan")  # of two versions, both go
+    store.environment.blobs.put(orphan, b"orphan")
+    store.environment.blobs.put(orphan, b"orphan")  # of two versions, both go
     return orphan
 
 
 def test_a_collection_is_foretold_stopped_and_gone_on_with(store: Store) -> None:
     orphan = fill(store, 6)
-    store.place.clock.sleep(OLD_SECONDS)
-    planned = collect(store.place, "acme", dry_run=True)
+    store.environment.clock.sleep(OLD_SECONDS)
+    planned = collect(store.environment, "acme", dry_run=True)
     assert planned.garbage == (orphan,)
     asked = itertools.count()
-    assert not collect(store.place, "acme", stop=lambda: next(asked) > 12).is_finished
-    assert collect(store.place, "acme").garbage == (orphan,)
-    assert store.place.blobs.stat(orphan) is None
+    assert not collect(store.environment, "acme", stop=lambda: next(asked) > 12).is_finished
+    assert collect(store.environment, "acme").garbage == (orphan,)
+    assert store.environment.blobs.stat(orphan) is None
     assert verify(store.document("acme", "budget")).version == 6
 
 
 def test_a_pass_archives_forgets_frees_and_collects(store: Store) -> None:
     orphan = fill(store, 14)
-    policy = Policy(documents=Retention(keep_segments=3, archive_days=0), collect_hours=0)
+    policy = MaintenancePolicy(documents=RetentionPolicy(keep_segments=3, archive_days=0), collect_hours=0)
     found = [maintain(store, policy)]
     for _ in range(2):
-        store.place.clock.sleep(OLD_SECONDS)
+        store.environment.clock.sleep(OLD_SECONDS)
         found.append(maintain(store, policy))
-    assert [one.troubles for one in found] == [(), (), ()]
+    assert [one.failures for one in found] == [(), (), ()]
     assert found[0].archived_segments > 0
     assert found[1].freed_segments > 0
     assert orphan in found[1].garbage
@@ -87,11 +87,11 @@ def test_a_pass_archives_forgets_frees_and_collects(store: Store) -> None:
 
 def test_deletes_are_billed_one_by_one(store: Store) -> None:
     fill(store, 14)
-    maintain(store, Policy(documents=Retention(keep_segments=1)))
-    store.place.clock.sleep(OLD_SECONDS)
-    meter = store.place.index.meter  # type: ignore[attr-defined]
+    maintain(store, MaintenancePolicy(documents=RetentionPolicy(keep_segments=1)))
+    store.environment.clock.sleep(OLD_SECONDS)
+    meter = store.environment.index.meter  # type: ignore[attr-defined]
     before = dict(meter.read())
-    freed = maintain(store, Policy(snapshots=False)).freed_segments
+    freed = maintain(store, MaintenancePolicy(snapshots=False)).freed_segments
     spent = {name: amount - before.get(name, 0) for name, amount in meter.read().items()}
     assert freed == 3
     assert spent.get(("DeleteItem", "requests"), 0) >= freed * 5

@@ -17,7 +17,7 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.errors import StratalogError
-from stratalog.log import Event, Place, Settings
+from stratalog.log import Environment, Event, LogSettings
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client
@@ -94,7 +94,9 @@ class _Writer(threading.Thread):
     def __init__(self, index: DynamoIndex, task: Task, name: str) -> None:
         super().__init__()
         clock = SystemClock()
-        self._log = Store(Place(index, MemoryBlobs(clock), clock, Settings()), MemoryQueue(clock)).log("acme", "plan")
+        self._log = Store(Environment(index, MemoryBlobs(clock), clock, LogSettings()), MemoryQueue(clock)).log(
+            "acme", "plan"
+        )
         self._ids = [f"{name}.{n}" for n in range(task.appends)]
         self.told: list[tuple[int, str]] = []
         self.failed: list[str] = []

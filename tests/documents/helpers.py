@@ -8,7 +8,7 @@ from typing import Any
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.documents import Document, Rules
-from stratalog.log import Log, Place, Settings, create_log, open_log
+from stratalog.log import Environment, Log, LogSettings, create_log, open_log
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Item, Put, Write
 from stratalog.protocol import Mutation
@@ -109,18 +109,18 @@ class World:
         self.backend = MemoryIndex()
         self.index = RecordingIndex(self.backend, self.recorder)
         self.blobs = RecordingBlobs(MemoryBlobs(self.clock), self.recorder)
-        self.place = Place(self.index, self.blobs, self.clock, Settings(**settings))
+        self.environment = Environment(self.index, self.blobs, self.clock, LogSettings(**settings))
 
     def create(self, name: str = "doc", rules: Rules | None = None) -> Document:
-        return Document(create_log(self.place, "acme", name, "document"), rules)
+        return Document(create_log(self.environment, "acme", name, "document"), rules)
 
     def open(self, name: str = "doc", rules: Rules | None = None) -> Document:
         """The document as another process would have it: nothing is remembered."""
-        return Document(open_log(self.place, "acme", name), rules)
+        return Document(open_log(self.environment, "acme", name), rules)
 
     def open_in(self, organisation: str, name: str) -> Log:
         """Any organisation's log as another process would have it."""
-        return open_log(self.place, organisation, name)
+        return open_log(self.environment, organisation, name)
 
     def watched(self) -> Recorder:
         """The recorder, emptied."""

@@ -442,7 +442,7 @@ def test_two_handles_take_turns_and_mutators_run_again_on_the_new_state() -> Non
         assert statuses(one.apply([inc(client="one", id=number)])) == ["applied"]
         assert statuses(other.apply([inc(client="other", id=number)])) == ["applied"]
     assert one.get("n") == other.get("n") == 20
-    assert world.place.counters["conflict"] > 0
+    assert world.environment.counters["conflict"] > 0
 
 
 @pytest.mark.parametrize(

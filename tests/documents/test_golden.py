@@ -45,7 +45,7 @@ def stored() -> Document:
         world.backend.commit([Put(Item(partition, sort, {name: plain(value) for name, value in attributes.items()}))])
     for key, body in GOLDEN["blobs"].items():
         world.blobs.put(key, bytes.fromhex(body))
-    return Document(open_log(world.place, "acme", "p_4567"))
+    return Document(open_log(world.environment, "acme", "p_4567"))
 
 
 def plain(value: Any) -> Attribute:
@@ -55,7 +55,7 @@ def plain(value: Any) -> Attribute:
 def unfloored(document: Document) -> Document:
     """The document by a handle that knows of no floor, and so reads what still stands below it."""
     record = msgspec.structs.replace(document.log.record, floor=0)
-    return Document(Log(document.log.place, record))
+    return Document(Log(document.log.environment, record))
 
 
 def entries(document: Document) -> list[str]:
@@ -66,7 +66,7 @@ def entries(document: Document) -> list[str]:
 def snapshots(document: Document) -> dict[str, str]:
     return {
         str(snapshot.version): encode(roots_of(snapshot)).hex()
-        for snapshot in list_snapshots(document.log.place.index, document.log.record.prefix)
+        for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix)
     }
 
 

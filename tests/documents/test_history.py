@@ -181,7 +181,7 @@ def test_threads_share_one_handle() -> None:
         except BaseException as exc:  # noqa: BLE001 - a thread's failure is told to the test
             failures.append(exc)
 
-    threads = [threading.Thread(target=work, args=(f"client-{place}",)) for place in range(4)]
+    threads = [threading.Thread(target=work, args=(f"client-{position}",)) for position in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -212,7 +212,7 @@ def test_a_reader_whose_snapshot_was_forgotten_finds_the_new_one() -> None:
     document.apply([put(key, "new") for key in keys[::2]])
     document.forget_below(2, lambda floor: verify(document, floor) and None)
     delete_blobs(world, set(world.blob_keys("/chunks/")) - kept_chunks(document))
-    assert reader.at().whole() == {key: "old" if place % 2 else "new" for place, key in enumerate(keys)}
+    assert reader.at().whole() == {key: "old" if position % 2 else "new" for position, key in enumerate(keys)}
 
 
 def delete_blobs(world: World, keys: set[str]) -> None:
@@ -226,9 +226,9 @@ def delete_blobs(world: World, keys: set[str]) -> None:
 def kept_chunks(document: Document) -> set[str]:
     """The chunks that the snapshots which still stand refer to."""
     kept = set()
-    for snapshot in list_snapshots(document.log.place.index, document.log.record.prefix):
+    for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         roots = roots_of(snapshot)
-        for root in (roots.content, roots.clients, roots.graves):
+        for root in (roots.content, roots.clients, roots.tombstones):
             kept |= {f"{document.log.record.owner}/chunks/{one.hex()}" for one in addresses(document.chunks, root)}
     return kept
 

@@ -73,8 +73,8 @@ class Model:
         else:
             self._upkeep(place, operation.work, round(operation.at * (len(contents) - 1)))
 
-    def _upkeep(self, place: int, work: str, version: int) -> None:
-        document = self.documents[place]
+    def _upkeep(self, position: int, work: str, version: int) -> None:
+        document = self.documents[position]
         if work == "snapshot":
             document.snapshot(version)
         elif work == "archive":
@@ -83,7 +83,7 @@ class Model:
             self.world.clock.sleep(1000)
             free_segments(document.log)
         else:
-            self.documents[place] = self.world.open(document.name)
+            self.documents[position] = self.world.open(document.name)
 
 
 def applied(content: Content, batch: tuple[Mutation, ...]) -> Content:

@@ -23,7 +23,7 @@ from tests.documents.helpers import World, inc, large, put, statuses
 
 
 def snapshots(document: Document) -> list[int]:
-    return [one.version for one in list_snapshots(document.log.place.index, document.log.record.prefix)]
+    return [one.version for one in list_snapshots(document.log.environment.index, document.log.record.prefix)]
 
 
 def test_the_writer_that_crosses_the_interval_makes_the_snapshot() -> None:
@@ -88,7 +88,7 @@ def test_a_snapshot_that_stands_is_not_made_again() -> None:
     document = world.create()
     document.apply([inc()])
     assert document.snapshot() == document.snapshot(1) == 1
-    assert world.place.counters["snapshot"] == 1
+    assert world.environment.counters["snapshot"] == 1
 
 
 def test_a_snapshot_whose_base_went_meanwhile_is_not_made() -> None:
@@ -116,7 +116,7 @@ def test_losing_every_snapshot_costs_time_and_no_data() -> None:
     assert world.open().at().whole() == expected
 
 
-@pytest.mark.parametrize("tree", ["content", "clients", "graves"])
+@pytest.mark.parametrize("tree", ["content", "clients", "tombstones"])
 def test_verify_meets_a_tampered_snapshot(tree: str) -> None:
     world = World(snapshot_entries_interval=5)
     document = world.create()
@@ -254,7 +254,7 @@ def test_a_state_does_not_change_with_the_mutators() -> None:
 def test_a_snapshot_answered_late_puts_its_chunks_again() -> None:
     world = World()
     document = world.create()
-    document.apply([put(f"notes/{place}", "x" * 100) for place in range(100)])
+    document.apply([put(f"notes/{position}", "x" * 100) for position in range(100)])
 
     def collect(name: str, target: str) -> None:
         if name == "commit" and "snapshots" in target:
@@ -279,7 +279,7 @@ def test_chunks_are_put_again_where_the_answer_of_their_snapshot_is_lost() -> No
     def late_and_lost(name: str, target: str) -> None:
         if name == "commit" and "/snapshots" in target:
             world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
-            collect_family(world.place, document.log.record.owner)
+            collect_family(world.environment, document.log.record.owner)
             world.recorder.before = None
             world.recorder.after = lose
 
@@ -303,7 +303,7 @@ def test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made()
         if name == "blob put" and world.blob_keys("/chunks/"):
             world.recorder.before = None
             world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
-            assert collect_family(world.place, document.log.record.owner).garbage
+            assert collect_family(world.environment, document.log.record.owner).garbage
 
     def lose_the_blobs(name: str, target: str) -> None:
         if "/snapshots" in target:
@@ -329,7 +329,7 @@ def test_chunks_are_put_again_with_patience_and_without_those_they_were_made_fro
     def late(name: str, target: str) -> None:
         if name == "commit" and "/snapshots" in target:
             world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
-            assert collect_family(world.place, document.log.record.owner).garbage
+            assert collect_family(world.environment, document.log.record.owner).garbage
             world.recorder.before = fail
             document.chunks._cache = _Cache(0)
 

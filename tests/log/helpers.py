@@ -9,7 +9,7 @@ from typing import Any
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.errors import OutcomeUnknown, Unavailable
-from stratalog.log import Event, Log, Place, Settings, create_log
+from stratalog.log import Environment, Event, Log, LogSettings, create_log
 from stratalog.ports.index import Item, Write
 from stratalog.testing.clock import ManualClock
 
@@ -109,25 +109,27 @@ def answered_late(clock: ManualClock, seconds: float) -> Mishap:
     return mishap
 
 
-def new_place(**settings: Any) -> Place:
+def new_place(**settings: Any) -> Environment:
     clock = ManualClock()
-    return Place(ScriptedIndex(), MemoryBlobs(clock), clock, Settings(**settings))
+    return Environment(ScriptedIndex(), MemoryBlobs(clock), clock, LogSettings(**settings))
 
 
-def another(place: Place, *, joint_commits: bool = True, **settings: Any) -> Place:
+def another(environment: Environment, *, joint_commits: bool = True, **settings: Any) -> Environment:
     """Another process over the same backends: its own counts, script and caches."""
-    index = ScriptedIndex(scripted(place).backend, joint_commits=joint_commits)
-    return Place(index, place.blobs, place.clock, Settings(**settings) if settings else place.settings)
+    index = ScriptedIndex(scripted(environment).backend, joint_commits=joint_commits)
+    return Environment(
+        index, environment.blobs, environment.clock, LogSettings(**settings) if settings else environment.settings
+    )
 
 
-def scripted(place: Place) -> ScriptedIndex:
-    assert isinstance(place.index, ScriptedIndex)
-    return place.index
+def scripted(environment: Environment) -> ScriptedIndex:
+    assert isinstance(environment.index, ScriptedIndex)
+    return environment.index
 
 
-def clock_of(place: Place) -> ManualClock:
-    assert isinstance(place.clock, ManualClock)
-    return place.clock
+def clock_of(environment: Environment) -> ManualClock:
+    assert isinstance(environment.clock, ManualClock)
+    return environment.clock
 
 
 def new_log(kind: str = "log", **settings: Any) -> Log:
@@ -149,7 +151,7 @@ def data(log: Log, after: int = 0, upto: int | None = None) -> list[Any]:
 
 def calls_of(log: Log, act: Callable[[], object]) -> Counter[str]:
     """The port calls that ``act`` makes."""
-    index = scripted(log.place)
+    index = scripted(log.environment)
     index.calls.clear()
     act()
     return Counter(index.calls)

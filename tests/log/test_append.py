@@ -34,7 +34,7 @@ from tests.log.helpers import (
 
 
 def other(log: Log) -> Log:
-    return open_log(another(log.place), ORGANISATION, NAME)
+    return open_log(another(log.environment), ORGANISATION, NAME)
 
 
 def test_versions_are_1_2_3() -> None:
@@ -97,14 +97,14 @@ def test_opening_reads_the_name_and_the_first_append_nothing_but_the_head() -> N
     log = new_log()
     fill(log, 3)
     cold = other(log)
-    assert scripted(cold.place).calls == {"get": 1}
+    assert scripted(cold.environment).calls == {"get": 1}
     assert calls_of(cold, lambda: cold.append(event())) == {"query": 1, "commit": 1}
 
 
 def test_a_handle_opened_too_long_ago_reads_the_name_again() -> None:
     log = new_log()
     cold = other(log)
-    clock_of(log.place).sleep(301)
+    clock_of(log.environment).sleep(301)
     assert calls_of(cold, cold.head) == {"get": 1, "query": 1}
 
 
@@ -121,7 +121,7 @@ def test_those_who_wait_share_the_next_commit() -> None:
 
 
 def test_nobody_shares_a_commit_where_that_costs_more() -> None:
-    log = open_log(another(new_log().place, joint_commits=False), ORGANISATION, NAME)
+    log = open_log(another(new_log().environment, joint_commits=False), ORGANISATION, NAME)
     fill(log, 1)
     assert commits_of_a_crowd(log) == 9
 
@@ -134,27 +134,27 @@ def commits_of_a_crowd(log: Log) -> int:
         sent.set()
         go.wait()
 
-    scripted(log.place).calls.clear()
-    scripted(log.place).script = [after(hold)]
+    scripted(log.environment).calls.clear()
+    scripted(log.environment).script = [after(hold)]
     first = threading.Thread(target=log.append, args=(event(),))
     first.start()
     sent.wait()
     crowd = [threading.Thread(target=log.append, args=(event(),)) for _ in range(8)]
     for thread in crowd:
         thread.start()
-    while len(log._appender._lane._waiting) < 8:
+    while len(log._appender._group_commit._waiting) < 8:
         pass
     go.set()
     for thread in [first, *crowd]:
         thread.join()
-    return scripted(log.place).calls["commit"]
+    return scripted(log.environment).calls["commit"]
 
 
 def test_one_who_is_refused_keeps_nobody_in_the_group_from_being_written() -> None:
     log = new_log()
     appender: Appender = log._appender
-    refused = prepare_entry(log.place, log.record.owner, [event()], expected=7)
-    written = prepare_entry(log.place, log.record.owner, [event()])
+    refused = prepare_entry(log.environment, log.record.owner, [event()], expected=7)
+    written = prepare_entry(log.environment, log.record.owner, [event()])
     appender._run([refused, written])
     assert isinstance(refused.error, VersionConflict)
     assert written.answer().version == 1
@@ -164,7 +164,7 @@ def test_who_comes_second_appends_behind_the_first() -> None:
     log = new_log()
     fill(log, 1)
     rival = other(log)
-    scripted(log.place).script = [after(lambda: rival.append(event("rival")))]
+    scripted(log.environment).script = [after(lambda: rival.append(event("rival")))]
     assert log.append(event("late")).version == 3
     assert data(log) == ["plan:1", "rival", "late"]
 
@@ -173,7 +173,7 @@ def test_a_rival_makes_an_expected_version_wrong() -> None:
     log = new_log()
     fill(log, 1)
     rival = other(log)
-    scripted(log.place).script = [after(lambda: rival.append(event()))]
+    scripted(log.environment).script = [after(lambda: rival.append(event()))]
     with pytest.raises(VersionConflict):
         log.append(event(), expected=1)
 
@@ -182,7 +182,7 @@ def test_a_rival_makes_an_expected_version_wrong() -> None:
 def test_an_append_whose_answer_is_lost_is_written_once(mishap: object) -> None:
     log = new_log()
     fill(log, 1)
-    scripted(log.place).script = [mishap]  # type: ignore[list-item]
+    scripted(log.environment).script = [mishap]  # type: ignore[list-item]
     assert log.append(event("once")).version == 2
     assert data(log) == ["plan:1", "once"]
 
@@ -196,7 +196,7 @@ def test_an_effect_that_comes_late_is_taken_for_what_it_is() -> None:
         kept.append(writes)
         lost_request(index, writes)
 
-    scripted(log.place).script = [late, after(lambda: scripted(log.place).backend.commit(kept[0]))]
+    scripted(log.environment).script = [late, after(lambda: scripted(log.environment).backend.commit(kept[0]))]
     assert log.append(event("once")).version == 2
     assert data(log) == ["plan:1", "once"]
 
@@ -207,16 +207,16 @@ def test_giving_up_while_others_are_first_says_contention() -> None:
 
     def lose() -> None:
         rival.append(event())
-        log.place.clock.sleep(3)
+        log.environment.clock.sleep(3)
 
-    scripted(log.place).script = [after(lose)] * 20
+    scripted(log.environment).script = [after(lose)] * 20
     with pytest.raises(ContentionError):
         log.append(event())
 
 
 def test_giving_up_while_nothing_is_taken_says_unavailable() -> None:
     log = new_log(append_seconds_max=0)
-    scripted(log.place).script = [unavailable] * 500
+    scripted(log.environment).script = [unavailable] * 500
     log.head()
     with pytest.raises(Unavailable):
         log.append(event())
@@ -224,14 +224,14 @@ def test_giving_up_while_nothing_is_taken_says_unavailable() -> None:
 
 def test_giving_up_in_doubt_says_unknown() -> None:
     log = new_log(append_seconds_max=1)
-    scripted(log.place).script = [lost_request] * 500
+    scripted(log.environment).script = [lost_request] * 500
     with pytest.raises(OutcomeUnknown):
         log.append(event())
 
 
 def test_giving_up_says_unknown_while_a_lost_write_may_still_come() -> None:
     log = new_log(append_seconds_max=1)
-    scripted(log.place).script = [lost_request, *[unavailable] * 500]
+    scripted(log.environment).script = [lost_request, *[unavailable] * 500]
     with pytest.raises(OutcomeUnknown):
         log.append(event())
 
@@ -239,7 +239,7 @@ def test_giving_up_says_unknown_while_a_lost_write_may_still_come() -> None:
 def test_a_late_answer_is_checked_before_it_is_believed() -> None:
     log = new_log()
     fill(log, 1)
-    scripted(log.place).script = [answered_late(clock_of(log.place), 3600)]
+    scripted(log.environment).script = [answered_late(clock_of(log.environment), 3600)]
     assert log.append(event("once")).version == 2
     assert data(log) == ["plan:1", "once"]
 
@@ -247,14 +247,14 @@ def test_a_late_answer_is_checked_before_it_is_believed() -> None:
 def test_created_ms_never_goes_back_though_the_clock_does() -> None:
     log = new_log()
     first = log.append(event())
-    clock_of(log.place).set_wall(first.created_ms - 60_000)
+    clock_of(log.environment).set_wall(first.created_ms - 60_000)
     assert log.append(event()).created_ms == first.created_ms
 
 
 def test_an_entry_adds_at_most_120_bytes_to_its_body() -> None:
     log = new_log()
     entry = log.append(event("A1"))
-    item = log.place.index.get(entries_partition(log.record.prefix, 1), number(entry.version))
+    item = log.environment.index.get(entries_partition(log.record.prefix, 1), number(entry.version))
     assert item is not None
     assert item_bytes(item) - len(item.attributes["b"]) <= 120  # type: ignore[arg-type]
 
@@ -262,7 +262,7 @@ def test_an_entry_adds_at_most_120_bytes_to_its_body() -> None:
 def test_setting_a_cell_costs_at_most_200_bytes() -> None:
     log = new_log()
     written: list[Write] = []
-    scripted(log.place).script = [lambda index, writes: (written.extend(writes), index.backend.commit(writes))[1]]
+    scripted(log.environment).script = [lambda index, writes: (written.extend(writes), index.backend.commit(writes))[1]]
     log.append(event({"cell": "C2", "value": 100}))
     (put,) = written
     assert isinstance(put, Put)

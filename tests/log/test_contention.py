@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from bench.contention import contend, main
 from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.log import Log, Settings, open_log
+from stratalog.log import Log, LogSettings, open_log
 from stratalog.log.contention import Contention
-from stratalog.log.retry import Patience
+from stratalog.log.retry import Retry
 from stratalog.testing.clock import ManualClock
 from tests.log.helpers import (
     NAME,
@@ -26,7 +26,7 @@ from tests.log.helpers import (
     scripted,
 )
 
-SETTINGS = Settings()
+SETTINGS = LogSettings()
 seconds = st.floats(0, 1000)
 sightings = st.lists(st.tuples(st.integers(0, 1000), seconds), max_size=30)
 
@@ -40,7 +40,7 @@ def seen(*pairs: tuple[int, float]) -> Contention:
 
 def test_who_is_alone_is_never_behind() -> None:
     contention = seen((0, 1), (0, 1000))
-    assert not contention.crowded
+    assert not contention.contended
     assert not contention.is_behind(10**9)
 
 
@@ -58,9 +58,9 @@ def test_slow_crowds_count_like_quick_ones() -> None:
 
 def test_others_are_forgotten_after_a_few_tries_without_them() -> None:
     contention = seen((1, 1), *[(0, 1)] * 20)
-    assert contention.crowded
+    assert contention.contended
     contention.saw(0, 1)
-    assert not contention.crowded
+    assert not contention.contended
 
 
 @given(sightings, seconds, seconds)
@@ -90,13 +90,13 @@ def test_it_doubles_with_a_put_that_lost_and_shrinks_by_a_fifth_with_one_that_wo
 
 def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
     """The waits of ten seconds, each with what was left before it."""
-    place = new_place(append_seconds_max=10)
-    patience, clock = Patience(place), clock_of(place)
+    environment = new_place(append_seconds_max=10)
+    retry, clock = Retry(environment), clock_of(environment)
     begun, waits = clock.boot_ms(), []
     while True:
         left = 10_000 - (clock.boot_ms() - begun)
         before = clock.boot_ms()
-        if not patience.wait(cause):
+        if not retry.wait(cause):
             return waits
         waits.append((clock.boot_ms() - before, left))
 
@@ -113,15 +113,15 @@ def test_a_store_in_trouble_is_not_asked_more_often_towards_the_end(cause: Strat
 
 
 def test_waits_for_others_grow_by_what_was_seen_of_them_and_not_by_the_tries() -> None:
-    place, contention = new_place(), Contention()
-    patience, clock = Patience(place, contention=contention), clock_of(place)
+    environment, contention = new_place(), Contention()
+    retry, clock = Retry(environment, contention=contention), clock_of(environment)
     for _ in range(10):
-        patience.wait(ConditionFailed({}))
+        retry.wait(ConditionFailed({}))
     assert clock.boot_ms() - ManualClock().boot_ms() <= 10 * 2
 
 
 def rival_of(log: Log) -> Log:
-    return open_log(another(log.place), ORGANISATION, NAME)
+    return open_log(another(log.environment), ORGANISATION, NAME)
 
 
 def test_one_who_lost_reads_after_the_wait_and_not_before_it() -> None:
@@ -129,10 +129,10 @@ def test_one_who_lost_reads_after_the_wait_and_not_before_it() -> None:
     fill(log, 1)
     rival = rival_of(log)
     order: list[str] = []
-    scripted(log.place).script = [after(lambda: rival.append(event()))]
-    scripted(log.place).before_page = [lambda: order.append(f"read {clock_of(log.place).boot_ms()}")]
-    begun = clock_of(log.place).boot_ms()
-    clock_of(log.place).random = lambda: 0.999  # type: ignore[method-assign]
+    scripted(log.environment).script = [after(lambda: rival.append(event()))]
+    scripted(log.environment).before_page = [lambda: order.append(f"read {clock_of(log.environment).boot_ms()}")]
+    begun = clock_of(log.environment).boot_ms()
+    clock_of(log.environment).random = lambda: 0.999  # type: ignore[method-assign]
     log.append(event())
     assert order == [f"read {begun + 2}"]
 
@@ -145,7 +145,7 @@ def test_a_writer_whom_others_overtake_reads_first_and_loses_no_put() -> None:
     for _ in range(4):
         rival.head()
         rival.append(event())
-        clock_of(log.place).sleep(1)
+        clock_of(log.environment).sleep(1)
         costs.append(calls_of(log, lambda: log.append(event())))
     assert costs == [{"commit": 2, "query": 1}] + [{"commit": 1, "query": 1}] * 3
 
@@ -155,18 +155,18 @@ def test_a_writer_left_alone_again_soon_reads_nothing() -> None:
     fill(log, 1)
     rival_of(log).append(event())
     for _ in range(30):
-        clock_of(log.place).sleep(1)
+        clock_of(log.environment).sleep(1)
         log.append(event())
     assert calls_of(log, lambda: log.append(event())) == {"commit": 1}
-    assert log.place.counters["conflict"] == 1
-    assert log.place.counters["read first"] < 10
+    assert log.environment.counters["conflict"] == 1
+    assert log.environment.counters["read first"] < 10
 
 
 def test_one_who_gave_up_after_a_lost_put_reads_before_the_next() -> None:
     log = new_log(append_seconds_max=0.0)
     fill(log, 1)
-    rival, clock = rival_of(log), clock_of(log.place)
-    scripted(log.place).script = [after(lambda: rival.append(event()), lambda: clock.sleep(1))]
+    rival, clock = rival_of(log), clock_of(log.environment)
+    scripted(log.environment).script = [after(lambda: rival.append(event()), lambda: clock.sleep(1))]
     with pytest.raises(ContentionError):
         log.append(event())
     assert log.is_behind()

@@ -10,7 +10,7 @@ from typing import Any
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import sha256
-from stratalog.log import Event, Log, Place, Settings, create_log, delete_log, fork_log, open_log
+from stratalog.log import Environment, Event, Log, LogSettings, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, home_of, list_directory
 from stratalog.log.entries import encode_events
 from stratalog.log.names import read_name
@@ -26,53 +26,57 @@ ORGANISATION = "acme"
 LARGE = "".join(sha256(bytes([number])).hex() for number in range(256)) * 2
 
 
-def written() -> Place:
+def written() -> Environment:
     """Every kind of item: inline, compressed and external bodies, a seal, an archive, a fork, a floor, an end seal."""
     clock = ManualClock()
-    place = Place(MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=2))
-    log = create_log(place, ORGANISATION, "plan")
+    environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=2))
+    log = create_log(environment, ORGANISATION, "plan")
     _append(log, Event("set", {"cell": "A1", "value": 1.5}), author="ann")
     _append(log, Event("note", "x" * 2000), Event("set", None, schema=2))
     _append(log, Event("note", LARGE))
     for number in range(4, 8):
         _append(log, Event("set", number))
-    put_snapshot(place, log.record.prefix, 4, b"state", None)
+    put_snapshot(environment, log.record.prefix, 4, b"state", None)
     fork = fork_log(log, "branch é", 5)
     _append(fork, Event("set", "own"))
     raise_floor(log, 3)
     archive_segments(log, 4)
     clock.sleep(601)
     free_segments(log)
-    delete_log(create_log(place, ORGANISATION, "gone"))
-    return place
+    delete_log(create_log(environment, ORGANISATION, "gone"))
+    return environment
 
 
 def _append(log: Log, *events: Event, author: str = "") -> None:
     log.append(events, author=author)
-    log.place.clock.sleep(1)
+    log.environment.clock.sleep(1)
 
 
-def restored() -> Place:
+def restored() -> Environment:
     """A place with what the golden file holds."""
     clock = ManualClock(wall_ms=GOLDEN["wall_ms"])
-    place = Place(MemoryIndex(), MemoryBlobs(clock), clock)
+    environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock)
     for partition, sort, attributes in GOLDEN["items"]:
-        place.index.commit([Put(Item(partition, sort, {name: _loaded(value) for name, value in attributes.items()}))])
+        environment.index.commit(
+            [Put(Item(partition, sort, {name: _loaded(value) for name, value in attributes.items()}))]
+        )
     for key, body in GOLDEN["blobs"].items():
-        place.blobs.put(key, base64.b64decode(body))
-    return place
+        environment.blobs.put(key, base64.b64decode(body))
+    return environment
 
 
-def golden_of(place: Place) -> dict[str, Any]:
+def golden_of(environment: Environment) -> dict[str, Any]:
     """What a place holds, as the golden file says it."""
-    assert isinstance(place.index, MemoryIndex)
+    assert isinstance(environment.index, MemoryIndex)
     items = [
         [partition, sort, {name: _dumped(value) for name, value in sorted(item.attributes.items())}]
-        for partition, kept in sorted(place.index._partitions.items())
+        for partition, kept in sorted(environment.index._partitions.items())
         for sort, item in sorted(kept.items.items())
     ]
-    blobs = {stat.key: base64.b64encode(place.blobs.get(stat.key)).decode() for stat in place.blobs.list("")}
-    return {"wall_ms": place.clock.wall_ms(), "items": items, "blobs": blobs}
+    blobs = {
+        stat.key: base64.b64encode(environment.blobs.get(stat.key)).decode() for stat in environment.blobs.list("")
+    }
+    return {"wall_ms": environment.clock.wall_ms(), "items": items, "blobs": blobs}
 
 
 def _dumped(value: Any) -> Any:
@@ -115,23 +119,23 @@ def test_the_golden_fork_still_reads() -> None:
 
 
 def test_the_golden_log_can_still_be_appended_to() -> None:
-    place = restored()
-    assert open_log(place, ORGANISATION, "plan").append(Event("set")).version == 8
+    environment = restored()
+    assert open_log(environment, ORGANISATION, "plan").append(Event("set")).version == 8
 
 
 def test_the_golden_snapshot_floor_and_base_still_stand() -> None:
-    place = restored()
-    log = open_log(place, ORGANISATION, "plan")
-    found = newest_snapshot(place.index, log.record.prefix, 7)
+    environment = restored()
+    log = open_log(environment, ORGANISATION, "plan")
+    found = newest_snapshot(environment.index, log.record.prefix, 7)
     assert found is not None
     assert (found.version, found.body, log.floor()) == (4, b"state", 3)
-    assert [segment.base for segment in list_segments(place.index, log.record.prefix)] == [3, 0, 0]
+    assert [segment.base for segment in list_segments(environment.index, log.record.prefix)] == [3, 0, 0]
 
 
 def test_the_golden_directory_still_lists() -> None:
-    place = restored()
-    assert [line.id for line in list_directory(place.index, ORGANISATION, LOGS)] == ["branch é", "plan"]
-    assert home_of(place.index, "plan") == ORGANISATION
+    environment = restored()
+    assert [line.id for line in list_directory(environment.index, ORGANISATION, LOGS)] == ["branch é", "plan"]
+    assert home_of(environment.index, "plan") == ORGANISATION
 
 
 def test_the_golden_deleted_log_is_still_deleted() -> None:

@@ -17,12 +17,12 @@ from tests.log.helpers import NAME, ORGANISATION, another, event, fill, new_log,
 
 
 def other(log: Log) -> Log:
-    return open_log(another(log.place), ORGANISATION, NAME)
+    return open_log(another(log.environment), ORGANISATION, NAME)
 
 
 def delay_query(log: Log, meanwhile: Callable[[], object]) -> None:
     """Let ``meanwhile`` happen between the next query's read and its answer."""
-    index = scripted(log.place)
+    index = scripted(log.environment)
     query = index.query
 
     def slow(partition: str, **options: Any) -> Iterator[Item]:
@@ -61,7 +61,7 @@ def test_a_slow_look_of_the_same_version_does_not_make_the_head_look_older() -> 
     fill(log, 2)
 
     def meanwhile() -> None:
-        log.place.clock.sleep(60)
+        log.environment.clock.sleep(60)
         log.head()
 
     delay_query(log, meanwhile)
@@ -80,13 +80,13 @@ def test_a_slow_look_does_not_make_others_seem_to_have_taken_entries_back() -> N
 
     delay_query(log, meanwhile)
     log.head()
-    assert log._appender.contention.crowded
+    assert log._appender.contention.contended
 
 
 def test_a_slow_reading_of_the_floor_does_not_lower_it() -> None:
     log = new_log(segment_entries_target=1)
     fill(log, 6)
-    index = scripted(log.place)
+    index = scripted(log.environment)
     get = index.get
 
     def slow(partition: str, sort: str, *, consistent: bool = True) -> Item | None:
@@ -105,7 +105,7 @@ def test_a_name_record_read_slowly_does_not_replace_a_newer_one() -> None:
     record = log.record
     fill(log, 5)
     appender = log._appender
-    newest = require_name(log.place.index, record.organisation, record.name)
+    newest = require_name(log.environment.index, record.organisation, record.name)
     assert appender.name == newest
     assert appender._names.offer(record) == newest
 

@@ -9,7 +9,7 @@ import pytest
 
 from stratalog.errors import Corrupt, StratalogError
 from stratalog.log import Log
-from stratalog.log.pending_entry import Pending, prepare_entry
+from stratalog.log.pending_entry import PendingEntry, prepare_entry
 from stratalog.ports.index import Write
 from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, new_log, scripted
 
@@ -20,15 +20,15 @@ class Group:
     def __init__(self, log: Log, names: Sequence[str], mishap: Mishap) -> None:
         self.ends: dict[str, object] = {}
         self._log = log
-        lane = log._appender._lane
-        held = prepare_entry(log.place, log.record.owner, [event("held")])
+        lane = log._appender._group_commit
+        held = prepare_entry(log.environment, log.record.owner, [event("held")])
         assert lane.enter(held)
         threads = [threading.Thread(target=self._append, args=(name,)) for name in names]
         for waiting, thread in enumerate(threads, 1):
             thread.start()
             while len(lane._waiting) < waiting:
                 pass
-        scripted(log.place).script = [mishap]
+        scripted(log.environment).script = [mishap]
         lane.leave()
         for thread in threads:
             thread.join(30)
@@ -77,7 +77,7 @@ def test_the_next_leader_finds_what_an_interrupted_one_committed() -> None:
 
 def test_a_leader_interrupted_while_it_waits_leaves_the_doubt_of_its_lost_answer() -> None:
     log = new_log()
-    clock = log.place.clock
+    clock = log.environment.clock
 
     def interrupt(seconds: float) -> None:
         del clock.sleep  # type: ignore[attr-defined]
@@ -99,15 +99,15 @@ def test_those_who_share_a_failed_commit_raise_errors_of_their_own() -> None:
 
 def test_one_that_was_answered_before_the_interrupt_keeps_its_answer() -> None:
     log = new_log()
-    settle, interrupts = Pending.settle, [KeyboardInterrupt]
+    settle, interrupts = PendingEntry.settle, [KeyboardInterrupt]
 
-    def interrupted(self: Pending, version: int, created_ms: int) -> None:
+    def interrupted(self: PendingEntry, version: int, created_ms: int) -> None:
         if self.events[0].data == "third" and interrupts:
             raise interrupts.pop()
         settle(self, version, created_ms)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Pending, "settle", interrupted)
+        patch.setattr(PendingEntry, "settle", interrupted)
         group = Group(log, ["leader", "second", "third"], lambda index, writes: index.backend.commit(writes))
     assert isinstance(group.ends["leader"], KeyboardInterrupt)
     assert (group.ends["second"], group.ends["third"]) == (2, 3)

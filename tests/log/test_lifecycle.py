@@ -36,7 +36,7 @@ from tests.log.helpers import (
 
 
 def other(log: Log, name: str = NAME) -> Log:
-    return open_log(another(log.place), ORGANISATION, name)
+    return open_log(another(log.environment), ORGANISATION, name)
 
 
 def filled(count: int, **settings: int) -> Log:
@@ -46,26 +46,26 @@ def filled(count: int, **settings: int) -> Log:
 
 
 def swept(log: Log) -> int:
-    clock_of(log.place).sleep(DUE_SECONDS)
-    return sweep_deleted(log.place, ORGANISATION)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    return sweep_deleted(log.environment, ORGANISATION)
 
 
 def test_a_name_is_given_once() -> None:
     log = new_log()
     with pytest.raises(Conflict):
-        create_log(log.place, ORGANISATION, NAME)
+        create_log(log.environment, ORGANISATION, NAME)
 
 
 def test_an_id_is_unique_in_the_store() -> None:
     log = new_log()
     with pytest.raises(Conflict):
-        create_log(log.place, "other", NAME)
+        create_log(log.environment, "other", NAME)
 
 
 def test_a_creation_whose_answer_is_lost_succeeds() -> None:
-    place = new_place()
-    scripted(place).script = [lost_answer]
-    assert create_log(place, ORGANISATION, NAME).append(event()).version == 1
+    environment = new_place()
+    scripted(environment).script = [lost_answer]
+    assert create_log(environment, ORGANISATION, NAME).append(event()).version == 1
 
 
 def test_a_log_that_never_was_is_not_found() -> None:
@@ -74,17 +74,20 @@ def test_a_log_that_never_was_is_not_found() -> None:
 
 
 def test_the_directory_lists_the_logs_of_an_organisation_in_order() -> None:
-    place = new_place()
+    environment = new_place()
     for name in ("b", "a", "c/d"):
-        create_log(place, ORGANISATION, name, "sheet")
-    create_log(place, "umbrella", "z")
-    assert [(line.id, line.kind) for line in list_directory(place.index, ORGANISATION, LOGS)] == [
+        create_log(environment, ORGANISATION, name, "sheet")
+    create_log(environment, "umbrella", "z")
+    assert [(line.id, line.kind) for line in list_directory(environment.index, ORGANISATION, LOGS)] == [
         ("a", "sheet"),
         ("b", "sheet"),
         ("c/d", "sheet"),
     ]
-    assert [line.id for line in list_directory(place.index, ORGANISATION, LOGS, after="a")] == ["b", "c/d"]
-    assert (home_of(place.index, "z"), list(list_organisations(place.index))) == ("umbrella", ["acme", "umbrella"])
+    assert [line.id for line in list_directory(environment.index, ORGANISATION, LOGS, after="a")] == ["b", "c/d"]
+    assert (home_of(environment.index, "z"), list(list_organisations(environment.index))) == (
+        "umbrella",
+        ["acme", "umbrella"],
+    )
 
 
 def test_a_log_without_a_home_is_not_found() -> None:
@@ -105,15 +108,15 @@ def test_an_append_after_deletion_is_not_found() -> None:
 def test_a_deleted_log_is_in_no_directory() -> None:
     log = new_log()
     delete_log(log)
-    assert list(list_directory(log.place.index, ORGANISATION, LOGS)) == []
+    assert list(list_directory(log.environment.index, ORGANISATION, LOGS)) == []
     with pytest.raises(NotFound):
-        open_log(log.place, ORGANISATION, NAME)
+        open_log(log.environment, ORGANISATION, NAME)
 
 
 def test_a_deletion_meets_an_append_and_comes_after_it() -> None:
     log = filled(2)
     rival = other(log)
-    scripted(log.place).script = [after(lambda: rival.append(event()))]
+    scripted(log.environment).script = [after(lambda: rival.append(event()))]
     delete_log(log)
     with pytest.raises(NotFound):
         rival.append(event())
@@ -122,7 +125,7 @@ def test_a_deletion_meets_an_append_and_comes_after_it() -> None:
 def test_of_two_who_delete_one_is_told_that_it_was_not_the_one() -> None:
     log = filled(2)
     rival = other(log)
-    scripted(log.place).script = [after(lambda: delete_log(rival))]
+    scripted(log.environment).script = [after(lambda: delete_log(rival))]
     with pytest.raises(NotFound):
         delete_log(log)
 
@@ -135,7 +138,7 @@ def test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told() ->
         delete_log(rival)
         lost_request(index, writes)
 
-    scripted(log.place).script = [second]
+    scripted(log.environment).script = [second]
     with pytest.raises(NotFound):
         delete_log(log)
 
@@ -143,17 +146,17 @@ def test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told() ->
 def test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is() -> None:
     log = filled(4, segment_entries_target=4)
     rival = other(log)
-    original = scripted(log.place).get
+    original = scripted(log.environment).get
 
     def frozen(partition: str, sort: str) -> Item | None:
-        vars(log.place.index).pop("get")
+        vars(log.environment.index).pop("get")
         fill(rival, 5)
         archive_segments(rival)
-        clock_of(log.place).sleep(DUE_SECONDS)
+        clock_of(log.environment).sleep(DUE_SECONDS)
         free_segments(rival)
         return original(partition, sort)
 
-    vars(log.place.index)["get"] = frozen
+    vars(log.environment.index)["get"] = frozen
     delete_log(log)
     with pytest.raises(NotFound):
         rival.append(event())
@@ -161,15 +164,15 @@ def test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is() -> None
 
 def test_a_deletion_whose_answer_is_lost_succeeds() -> None:
     log = filled(2)
-    scripted(log.place).script = [lost_answer]
+    scripted(log.environment).script = [lost_answer]
     delete_log(log)
-    assert log.place.counters["deletion"] == 1
+    assert log.environment.counters["deletion"] == 1
 
 
 def test_a_log_created_anew_is_another_and_starts_at_1() -> None:
     log = filled(3)
     delete_log(log)
-    again = create_log(log.place, ORGANISATION, NAME)
+    again = create_log(log.environment, ORGANISATION, NAME)
     assert again.record.incarnation != log.record.incarnation
     assert again.append(event("new")).version == 1
     with pytest.raises(NotFound):
@@ -180,10 +183,12 @@ def test_a_log_created_anew_is_another_and_starts_at_1() -> None:
 def test_sweeping_waits_and_then_leaves_the_end_seal() -> None:
     log = filled(10, segment_entries_target=4)
     delete_log(log)
-    assert sweep_deleted(log.place, ORGANISATION) == 0
+    assert sweep_deleted(log.environment, ORGANISATION) == 0
     assert swept(log) == 1
     left = [
-        item for segment in (1, 5, 9) for item in log.place.index.query(entries_partition(log.record.prefix, segment))
+        item
+        for segment in (1, 5, 9)
+        for item in log.environment.index.query(entries_partition(log.record.prefix, segment))
     ]
     assert [item.attributes["k"] for item in left] == ["e"]
     assert swept(log) == 0
@@ -194,9 +199,9 @@ def test_sweeping_takes_the_blobs_with_the_last_of_the_family() -> None:
     fork = fork_log(log, "fork", 1)
     delete_log(log)
     delete_log(fork)
-    assert list(log.place.blobs.list("")) != []
+    assert list(log.environment.blobs.list("")) != []
     assert swept(log) + swept(log) == 2
-    assert list(log.place.blobs.list("")) == []
+    assert list(log.environment.blobs.list("")) == []
 
 
 def test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone() -> None:
@@ -290,7 +295,7 @@ def test_a_fork_pins_the_floor() -> None:
 def test_a_fork_made_while_the_floor_is_raised_pins_it_all_the_same() -> None:
     log = filled(10, segment_entries_target=4)
     rival = other(log)
-    scripted(log.place).script = [after(lambda: fork_log(rival, "fork", 6))]
+    scripted(log.environment).script = [after(lambda: fork_log(rival, "fork", 6))]
     assert raise_floor(log, 9) == 6
 
 
@@ -299,14 +304,14 @@ def test_a_fork_with_a_base_of_its_own_lets_its_ancestors_go() -> None:
     fork = fork_log(log, "fork", 6)
     fill(fork, 2)
     assert raise_floor(fork, 7) == 7
-    assert list(log.place.index.query(forks_partition(log.record.prefix))) == []
+    assert list(log.environment.index.query(forks_partition(log.record.prefix))) == []
     assert raise_floor(log, 9) == 9
     assert data(other(fork, "fork"), 6) == ["fork:7", "fork:8"]
 
 
 def test_a_forks_time_begins_no_earlier_than_its_parents_end() -> None:
     log = filled(3)
-    clock_of(log.place).set_wall(log.head().created_ms - 60_000)
+    clock_of(log.environment).set_wall(log.head().created_ms - 60_000)
     fork = fork_log(log, "fork", 3)
     fill(fork, 1)
     times = [entry.created_ms for entry in fork.read()]

@@ -10,7 +10,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
 from stratalog.limits import BODY_PART_BYTES
-from stratalog.log import Event, Log, Place, Settings, create_log, fork_log
+from stratalog.log import Environment, Event, Log, LogSettings, create_log, fork_log
 from stratalog.log.snapshots import put_snapshot
 from stratalog.maintenance.collection import OLD_SECONDS, collect_family
 from stratalog.ports.index import Delete, Index, Write
@@ -20,15 +20,17 @@ from tests.log.helpers import ScriptedIndex, lost_answer
 
 def opened(entries: int = 3, index: Index | None = None) -> Log:
     clock = ManualClock()
-    place = Place(index or MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=100))
-    log = create_log(place, "acme", "plan", "sheet")
+    environment = Environment(
+        index or MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=100)
+    )
+    log = create_log(environment, "acme", "plan", "sheet")
     for number in range(entries):
         log.append(Event("set", number))
     return log
 
 
 def stored(log: Log) -> set[str]:
-    return {stat.key.rsplit("/", 1)[1][:8] for stat in log.place.blobs.list(f"{log.record.owner}/parts/")}
+    return {stat.key.rsplit("/", 1)[1][:8] for stat in log.environment.blobs.list(f"{log.record.owner}/parts/")}
 
 
 def parts_at(log: Log, version: int) -> list[bytes] | None:
@@ -84,8 +86,8 @@ def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts
     log.keep(1, [b"same"])
     base = log.snapshot_at(1)
     assert base is not None
-    log.place.index.commit([Delete(f"{base.prefix}/snapshots", "0000000000000001")])
-    log.place.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
+    log.environment.index.commit([Delete(f"{base.prefix}/snapshots", "0000000000000001")])
+    log.environment.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
     monkeypatch.setattr(log, "snapshot_at", lambda version: base)
     # The list of the base's parts is in its record, which the caller still holds.
     assert log.keep(2, [b"same", b"new"])
@@ -94,12 +96,12 @@ def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts
 
 
 def _only(log: Log) -> str:
-    (stat,) = log.place.blobs.list(f"{log.record.owner}/parts/")
+    (stat,) = log.environment.blobs.list(f"{log.record.owner}/parts/")
     return stat.key.rsplit("/", 1)[1]
 
 
 def _stamp(log: Log, key: str) -> str:
-    found = log.place.blobs.stat(key)
+    found = log.environment.blobs.stat(key)
     assert found is not None
     return found.stamp
 
@@ -118,7 +120,7 @@ def test_a_state_has_parts_and_none_too_large() -> None:
 
 def test_a_snapshot_of_another_kind_is_no_kept_state() -> None:
     log = opened()
-    put_snapshot(log.place, log.record.prefix, 2, b"\x81\xa1a\x01", None)
+    put_snapshot(log.environment, log.record.prefix, 2, b"\x81\xa1a\x01", None)
     with pytest.raises(Invalid):
         log.kept(2)
 
@@ -126,7 +128,7 @@ def test_a_snapshot_of_another_kind_is_no_kept_state() -> None:
 def test_a_missing_part_is_damage() -> None:
     log = opened()
     log.keep(1, [b"only"])
-    log.place.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
+    log.environment.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
     with pytest.raises(Corrupt):
         parts_at(log, 1)
 
@@ -137,19 +139,19 @@ def test_the_collector_keeps_every_part_and_takes_what_nothing_names() -> None:
     log.keep(1, many)
     log.keep(2, [b"few"])
     lost = f"{log.record.owner}/parts/{sha256(b'lost').hex()}"
-    log.place.blobs.put(lost, b"lost")
+    log.environment.blobs.put(lost, b"lost")
     for _ in range(3):
-        log.place.clock.sleep(10_000)
-        collect_family(log.place, log.record.owner)
-    assert log.place.blobs.stat(lost) is None
+        log.environment.clock.sleep(10_000)
+        collect_family(log.environment, log.record.owner)
+    assert log.environment.blobs.stat(lost) is None
     assert parts_at(log, 1) == many
     assert parts_at(log, 2) == [b"few"]
 
 
 def test_a_log_of_an_own_kind_waits_for_a_state_before_its_next_segment() -> None:
     clock = ManualClock()
-    place = Place(MemoryIndex(), MemoryBlobs(clock), clock, Settings(segment_entries_target=4))
-    log = create_log(place, "acme", "plan", "sheet")
+    environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=4))
+    log = create_log(environment, "acme", "plan", "sheet")
     for number in range(5):
         log.append(Event("set", number))
     assert log.head().segment == 1
@@ -163,8 +165,8 @@ def test_parts_are_put_again_where_the_answer_of_their_state_is_lost() -> None:
     log = opened(index=index)
 
     def late_and_lost(index: ScriptedIndex, writes: Sequence[Write]) -> None:
-        log.place.clock.sleep(OLD_SECONDS + 1)
-        collect_family(log.place, log.record.owner)
+        log.environment.clock.sleep(OLD_SECONDS + 1)
+        collect_family(log.environment, log.record.owner)
         lost_answer(index, writes)
 
     index.script = [late_and_lost]

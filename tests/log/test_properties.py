@@ -33,17 +33,17 @@ class LogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = new_place(segment_entries_target=3, body_inline_bytes_max=64)
+        self.environment = new_place(segment_entries_target=3, body_inline_bytes_max=64)
         self.number = 0
         self.floor = 0
         self.model: list[str] = []
         self.fork: list[str] | None = None
         self.fork_floor = 0
-        create_log(self.place, ORGANISATION, NAME)
+        create_log(self.environment, ORGANISATION, NAME)
         self.handles = self.open()
 
     def open(self) -> list[Log]:
-        return [open_log(another(self.place), ORGANISATION, NAME) for _ in range(2)]
+        return [open_log(another(self.environment), ORGANISATION, NAME) for _ in range(2)]
 
     def text(self) -> str:
         self.number += 1
@@ -52,10 +52,10 @@ class LogMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), mishaps=st.lists(st.sampled_from([lost_answer, lost_request, unavailable])))
     def append(self, which: int, mishaps: list[object]) -> None:
         text = self.text()
-        scripted(self.handles[which].place).script = mishaps[:4]  # type: ignore[assignment]
+        scripted(self.handles[which].environment).script = mishaps[:4]  # type: ignore[assignment]
         assert self.handles[which].append(event(text)).version == len(self.model) + 1
         self.model.append(text)
-        scripted(self.handles[which].place).script = []
+        scripted(self.handles[which].environment).script = []
 
     @rule(which=st.integers(0, 1), expected=st.integers(0, 12))
     def append_expecting(self, which: int, expected: int) -> None:
@@ -76,11 +76,11 @@ class LogMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def free(self, which: int) -> None:
         free_segments(self.handles[which])
-        sweep_deleted(self.place, ORGANISATION)
+        sweep_deleted(self.environment, ORGANISATION)
 
     @rule(seconds=st.sampled_from([1, 200, 700]))
     def wait(self, seconds: int) -> None:
-        clock_of(self.place).sleep(seconds)
+        clock_of(self.environment).sleep(seconds)
 
     @rule(share=st.floats(0, 1))
     def forget(self, share: float) -> None:
@@ -99,17 +99,17 @@ class LogMachine(RuleBasedStateMachine):
         assert self.fork is not None
         text = self.text()
         self.fork.append(text)
-        open_log(self.place, ORGANISATION, FORK).append(event(text))
+        open_log(self.environment, ORGANISATION, FORK).append(event(text))
 
     @rule()
     def delete(self) -> None:
         delete_log(self.handles[0])
         stale = self.handles[1]
-        create_log(self.place, ORGANISATION, NAME)
+        create_log(self.environment, ORGANISATION, NAME)
         self.handles, self.model = self.open(), []
         if self.fork is not None:
             self.fork_floor = max(self.fork_floor, self.floor)
-            delete_log(open_log(self.place, ORGANISATION, FORK))
+            delete_log(open_log(self.environment, ORGANISATION, FORK))
             self.fork = None
         self.floor = 0
         with pytest.raises(NotFound):
@@ -117,14 +117,14 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_log_reads_as_the_list(self) -> None:
-        for log in [*self.handles, open_log(another(self.place), ORGANISATION, NAME)]:
+        for log in [*self.handles, open_log(another(self.environment), ORGANISATION, NAME)]:
             assert data(log, self.floor) == self.model[self.floor :]
 
     @invariant()
     def the_fork_reads_as_its_list(self) -> None:
         if self.fork is not None:
             floor = max(self.fork_floor, min(self.floor, len(self.fork)))
-            assert data(open_log(another(self.place), ORGANISATION, FORK), floor) == self.fork[floor:]
+            assert data(open_log(another(self.environment), ORGANISATION, FORK), floor) == self.fork[floor:]
 
 
 TestLog = LogMachine.TestCase

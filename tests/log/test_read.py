@@ -15,7 +15,7 @@ from tests.log.helpers import DUE_SECONDS, NAME, ORGANISATION, another, clock_of
 
 
 def other(log: Log, upcasters: Upcasters | None = None) -> Log:
-    return open_log(another(log.place), ORGANISATION, NAME, upcasters=upcasters)
+    return open_log(another(log.environment), ORGANISATION, NAME, upcasters=upcasters)
 
 
 def timed_log() -> Log:
@@ -23,7 +23,7 @@ def timed_log() -> Log:
     log = new_log(segment_entries_target=4)
     for _ in range(10):
         log.append(event())
-        clock_of(log.place).sleep(1)
+        clock_of(log.environment).sleep(1)
     return log
 
 
@@ -49,7 +49,7 @@ def test_entries_that_come_between_two_pages_do_not_tear_a_read() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     reader = other(log)
-    scripted(reader.place).page_items = 2
+    scripted(reader.environment).page_items = 2
     reading = reader.read()
     begun = list(islice(reading, 3))
     fill(log, 6)
@@ -60,11 +60,11 @@ def test_a_segment_freed_between_two_pages_is_read_on_in_its_archive() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     reader = other(log)
-    scripted(reader.place).page_items = 2
+    scripted(reader.environment).page_items = 2
     reading = reader.read()
     begun = list(islice(reading, 1))
     archive_segments(log)
-    clock_of(log.place).sleep(DUE_SECONDS)
+    clock_of(log.environment).sleep(DUE_SECONDS)
     free_segments(log)
     assert [entry.version for entry in [*begun, *reading]] == list(range(1, 11))
 
@@ -97,7 +97,7 @@ def test_the_version_at_a_time_is_found_in_archives_too() -> None:
     log = timed_log()
     times = [entry.created_ms for entry in log.read()]
     archive_segments(log)
-    clock_of(log.place).sleep(DUE_SECONDS)
+    clock_of(log.environment).sleep(DUE_SECONDS)
     free_segments(log)
     assert [other(log).version_at(time) for time in times] == list(range(1, 11))
 
@@ -138,7 +138,7 @@ def test_a_follower_waits_at_the_head() -> None:
     following = follower.follow()
     next(following)
     asleep_ms: list[int] = []
-    sleep = clock_of(log.place).sleep
+    sleep = clock_of(log.environment).sleep
 
     def wake(seconds: float) -> None:
         sleep(seconds)
@@ -146,7 +146,7 @@ def test_a_follower_waits_at_the_head() -> None:
         if len(asleep_ms) == 3:
             fill(log, 1)
 
-    vars(clock_of(log.place))["sleep"] = wake
+    vars(clock_of(log.environment))["sleep"] = wake
     assert next(following).version == 2
     assert asleep_ms[:3] == [500, 500, 500]
 
@@ -154,22 +154,22 @@ def test_a_follower_waits_at_the_head() -> None:
 @pytest.mark.parametrize("size", [100, 5_000, 9 * 1024 * 1024])
 def test_a_large_body_lies_in_blobs_and_reads_back(size: int) -> None:
     log = new_log(body_inline_bytes_max=64)
-    text = "".join(chr(32 + place % 90) for place in range(size)) if size < 10_000 else "x" * size
+    text = "".join(chr(32 + position % 90) for position in range(size)) if size < 10_000 else "x" * size
     log.append(event(text))
     assert data(other(log)) == [text]
-    assert len(list(log.place.blobs.list(""))) == (3 if size > 8 * 1024 * 1024 else 1)
+    assert len(list(log.environment.blobs.list(""))) == (3 if size > 8 * 1024 * 1024 else 1)
 
 
 def test_a_small_body_is_no_blob() -> None:
     log = new_log()
     log.append(event("x" * 1000))
-    assert list(log.place.blobs.list("")) == []
+    assert list(log.environment.blobs.list("")) == []
 
 
 def test_a_last_item_that_is_no_entry_is_corrupt() -> None:
     log = new_log()
     fill(log, 2)
     partition = entries_partition(log.record.prefix, 1)
-    scripted(log.place).backend.commit([Put(Item(partition, number(3), {"x": "?"}))])
+    scripted(log.environment).backend.commit([Put(Item(partition, number(3), {"x": "?"}))])
     with pytest.raises(Corrupt, match="no entry"):
-        open_log(log.place, ORGANISATION, NAME).head()
+        open_log(log.environment, ORGANISATION, NAME).head()

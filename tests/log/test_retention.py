@@ -29,7 +29,7 @@ from tests.log.helpers import (
 
 
 def other(log: Log) -> Log:
-    return open_log(another(log.place), ORGANISATION, NAME)
+    return open_log(another(log.environment), ORGANISATION, NAME)
 
 
 def filled(count: int = 10) -> Log:
@@ -39,7 +39,7 @@ def filled(count: int = 10) -> Log:
 
 
 def firsts(log: Log) -> list[int]:
-    return [segment.first for segment in list_segments(log.place.index, log.record.prefix)]
+    return [segment.first for segment in list_segments(log.environment.index, log.record.prefix)]
 
 
 def test_versions_in_segments_below_the_floor_are_forgotten() -> None:
@@ -56,7 +56,7 @@ def test_forgotten_segments_go_once_nobody_can_rely_on_them() -> None:
     log = filled()
     raise_floor(log, 8)
     assert free_segments(log) == 0
-    clock_of(log.place).sleep(DUE_SECONDS)
+    clock_of(log.environment).sleep(DUE_SECONDS)
     assert (free_segments(log), firsts(log)) == (2, [9])
 
 
@@ -93,26 +93,26 @@ def test_a_base_that_cannot_be_made_keeps_everything() -> None:
 def test_the_first_kept_segment_names_the_base() -> None:
     log = filled()
     raise_floor(log, 6)
-    assert [segment.base for segment in list_segments(log.place.index, log.record.prefix)] == [0, 6, 0]
+    assert [segment.base for segment in list_segments(log.environment.index, log.record.prefix)] == [0, 6, 0]
 
 
 def test_snapshots_below_the_base_go_with_it() -> None:
     log = filled()
     for version in (2, 6, 9):
-        put_snapshot(log.place, log.record.prefix, version, b"", None)
+        put_snapshot(log.environment, log.record.prefix, version, b"", None)
     raise_floor(log, 6)
-    assert [snapshot.version for snapshot in list_snapshots(log.place.index, log.record.prefix)] == [6, 9]
+    assert [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)] == [6, 9]
 
 
 def test_a_floor_whose_answer_is_lost_is_raised_once() -> None:
     log = filled()
-    scripted(log.place).script = [lost_answer]
+    scripted(log.environment).script = [lost_answer]
     assert raise_floor(log, 6) == 6
 
 
 def test_what_a_crash_left_unforgotten_is_forgotten_the_next_time() -> None:
     log = filled()
-    scripted(log.place).script = [after(lambda: scripted(log.place).script.append(unavailable))]
+    scripted(log.environment).script = [after(lambda: scripted(log.environment).script.append(unavailable))]
     with pytest.raises(Unavailable):
         raise_floor(log, 8)
     raise_floor(log, 8)
@@ -126,51 +126,51 @@ def test_what_was_archived_can_be_forgotten() -> None:
     raise_floor(log, 8)
     with pytest.raises(VersionForgotten):
         other(log).entry(2)
-    clock_of(log.place).sleep(DUE_SECONDS)
+    clock_of(log.environment).sleep(DUE_SECONDS)
     free_segments(log)
     assert firsts(log) == [9]
 
 
 def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
     log = filled()
-    put_snapshot(log.place, log.record.prefix, 9, b"new", None)
-    put_snapshot(log.place, log.record.prefix, 4, b"old", None)
-    found = newest_snapshot(log.place.index, log.record.prefix, 10)
+    put_snapshot(log.environment, log.record.prefix, 9, b"new", None)
+    put_snapshot(log.environment, log.record.prefix, 4, b"old", None)
+    found = newest_snapshot(log.environment.index, log.record.prefix, 10)
     assert found is not None
     assert found.body == b"new"
 
 
 def test_a_second_snapshot_of_a_version_is_not_stored() -> None:
     log = filled()
-    assert put_snapshot(log.place, log.record.prefix, 4, b"first", None)
-    assert not put_snapshot(log.place, log.record.prefix, 4, b"second", None)
+    assert put_snapshot(log.environment, log.record.prefix, 4, b"first", None)
+    assert not put_snapshot(log.environment, log.record.prefix, 4, b"second", None)
 
 
 def test_a_snapshot_whose_answer_is_lost_is_stored() -> None:
     log = filled()
-    scripted(log.place).script = [lost_answer]
-    assert put_snapshot(log.place, log.record.prefix, 4, b"", None)
+    scripted(log.environment).script = [lost_answer]
+    assert put_snapshot(log.environment, log.record.prefix, 4, b"", None)
 
 
 def test_a_fork_sees_its_ancestors_snapshots_up_to_where_it_began() -> None:
     log = filled()
     for version in (3, 8):
-        put_snapshot(log.place, log.record.prefix, version, b"", None)
+        put_snapshot(log.environment, log.record.prefix, version, b"", None)
     found = fork_log(log, "fork", 6).snapshot_at(6)
     assert found is not None
     assert found.version == 3
 
 
 def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:
-    place = new_place(append_seconds_max=0.1)
+    environment = new_place(append_seconds_max=0.1)
     write = Put(Item("p", "s", {}), Absent())
-    scripted(place).script = [lost_answer]
+    scripted(environment).script = [lost_answer]
 
     def landed() -> bool:
         raise Unavailable("scripted")
 
     with pytest.raises(OutcomeUnknown):
-        commit_once(place, [write], landed)
+        commit_once(environment, [write], landed)
 
 
 @pytest.mark.parametrize(("joint_commits", "commits"), [(True, 1), (False, 5)])
@@ -178,8 +178,8 @@ def test_items_are_deleted_one_by_one_where_a_joint_commit_costs_more(joint_comm
     """A transaction is billed twice for each of its writes. A segment has four entries here, and a seal."""
     log = filled()
     raise_floor(log, 8)
-    clock_of(log.place).sleep(DUE_SECONDS)
-    index = log.place.index
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    index = log.environment.index
     index.joint_commits = joint_commits
     before = index.calls["commit"]  # type: ignore[attr-defined]
     free_segments(log)
@@ -192,7 +192,7 @@ def test_freeing_and_archiving_stop_between_segments_when_told_to() -> None:
     answers = iter([False, True])
     assert archive_segments(log, stop=lambda: next(answers)) == 1
     archive_segments(log)
-    clock_of(log.place).sleep(DUE_SECONDS)
+    clock_of(log.environment).sleep(DUE_SECONDS)
     answers = iter([False, False, True])
     assert free_segments(log, stop=lambda: next(answers)) == 2
     assert free_segments(log) == 1

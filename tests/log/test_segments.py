@@ -33,11 +33,11 @@ from tests.log.helpers import (
 
 
 def other(log: Log) -> Log:
-    return open_log(another(log.place), ORGANISATION, NAME)
+    return open_log(another(log.environment), ORGANISATION, NAME)
 
 
 def firsts(log: Log) -> list[int]:
-    return [segment.first for segment in list_segments(log.place.index, log.record.prefix)]
+    return [segment.first for segment in list_segments(log.environment.index, log.record.prefix)]
 
 
 def expected_data(count: int) -> list[str]:
@@ -60,7 +60,7 @@ def test_a_roll_over_is_one_commit() -> None:
 def test_a_roll_over_whose_answer_is_lost_happens_once() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 4)
-    scripted(log.place).script = [lost_answer]
+    scripted(log.environment).script = [lost_answer]
     assert log.append(event()).version == 5
     assert firsts(log) == [1, 5]
 
@@ -69,7 +69,7 @@ def test_two_who_roll_over_make_one_segment() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 4)
     rival = other(log)
-    scripted(log.place).script = [after(lambda: rival.append(event()))]
+    scripted(log.environment).script = [after(lambda: rival.append(event()))]
     assert log.append(event()).version == 6
     assert firsts(log) == [1, 5]
 
@@ -84,7 +84,7 @@ def test_a_stale_writer_follows_the_seal() -> None:
 def test_a_group_of_appends_seals_a_segment_it_steps_over() -> None:
     log = new_log(segment_entries_target=16)
     for _ in range(3):
-        log._appender._run([prepare_entry(log.place, log.record.owner, [event()]) for _ in range(17)])
+        log._appender._run([prepare_entry(log.environment, log.record.owner, [event()]) for _ in range(17)])
     assert firsts(log) == [1, 18, 35]
 
 
@@ -92,7 +92,7 @@ def test_a_log_with_state_waits_for_its_snapshot() -> None:
     log = new_log("model", segment_entries_target=8)
     fill(log, 12)
     assert firsts(log) == [1]
-    put_snapshot(log.place, log.record.prefix, 12, b"state", None)
+    put_snapshot(log.environment, log.record.prefix, 12, b"state", None)
     fill(log, 2)
     assert firsts(log) == [1, 13]
 
@@ -101,7 +101,7 @@ def test_a_log_with_state_waits_up_to_the_hard_cap() -> None:
     log = new_log("model", segment_entries_target=8)
     fill(log, 17)
     assert firsts(log) == [1, 17]
-    assert log.place.counters["roll-over without snapshot"] == 1
+    assert log.environment.counters["roll-over without snapshot"] == 1
 
 
 def test_an_append_among_10_000_segments_costs_what_it_costs_in_one() -> None:
@@ -109,14 +109,14 @@ def test_an_append_among_10_000_segments_costs_what_it_costs_in_one() -> None:
     last = grow(many, 10_000)
     assert calls_of(many, lambda: other(many).append(event())) == calls_of(few, lambda: other(few).append(event()))
     cold = other(many)
-    assert scripted(cold.place).calls == {"get": 1}
+    assert scripted(cold.environment).calls == {"get": 1}
     assert calls_of(cold, lambda: cold.append(event())) == {"query": 1, "commit": 1}
     assert cold.head().version == last + 2
 
 
 def grow(log: Log, segments: int) -> int:
     """Give the log many segments of one entry each, by hand."""
-    index, prefix = scripted(log.place).backend, log.record.prefix
+    index, prefix = scripted(log.environment).backend, log.record.prefix
     name = index.get(f"{ORGANISATION}/{NAME}", "name")
     assert name is not None
     fill(log, 1)
@@ -159,11 +159,11 @@ def test_nothing_is_freed_before_the_observation_window_and_the_grace() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     archive_segments(log)
-    clock_of(log.place).sleep(DUE_SECONDS - 1)
+    clock_of(log.environment).sleep(DUE_SECONDS - 1)
     assert free_segments(log) == 0
-    clock_of(log.place).sleep(2)
+    clock_of(log.environment).sleep(2)
     assert free_segments(log) == 2
-    assert list(log.place.index.query(entries_partition(log.record.prefix, 1))) == []
+    assert list(log.environment.index.query(entries_partition(log.record.prefix, 1))) == []
 
 
 def test_a_freed_segment_reads_from_its_archive() -> None:
@@ -177,7 +177,7 @@ def test_a_freed_segment_reads_from_its_archive() -> None:
 
 def free_all(log: Log) -> None:
     archive_segments(log)
-    clock_of(log.place).sleep(DUE_SECONDS)
+    clock_of(log.environment).sleep(DUE_SECONDS)
     free_segments(log)
 
 
@@ -186,7 +186,7 @@ def test_an_archiver_overtaken_by_another_reports_no_damage() -> None:
     fill(log, 6)
     slow = other(log)
     pages = [lambda: None, lambda: free_all(log)]
-    scripted(slow.place).before_page = pages
+    scripted(slow.environment).before_page = pages
     assert archive_segments(slow) == 0
 
 
@@ -194,9 +194,9 @@ def test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it() -> None
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     slow = other(log)
-    scripted(slow.place).script = [after(lambda: raise_floor(log, 6))]
+    scripted(slow.environment).script = [after(lambda: raise_floor(log, 6))]
     archive_segments(slow)
-    kept = next(each for each in list_segments(log.place.index, log.record.prefix) if each.first == 5)
+    kept = next(each for each in list_segments(log.environment.index, log.record.prefix) if each.first == 5)
     assert kept.base == 6
 
 
@@ -204,8 +204,8 @@ def test_an_archive_that_was_damaged_is_corrupt() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 6)
     free_all(log)
-    for stat in list(log.place.blobs.list("")):
-        log.place.blobs.delete(stat.key, stat.stamp)
+    for stat in list(log.environment.blobs.list("")):
+        log.environment.blobs.delete(stat.key, stat.stamp)
     with pytest.raises(Corrupt):
         data(other(log))
 
@@ -221,7 +221,7 @@ def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
         fill(rival, 5)
         free_all(rival)
 
-    scripted(log.place).script = [after(meanwhile)]
+    scripted(log.environment).script = [after(meanwhile)]
     assert log.append(event("late")).version == 9
     assert data(other(log)) == [*expected_data(8), "late"]
 
@@ -235,15 +235,15 @@ def test_a_writer_that_may_not_take_its_stray_back_leaves_it_to_the_sweep() -> N
         fill(rival, 5)
         free_all(rival)
 
-    scripted(log.place).script = [after(meanwhile), unavailable]
+    scripted(log.environment).script = [after(meanwhile), unavailable]
     assert log.append(event("late")).version == 9
     assert data(other(log)) == [*expected_data(8), "late"]
     freed = entries_partition(log.record.prefix, 1)
-    assert [item.sort for item in log.place.index.query(freed)] == [number(4)]
+    assert [item.sort for item in log.environment.index.query(freed)] == [number(4)]
     delete_log(log)
-    clock_of(log.place).sleep(DUE_SECONDS)
-    assert sweep_deleted(log.place, log.record.organisation) == 1
-    assert list(log.place.index.query(freed)) == []
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    assert sweep_deleted(log.environment, log.record.organisation) == 1
+    assert list(log.environment.index.query(freed)) == []
 
 
 def test_a_frozen_writers_stray_is_found_by_nobody() -> None:
@@ -254,7 +254,7 @@ def test_a_frozen_writers_stray_is_found_by_nobody() -> None:
     fill(rival, 5)
     free_all(rival)
     stray = Item(entries_partition(log.record.prefix, 1), number(4), {"c": 1, "w": "stray", "b": b"\x90"})
-    rival.place.index.commit([Put(stray)])
+    rival.environment.index.commit([Put(stray)])
     assert bystander.append(event("true")).version == 9
     assert log.entry(3).write_id != "stray"
     assert log.entry(4).write_id != "stray"
@@ -267,11 +267,11 @@ def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
     rival = other(log)
 
     def land_and_freeze(index: object, writes: list[Put]) -> None:
-        scripted(log.place).backend.commit(writes)
+        scripted(log.environment).backend.commit(writes)
         fill(rival, 5)
         free_all(rival)
 
-    scripted(log.place).script = [land_and_freeze]  # type: ignore[list-item]
+    scripted(log.environment).script = [land_and_freeze]  # type: ignore[list-item]
     assert log.append(event("once")).version == 4
     assert data(other(log)).count("once") == 1
 
@@ -280,30 +280,30 @@ def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back() -> Non
     log = new_log(segment_entries_target=4)
     fill(log, 4)
     rival = other(log)
-    original = log.place.index.get
+    original = log.environment.index.get
 
     def frozen(*where: str, consistent: bool = True) -> Item | None:
-        vars(log.place.index).pop("get")
+        vars(log.environment.index).pop("get")
         fill(rival, 5)
         free_all(rival)
         return original(*where)
 
-    vars(log.place.index)["get"] = frozen
+    vars(log.environment.index)["get"] = frozen
     assert log.append(event("late")).version == 10
     assert firsts(other(log)) == [1, 5, 9]
 
 
 def test_a_late_entrys_large_body_is_put_again() -> None:
     log = new_log(body_inline_bytes_max=64)
-    scripted(log.place).script = [answered_late(clock_of(log.place), 200)]
+    scripted(log.environment).script = [answered_late(clock_of(log.environment), 200)]
     log.append(event("x" * 100))
-    (stat,) = log.place.blobs.list("")
-    assert clock_of(log.place).wall_ms() - stat.modified_ms < 1000
+    (stat,) = log.environment.blobs.list("")
+    assert clock_of(log.environment).wall_ms() - stat.modified_ms < 1000
 
 
 def test_a_gap_below_the_head_is_corrupt_and_never_skipped() -> None:
     log = new_log()
     fill(log, 5)
-    log.place.index.commit([Delete(entries_partition(log.record.prefix, 1), number(3))])
+    log.environment.index.commit([Delete(entries_partition(log.record.prefix, 1), number(3))])
     with pytest.raises(Corrupt):
         data(other(log))

@@ -27,10 +27,10 @@ class SlowIndex(ScriptedIndex):
 def test_an_entry_read_too_slowly_is_unavailable_not_absent() -> None:
     log = new_log()
     fill(log, 3)
-    slow = SlowIndex(scripted(log.place).backend)
-    slow.sleep = log.place.clock.sleep
-    log.place.index = slow
-    reader = open_log(log.place, ORGANISATION, NAME)
+    slow = SlowIndex(scripted(log.environment).backend)
+    slow.sleep = log.environment.clock.sleep
+    log.environment.index = slow
+    reader = open_log(log.environment, ORGANISATION, NAME)
     slow.seconds = OBSERVATION_SECONDS_MAX + 1
     with pytest.raises(Unavailable, match="too long"):
         reader.entry(2)

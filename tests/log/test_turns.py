@@ -29,35 +29,35 @@ from tests.log.helpers import (
 
 
 def rival_of(log: Log) -> Log:
-    return open_log(another(log.place), ORGANISATION, NAME)
+    return open_log(another(log.environment), ORGANISATION, NAME)
 
 
 def test_a_lone_writer_takes_no_turn() -> None:
     log = new_log()
     fill(log, 5)
-    assert scripted(log.place).turns == []
+    assert scripted(log.environment).turns == []
 
 
 def test_a_writer_that_lost_takes_the_turn_and_does_not_wait_in_it() -> None:
     log = new_log()
     fill(log, 1)
-    index = scripted(log.place)
+    index = scripted(log.environment)
     index.grants_turns = True
     index.script = [after(lambda: rival_of(log).append(event()))]
-    begun = clock_of(log.place).boot_ms()
+    begun = clock_of(log.environment).boot_ms()
     assert log.append(event()).version == 3
     assert index.turns == [log.record.prefix]
-    assert clock_of(log.place).boot_ms() == begun
+    assert clock_of(log.environment).boot_ms() == begun
 
 
 def test_a_writer_that_lost_backs_off_where_others_are_not_held_off() -> None:
     log = new_log()
     fill(log, 1)
-    scripted(log.place).script = [after(lambda: rival_of(log).append(event()))]
-    clock_of(log.place).random = lambda: 0.999  # type: ignore[method-assign]
-    begun = clock_of(log.place).boot_ms()
+    scripted(log.environment).script = [after(lambda: rival_of(log).append(event()))]
+    clock_of(log.environment).random = lambda: 0.999  # type: ignore[method-assign]
+    begun = clock_of(log.environment).boot_ms()
     log.append(event())
-    assert clock_of(log.place).boot_ms() > begun
+    assert clock_of(log.environment).boot_ms() > begun
 
 
 def test_a_caller_with_an_expected_version_is_told_at_once_and_takes_no_turn() -> None:
@@ -66,13 +66,13 @@ def test_a_caller_with_an_expected_version_is_told_at_once_and_takes_no_turn() -
     rival_of(log).append(event())
     with pytest.raises(VersionConflict):
         log.append(event(), expected=1)
-    assert scripted(log.place).turns == []
+    assert scripted(log.environment).turns == []
 
 
 def test_nobody_holds_the_turn_while_the_index_is_out_of_reach() -> None:
     log = new_log()
     fill(log, 1)
-    index = scripted(log.place)
+    index = scripted(log.environment)
     inside: list[bool] = []
     slept: list[bool] = []
 
@@ -84,7 +84,7 @@ def test_nobody_holds_the_turn_while_the_index_is_out_of_reach() -> None:
 
     index.turn = turn  # type: ignore[method-assign]
     index.script = [after(lambda: rival_of(log).append(event())), _unavailable, _unavailable]
-    clock_of(log.place).sleep = lambda seconds: slept.append(bool(inside))  # type: ignore[method-assign]
+    clock_of(log.environment).sleep = lambda seconds: slept.append(bool(inside))  # type: ignore[method-assign]
     log.append(event())
     assert slept == [False, False]
 
@@ -109,7 +109,7 @@ class Busy:
 
     def interfere(self, commit: object) -> None:
         """Have ``commit``, a call at the rival, come before each commit of the store while it lasts."""
-        index = self.store.place.index
+        index = self.store.environment.index
         real = index.commit
         running = False
 
@@ -131,8 +131,8 @@ def test_a_writer_beside_a_busy_one_commits_at_its_second_try(tmp_path: Path) ->
         busy.interfere(lambda: other.append(event()))
         for _ in range(3):
             log.append(event())
-        assert 1 <= busy.store.place.counters["conflict"] <= 3
-        assert len(list(log.read())) == 3 + busy.store.place.counters["conflict"]
+        assert 1 <= busy.store.environment.counters["conflict"] <= 3
+        assert len(list(log.read())) == 3 + busy.store.environment.counters["conflict"]
 
 
 def test_a_document_beside_a_busy_process_commits_at_its_second_try(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_document_beside_a_busy_process_commits_at_its_second_try(tmp_path: Pa
         busy.interfere(lambda: other.mutate("inc", {"key": "a/n", "by": 1}, client="other"))
         for _ in range(3):
             document.mutate("inc", {"key": "a/n", "by": 1})
-        assert document.get("a/n") == 1 + 3 + busy.store.place.counters["conflict"]
-        assert 1 <= busy.store.place.counters["conflict"] <= 3
+        assert document.get("a/n") == 1 + 3 + busy.store.environment.counters["conflict"]
+        assert 1 <= busy.store.environment.counters["conflict"] <= 3
 
 
 def test_a_record_beside_a_busy_process_is_put_at_its_second_try(tmp_path: Path) -> None:
@@ -155,16 +155,16 @@ def test_a_record_beside_a_busy_process_is_put_at_its_second_try(tmp_path: Path)
         busy.interfere(lambda: other.put("r", b"other"))
         for number in range(3):
             records.put("r", b"%d" % number)
-        assert busy.store.place.counters["conflict"] == 3
+        assert busy.store.environment.counters["conflict"] == 3
 
 
 def test_without_turns_a_busy_process_would_keep_the_other_out(tmp_path: Path) -> None:
     with Busy(tmp_path) as busy:
-        busy.store.place.settings = type(busy.store.place.settings)(append_seconds_max=0.05)
+        busy.store.environment.settings = type(busy.store.environment.settings)(append_seconds_max=0.05)
         log = busy.store.create_log("acme", "events")
         other: Log = busy.rival.log("acme", "events")
         busy.interfere(lambda: other.append(event()))
-        index = busy.store.place.index
+        index = busy.store.environment.index
         index.turn = lambda partition: _no_turn()  # type: ignore[method-assign]
         with pytest.raises(ContentionError):
             log.append(event())

@@ -9,8 +9,8 @@ import pytest
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log import Event, Log, Place, Settings, create_log, open_log
-from stratalog.log.blob_batch import Upload
+from stratalog.log import Environment, Event, Log, LogSettings, create_log, open_log
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.maintenance.collection import OLD_SECONDS, collect_family
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Write
@@ -59,9 +59,9 @@ class Sleeper:
         """With a ``failure`` nothing can be put after that sleep."""
         self.clock = ManualClock()
         self.index, self.blobs = ScriptedIndex(), SleepyBlobs(MemoryBlobs(self.clock))
-        settings = Settings(segment_entries_target=4, body_inline_bytes_max=64)
-        self.place = Place(self.index, self.blobs, self.clock, settings)
-        self.log = create_log(self.place, "acme", "plan", "sheet")
+        settings = LogSettings(segment_entries_target=4, body_inline_bytes_max=64)
+        self.environment = Environment(self.index, self.blobs, self.clock, settings)
+        self.log = create_log(self.environment, "acme", "plan", "sheet")
         for number in range(3):
             self.log.append(Event("set", number))
         self.log.keep(3, [b"base"])
@@ -72,7 +72,7 @@ class Sleeper:
     def _sleep(self, failure: StratalogError | None) -> None:
         """Until others collected what it put; once its commit stands it never gets to put anything again."""
         self.clock.sleep(OLD_SECONDS + 1)
-        assert len(collect_family(self.place, self.log.record.owner).garbage) == 1
+        assert len(collect_family(self.environment, self.log.record.owner).garbage) == 1
         self.blobs.failure = failure
         self.index.script = [self._commit_and_lose_the_blobs]
 
@@ -83,7 +83,7 @@ class Sleeper:
 
 def append(log: Log) -> str:
     log.append(Event("set", LONG))
-    (entry,) = open_log(log.place, "acme", "plan").read(6)
+    (entry,) = open_log(log.environment, "acme", "plan").read(6)
     return str(entry.events[0].data)
 
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_put_again_is_not_named(act: Callable[[Log], str], failur
 def test_what_is_young_is_not_put_again() -> None:
     clock = ManualClock()
     blobs = MemoryBlobs(clock)
-    upload = Upload(Place(ScriptedIndex(), blobs, clock, Settings()))
+    upload = BlobBatch(Environment(ScriptedIndex(), blobs, clock, LogSettings()))
     assert not upload.refresh()
     upload.write("acme/plan", b"body")
     clock.sleep(OBSERVATION_SECONDS_MAX)

@@ -15,7 +15,7 @@ from stratalog.log.sweep import sweep_deleted
 
 __all__ = ["FREE", "SETTINGS", "grow", "told"]
 
-SETTINGS = stratalog.Settings(segment_entries_target=4, snapshot_entries_interval=3, body_inline_bytes_max=400)
+SETTINGS = stratalog.LogSettings(segment_entries_target=4, snapshot_entries_interval=3, body_inline_bytes_max=400)
 ORGANISATIONS = ("acme", "zeta & co")
 RECORDS = tuple(f"record-{number}" for number in range(9))
 NAMES = ("plan", "budget", "ä/b")
@@ -136,9 +136,9 @@ def _archive(store: stratalog.Store, chance: Random) -> object:
 
 
 def _free(store: stratalog.Store, chance: Random) -> object:
-    store.place.clock.sleep(LONG_SECONDS)
+    store.environment.clock.sleep(LONG_SECONDS)
     for organisation in ORGANISATIONS:
-        sweep_deleted(store.place, organisation)
+        sweep_deleted(store.environment, organisation)
         for line in list(store.list(organisation)):
             free_segments(store.log(organisation, line.id))
     return None
@@ -157,7 +157,7 @@ def _change_record(store: stratalog.Store, chance: Random) -> object:
 
 
 def _free_record(store: stratalog.Store, chance: Random) -> object:
-    store.place.clock.sleep(LONG_SECONDS)
+    store.environment.clock.sleep(LONG_SECONDS)
     return store.records("acme").free(f"record-{chance.randrange(4)}")
 
 

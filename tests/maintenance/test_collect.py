@@ -13,7 +13,7 @@ from stratalog.codec import sha256
 from stratalog.documents import Document, verify
 from stratalog.keys import collecting_partition, entries_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, QUEUED_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
-from stratalog.log import Place, Settings, create_log, open_log
+from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.retention import free_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.maintenance.collection import collect, collect_family, owners
@@ -27,9 +27,9 @@ OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
 
 def a_document(segment_entries_target: int = 4) -> Document:
     clock = ManualClock()
-    settings = Settings(segment_entries_target=segment_entries_target, snapshot_entries_interval=3)
-    place = Place(MemoryIndex(), MemoryBlobs(clock), clock, settings)
-    return Document(create_log(place, "acme", "budget", "document"))
+    settings = LogSettings(segment_entries_target=segment_entries_target, snapshot_entries_interval=3)
+    environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, settings)
+    return Document(create_log(environment, "acme", "budget", "document"))
 
 
 def put(document: Document, key: str, value: object) -> None:
@@ -41,18 +41,18 @@ def owner(document: Document) -> str:
 
 
 def age(document: Document) -> None:
-    document.log.place.clock.sleep(OLD_SECONDS)
+    document.log.environment.clock.sleep(OLD_SECONDS)
 
 
 def keys(document: Document) -> set[str]:
-    return {stat.key for stat in document.log.place.blobs.list(f"{owner(document)}/")}
+    return {stat.key for stat in document.log.environment.blobs.list(f"{owner(document)}/")}
 
 
 def orphan(document: Document) -> str:
     """A blob that a writer put and whose commit never came."""
     body = b"an orphan"
     key = f"{owner(document)}/bodies/{sha256(body).hex()}"
-    document.log.place.blobs.put(key, body)
+    document.log.environment.blobs.put(key, body)
     return key
 
 
@@ -62,7 +62,7 @@ def test_an_old_orphan_goes_and_all_else_stays() -> None:
     gone = orphan(document)
     before = keys(document)
     age(document)
-    found = collect_family(document.log.place, owner(document))
+    found = collect_family(document.log.environment, owner(document))
     assert found.garbage == (gone,)
     assert keys(document) == before - {gone}
     assert document.get("notes/a") == LONG
@@ -71,7 +71,7 @@ def test_an_old_orphan_goes_and_all_else_stays() -> None:
 def test_a_young_orphan_stays() -> None:
     document = a_document()
     kept = orphan(document)
-    found = collect_family(document.log.place, owner(document))
+    found = collect_family(document.log.environment, owner(document))
     assert (found.garbage, found.young) == ((), 1)
     assert kept in keys(document)
 
@@ -82,9 +82,9 @@ def test_a_dry_run_lists_exactly_what_a_run_deletes() -> None:
     orphan(document)
     age(document)
     before = keys(document)
-    planned = collect_family(document.log.place, owner(document), dry_run=True)
+    planned = collect_family(document.log.environment, owner(document), dry_run=True)
     assert keys(document) == before
-    assert collect_family(document.log.place, owner(document)) == planned
+    assert collect_family(document.log.environment, owner(document)) == planned
 
 
 def test_a_blob_put_again_while_it_is_looked_at_stays() -> None:
@@ -94,16 +94,16 @@ def test_a_blob_put_again_while_it_is_looked_at_stays() -> None:
 
     class PutAgain(MemoryBlobs):
         def stat(self, key: str):  # type: ignore[no-untyped-def]
-            document.log.place.blobs.put(key, b"an orphan")
+            document.log.environment.blobs.put(key, b"an orphan")
             return blobs.stat(key)
 
-    blobs = document.log.place.blobs
-    looking = PutAgain(document.log.place.clock)
+    blobs = document.log.environment.blobs
+    looking = PutAgain(document.log.environment.clock)
     looking.list = blobs.list  # type: ignore[method-assign]
     looking.get = blobs.get  # type: ignore[method-assign]
     looking.delete = blobs.delete  # type: ignore[method-assign]
-    place = Place(document.log.place.index, looking, document.log.place.clock)
-    assert collect_family(place, owner(document)).garbage == ()
+    environment = Environment(document.log.environment.index, looking, document.log.environment.clock)
+    assert collect_family(environment, owner(document)).garbage == ()
     assert gone in keys(document)
 
 
@@ -115,7 +115,7 @@ def test_values_of_every_kept_version_stay_and_those_of_forgotten_ones_go() -> N
     age(document)
     free_segments(document.log)
     age(document)
-    found = collect_family(document.log.place, owner(document))
+    found = collect_family(document.log.environment, owner(document))
     assert any("/items/notes/" in key for key in found.garbage)
     assert [document.get("notes/a", at=version)[:2].strip() for version in range(9, 13)] == ["8", "9", "10", "11"]
     assert verify(document).version == document.version
@@ -128,7 +128,7 @@ def test_an_archive_stays_and_what_its_entries_name() -> None:
     assert document.archive() > 0
     age(document)
     free_segments(document.log)
-    assert collect_family(document.log.place, owner(document)).garbage == ()
+    assert collect_family(document.log.environment, owner(document)).garbage == ()
     assert document.get("notes/a", at=1) == f"0 {LONG}"
 
 
@@ -139,7 +139,7 @@ def test_what_only_a_fork_needs_stays() -> None:
     copy = document.fork("copy", at=2)
     put(copy, "notes/b", f"copy {LONG}")
     age(document)
-    assert collect_family(document.log.place, owner(document)).garbage == ()
+    assert collect_family(document.log.environment, owner(document)).garbage == ()
     assert copy.at().whole() == {"notes/a": f"1 {LONG}", "notes/b": f"copy {LONG}"}
 
 
@@ -147,7 +147,7 @@ def test_a_family_is_collected_once_however_many_forks_it_has() -> None:
     document = a_document()
     put(document, "notes/a", LONG)
     document.fork("copy")
-    assert list(owners(document.log.place, "acme")) == [owner(document)]
+    assert list(owners(document.log.environment, "acme")) == [owner(document)]
 
 
 def stopping(after: int) -> Callable[[], bool]:
@@ -168,7 +168,7 @@ def a_family_with_garbage() -> tuple[Document, set[str]]:
     for number in range(5):
         body = f"orphan {number}".encode()
         key = f"{owner(document)}/bodies/{sha256(body).hex()}"
-        document.log.place.blobs.put(key, body)
+        document.log.environment.blobs.put(key, body)
         garbage.add(key)
     age(document)
     return document, garbage
@@ -178,36 +178,36 @@ def a_family_with_garbage() -> tuple[Document, set[str]]:
 def test_a_collection_that_is_stopped_goes_on_where_it_was(steps: int) -> None:
     document, garbage = a_family_with_garbage()
     before = keys(document)
-    place, gone, runs = document.log.place, [], 0
+    environment, gone, runs = document.log.environment, [], 0
     is_finished = False
     while not is_finished:
-        found = collect_family(place, owner(document), stop=stopping(steps + runs))
+        found = collect_family(environment, owner(document), stop=stopping(steps + runs))
         gone += found.garbage
         is_finished, runs = found.is_finished, runs + 1
     assert sorted(gone) == sorted(garbage)
     assert before - {key for key in keys(document) if "/collecting/" not in key} == garbage
     assert runs > 1
-    assert place.index.get(collecting_partition("acme"), owner(document)) is None
+    assert environment.index.get(collecting_partition("acme"), owner(document)) is None
 
 
 def test_a_collection_that_is_killed_is_gone_on_with() -> None:
     document, garbage = a_family_with_garbage()
-    place = document.log.place
-    place.blobs = reads = CountingReads(place.blobs)
-    collect_family(place, owner(document), dry_run=True)
+    environment = document.log.environment
+    environment.blobs = reads = CountingReads(environment.blobs)
+    collect_family(environment, owner(document), dry_run=True)
     whole, reads.count = reads.count, 0
 
     def die() -> bool:
-        place.clock.sleep(61)  # what is in hand is kept now and then
+        environment.clock.sleep(61)  # what is in hand is kept now and then
         if next(asked) == 160:
             raise KeyboardInterrupt
         return False
 
     asked = itertools.count()
     with pytest.raises(KeyboardInterrupt):
-        collect_family(place, owner(document), stop=die)
+        collect_family(environment, owner(document), stop=die)
     before, reads.count = reads.count, 0
-    assert set(collect_family(place, owner(document)).garbage) == garbage
+    assert set(collect_family(environment, owner(document)).garbage) == garbage
     assert 0 < before < whole
     assert reads.count < whole
     assert verify(document).version == document.version
@@ -215,31 +215,31 @@ def test_a_collection_that_is_killed_is_gone_on_with() -> None:
 
 def test_what_is_put_again_while_a_collection_rests_stays() -> None:
     document, garbage = a_family_with_garbage()
-    place = document.log.place
-    found = collect_family(place, owner(document), stop=stopping(100))
+    environment = document.log.environment
+    found = collect_family(environment, owner(document), stop=stopping(100))
     assert not found.is_finished
-    place.clock.sleep(10 * OLD_SECONDS)
+    environment.clock.sleep(10 * OLD_SECONDS)
     reused = f"{owner(document)}/bodies/{sha256(b'orphan 3').hex()}"
-    place.blobs.put(reused, b"orphan 3")
-    place.clock.sleep(10 * OLD_SECONDS)
-    found = collect_family(place, owner(document))
+    environment.blobs.put(reused, b"orphan 3")
+    environment.clock.sleep(10 * OLD_SECONDS)
+    found = collect_family(environment, owner(document))
     assert set(found.garbage) == garbage - {reused}
     assert found.changed == 1
 
 
 def test_progress_that_cannot_be_read_is_begun_again() -> None:
     document, garbage = a_family_with_garbage()
-    place = document.log.place
-    place.index.commit([Put(Item(collecting_partition("acme"), owner(document), {"f": 99, "a": ""}))])
-    assert set(collect_family(place, owner(document)).garbage) == garbage
+    environment = document.log.environment
+    environment.index.commit([Put(Item(collecting_partition("acme"), owner(document), {"f": 99, "a": ""}))])
+    assert set(collect_family(environment, owner(document)).garbage) == garbage
 
 
 def test_a_dry_run_goes_on_where_the_next_run_would() -> None:
     document, _ = a_family_with_garbage()
-    place = document.log.place
-    collect_family(place, owner(document), stop=stopping(100))
-    planned = collect_family(place, owner(document), dry_run=True)
-    assert collect_family(place, owner(document)) == planned
+    environment = document.log.environment
+    collect_family(environment, owner(document), stop=stopping(100))
+    planned = collect_family(environment, owner(document), dry_run=True)
+    assert collect_family(environment, owner(document)) == planned
 
 
 def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() -> None:
@@ -249,7 +249,7 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
     put(first, "notes/a", f"handed on {LONG}")
     put(first, "notes/b", "short")
     age(document)
-    place = document.log.place
+    environment = document.log.environment
 
     def hand_on() -> None:
         """While the document is read: the fork is forked, and forgets what only its own fork needs from then on."""
@@ -260,10 +260,10 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
         second.forget_below(4, lambda version: None)
         first.forget_below(first.version, lambda version: None)
 
-    place.index = Amid(place.index, entries_partition(document.log.record.prefix, 1), hand_on)
-    collect_family(place, owner(document))
-    place.index = place.index.backend
-    assert Document(open_log(place, "acme", "second")).get("notes/a") == f"handed on {LONG}"
+    environment.index = Amid(environment.index, entries_partition(document.log.record.prefix, 1), hand_on)
+    collect_family(environment, owner(document))
+    environment.index = environment.index.backend
+    assert Document(open_log(environment, "acme", "second")).get("notes/a") == f"handed on {LONG}"
 
 
 def test_snapshots_are_asked_for_one_by_one() -> None:
@@ -275,12 +275,12 @@ def test_snapshots_are_asked_for_one_by_one() -> None:
     for number in range(8):
         put(document, "notes/z", number)
     age(document)
-    place = document.log.place
-    index = place.index
+    environment = document.log.environment
+    index = environment.index
     first, last = [found.version for found in list_snapshots(index, document.log.record.prefix)][-2:]
     assert first < last
-    paged = place.index = Paging(index, document.log.record.prefix)
-    assert collect_family(place, owner(document)).garbage == ()
+    paged = environment.index = Paging(index, document.log.record.prefix)
+    assert collect_family(environment, owner(document)).garbage == ()
     assert max(paged.limits) == 1
 
 
@@ -338,27 +338,27 @@ class CountingReads:
 
 def test_a_whole_organisation_is_collected_and_what_is_broken_is_passed_over() -> None:
     document, garbage = a_family_with_garbage()
-    place = document.log.place
-    broken = create_log(place, "acme", "broken", "document")
+    environment = document.log.environment
+    broken = create_log(environment, "acme", "broken", "document")
     lost = f"{broken.record.owner}/bodies/{sha256(b'lost').hex()}"
-    place.blobs.put(lost, b"lost")
-    place.index.commit([Put(Item(f"{broken.record.prefix}/segments", "0000000000000001", {"c": 1}))])
-    records = Records(place, "acme")
+    environment.blobs.put(lost, b"lost")
+    environment.index.commit([Put(Item(f"{broken.record.prefix}/segments", "0000000000000001", {"c": 1}))])
+    records = Records(environment, "acme")
     records.put("invoice", bytes(range(256)) * 1000)
     stray = f"acme/records/invoice/bodies/{sha256(b'stray').hex()}"
-    place.blobs.put(stray, b"stray")
+    environment.blobs.put(stray, b"stray")
     age(document)
-    found = collect(place, "acme")
+    found = collect(environment, "acme")
     assert set(found.garbage) == {*garbage, stray}
-    assert [(trouble.what, trouble.code) for trouble in found.troubles] == [(broken.record.owner, "corrupt")]
-    assert place.blobs.stat(lost) is not None
+    assert [(failure.what, failure.code) for failure in found.failures] == [(broken.record.owner, "corrupt")]
+    assert environment.blobs.stat(lost) is not None
     assert len(records.get("invoice").body) == 256_000
 
 
 def put_blob(document: Document, folder: str) -> str:
     body = folder.encode()
     key = f"{folder}/{sha256(body).hex()}"
-    document.log.place.blobs.put(key, body)
+    document.log.environment.blobs.put(key, body)
     return key
 
 
@@ -367,32 +367,32 @@ def test_a_queued_push_that_no_message_can_hold_any_more_goes() -> None:
     incarnation = document.log.record.incarnation
     waiting = put_blob(document, f"acme/queue/budget@{incarnation}/token1")
     former = put_blob(document, "acme/queue/budget@aaaaaaaaaaaa/token2")
-    place = document.log.place
-    assert collect(place, "acme").garbage == ()
+    environment = document.log.environment
+    assert collect(environment, "acme").garbage == ()
     age(document)
-    assert collect(place, "acme").garbage == (former,)
-    place.clock.sleep(QUEUED_SECONDS_MAX)
-    assert collect(place, "acme").garbage == (waiting,)
+    assert collect(environment, "acme").garbage == (former,)
+    environment.clock.sleep(QUEUED_SECONDS_MAX)
+    assert collect(environment, "acme").garbage == (waiting,)
 
 
 def test_blobs_of_an_owner_that_the_index_does_not_know_wait_for_a_copy_under_way() -> None:
     document = a_document()
     copied = put_blob(document, "acme/other@aaaaaaaaaaaa/bodies"), put_blob(document, "acme/records/new/bodies")
     former = put_blob(document, "acme/budget@aaaaaaaaaaaa/chunks")
-    place = document.log.place
+    environment = document.log.environment
     age(document)
-    assert collect(place, "acme").garbage == (former,)
-    place.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX)
-    assert collect(place, "acme").garbage == copied
+    assert collect(environment, "acme").garbage == (former,)
+    environment.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX)
+    assert collect(environment, "acme").garbage == copied
 
 
 def test_blobs_in_a_place_that_is_an_applications_own_stay() -> None:
     document = a_document()
     own = put_blob(document, f"{owner(document)}/pictures")
-    document.log.place.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX * 2)
-    found = collect(document.log.place, "acme")
+    document.log.environment.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX * 2)
+    found = collect(document.log.environment, "acme")
     assert (found.garbage, found.kept) == ((), 1)
-    assert document.log.place.blobs.stat(own) is not None
+    assert document.log.environment.blobs.stat(own) is not None
 
 
 def test_few_blobs_are_judged_at_once_and_all_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,6 +400,6 @@ def test_few_blobs_are_judged_at_once_and_all_in_the_end(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(module, "COLLECT_CANDIDATES_MAX", 3)
     document, garbage = a_family_with_garbage()
-    found = collect_family(document.log.place, owner(document))
+    found = collect_family(document.log.environment, owner(document))
     assert set(found.garbage) == garbage
     assert found.looked_at == len(keys(document)) + len(garbage)

@@ -17,7 +17,7 @@ from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.copy_check import check_copy
-from stratalog.maintenance.store_copy import Copied, copy_store
+from stratalog.maintenance.store_copy import CopyReport, copy_store
 from stratalog.ports.index import Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.maintenance.growing import FREE, SETTINGS, grow, told
@@ -52,7 +52,7 @@ class Dying:
         self.store = store
         self.left: int | None = None
         self.puts: Counter[object] = Counter()
-        index, blobs = store.place.index, store.place.blobs
+        index, blobs = store.environment.index, store.environment.blobs
         self._commit, self._put = index.commit, blobs.put
         index.commit, blobs.put = self.commit, self.put  # type: ignore[method-assign]
 
@@ -91,7 +91,7 @@ def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives
     copy_store(source, target.store)
     assert told(target.store) == told(source)
     assert set(target.puts.values()) <= {1}
-    assert target.store.place.index.get(COPY_PARTITION, "state") is None
+    assert target.store.environment.index.get(COPY_PARTITION, "state") is None
 
 
 def test_a_copy_goes_on_behind_what_it_copied(source: stratalog.Store, target: stratalog.Store) -> None:
@@ -101,17 +101,17 @@ def test_a_copy_goes_on_behind_what_it_copied(source: stratalog.Store, target: s
     with pytest.raises(Killed):
         copy_store(source, target)
     dying.left = None
-    mark = target.place.index.get(COPY_PARTITION, "state")
+    mark = target.environment.index.get(COPY_PARTITION, "state")
     assert mark is not None
     finished = str(mark.attributes["i"])
     looked: list[str] = []
-    read = source.place.index.query
+    read = source.environment.index.query
 
     def watched(partition: str, **bounds: object) -> Iterator[Item]:
         looked.append(partition)
         return read(partition, **bounds)  # type: ignore[arg-type]
 
-    source.place.index.query = watched  # type: ignore[method-assign]
+    source.environment.index.query = watched  # type: ignore[method-assign]
     with suppress(Killed):
         dying.left = 5
         copy_store(source, target)
@@ -139,7 +139,7 @@ def test_a_copy_says_what_it_found_and_wrote(source: stratalog.Store, target: st
     first = copy_store(source, target, steps.append)
     assert (first.organisations, first.logs, first.records, first.blobs_written) == (1, 20, 1, 1)
     assert sum(steps) == first.items_written + first.blobs_written
-    assert copy_store(source, target) == Copied(1, 20, 1, items_written=0, blobs_written=0)
+    assert copy_store(source, target) == CopyReport(1, 20, 1, items_written=0, blobs_written=0)
 
 
 def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
@@ -149,9 +149,9 @@ def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
         plan.mutate("put", {"key": f"items/{number}", "value": "x" * 500})
     copy_store(source, target)
     stores = (source, target)
-    before = [[stat.key for stat in store.place.blobs.list("")] for store in stores]
-    assert check_copy(source.place, target.place, ["acme"]) == (1, 0)
-    assert [[stat.key for stat in store.place.blobs.list("")] for store in stores] == before == [[], []]
+    before = [[stat.key for stat in store.environment.blobs.list("")] for store in stores]
+    assert check_copy(source.environment, target.environment, ["acme"]) == (1, 0)
+    assert [[stat.key for stat in store.environment.blobs.list("")] for store in stores] == before == [[], []]
 
 
 def test_clients_go_on_in_the_copy_where_they_were(target: stratalog.Store) -> None:
@@ -192,13 +192,13 @@ def test_a_failure_counted_after_the_copy_or_without_its_body_is_found_out(
 ) -> None:
     source.records("acme").fail("new", "no such column", body=Random(1).randbytes(5000))
     copy_store(source, target)
-    [stat] = target.place.blobs.list("acme/records/new/")
-    target.place.blobs.delete(stat.key, stat.stamp)
+    [stat] = target.environment.blobs.list("acme/records/new/")
+    target.environment.blobs.delete(stat.key, stat.stamp)
     with pytest.raises(Corrupt):
-        check_copy(source.place, target.place, ["acme"])
+        check_copy(source.environment, target.environment, ["acme"])
     source.records("acme").fail("new", "no such column")
     with pytest.raises(Conflict, match="was written to while it was copied"):
-        check_copy(source.place, target.place, ["acme"])
+        check_copy(source.environment, target.environment, ["acme"])
 
 
 @pytest.mark.parametrize("what", ["organisation", "log", "record", "same name", "same record"])
@@ -242,28 +242,28 @@ def test_a_target_that_went_on_by_itself_is_refused(
 def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
     source: stratalog.Store, target: stratalog.Store
 ) -> None:
-    put = target.place.index.commit
+    put = target.environment.index.commit
 
     def commit(writes: Sequence[Write]) -> None:
         source.log("acme", "log-00").append(stratalog.Event("seen", "meanwhile"))
         put(writes)
 
-    target.place.index.commit = commit  # type: ignore[method-assign]
+    target.environment.index.commit = commit  # type: ignore[method-assign]
     with pytest.raises(Conflict, match="was written to while it was copied"):
         copy_store(source, target)
-    target.place.index.commit = put  # type: ignore[method-assign]
+    target.environment.index.commit = put  # type: ignore[method-assign]
     copy_store(source, target)
     assert told(target) == told(source)
 
 
 def test_a_copy_that_is_not_its_source_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
     """As if the target had kept other bytes than it was given."""
-    put = target.place.index.commit
+    put = target.environment.index.commit
 
     def commit(writes: Sequence[Write]) -> None:
         put([_spoiled(write) for write in writes])
 
-    target.place.index.commit = commit  # type: ignore[method-assign]
+    target.environment.index.commit = commit  # type: ignore[method-assign]
     with pytest.raises(Corrupt):
         copy_store(source, target)
 
@@ -276,6 +276,6 @@ def _spoiled(write: Write) -> Write:
 
 
 def test_a_body_that_did_not_arrive_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
-    target.place.blobs.put = lambda key, body: None  # type: ignore[method-assign]
+    target.environment.blobs.put = lambda key, body: None  # type: ignore[method-assign]
     with pytest.raises(Corrupt):
         copy_store(source, target)

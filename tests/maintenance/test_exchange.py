@@ -21,7 +21,7 @@ from stratalog.protocol.readable import from_json, to_json
 
 @pytest.fixture
 def store() -> Iterator[stratalog.Store]:
-    settings = stratalog.Settings(segment_entries_target=8, snapshot_entries_interval=5)
+    settings = stratalog.LogSettings(segment_entries_target=8, snapshot_entries_interval=5)
     with stratalog.open("memory:", settings=settings) as store:
         yield store
 

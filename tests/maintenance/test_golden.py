@@ -108,7 +108,7 @@ def test_the_golden_export_still_has_its_mutations(imported: stratalog.Document)
 def test_the_golden_export_still_goes_on_where_it_was(imported: stratalog.Document) -> None:
     outcomes = imported.apply([put("cells/A1", None), put("count", 9)])
     assert [outcome.id for outcome in outcomes] == [2, 3]
-    assert [line.id for line in list_directory(imported.log.place.index, "acme", LOGS)] == [NAME]
+    assert [line.id for line in list_directory(imported.log.environment.index, "acme", LOGS)] == [NAME]
 
 
 def test_the_golden_state_is_still_that_of_the_export(imported: stratalog.Document) -> None:

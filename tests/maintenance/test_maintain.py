@@ -14,8 +14,8 @@ from stratalog.log.directory import organisation_put
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.maintenance import log_pass
-from stratalog.maintenance.policy import Policy, Retention, read_policy
-from stratalog.maintenance.store_pass import Maintained, maintain
+from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy, read_policy
+from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 from stratalog.ports.index import Item, Put
 from stratalog.records.content import body_prefix
 from stratalog.records.uploads import pin_put, pins_of
@@ -25,7 +25,7 @@ from stratalog.testing.clock import ManualClock
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
 DAY_SECONDS = 86_400
 LONG = "long " * 500
-NOTHING = {"documents": Retention(), "logs": Retention()}
+NOTHING = {"documents": RetentionPolicy(), "logs": RetentionPolicy()}
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def store() -> stratalog.Store:
 
 def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
     tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
-    return stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.Settings(**tuned))
+    return stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
 
 
 def fill(document: stratalog.Document, count: int, value: str = "") -> None:
@@ -52,24 +52,24 @@ def a_log(store: stratalog.Store, name: str, count: int = 10) -> stratalog.Log:
 
 
 def pass_days(store: stratalog.Store, days: float) -> None:
-    store.place.clock.sleep(days * DAY_SECONDS)
+    store.environment.clock.sleep(days * DAY_SECONDS)
 
 
 def pass_grace(store: stratalog.Store) -> None:
-    store.place.clock.sleep(OLD_SECONDS)
+    store.environment.clock.sleep(OLD_SECONDS)
 
 
 def firsts(log: stratalog.Log) -> list[int]:
-    return [segment.first for segment in list_segments(log.place.index, log.record.prefix)]
+    return [segment.first for segment in list_segments(log.environment.index, log.record.prefix)]
 
 
 def snapshots(document: stratalog.Document) -> list[int]:
-    return [found.version for found in list_snapshots(document.log.place.index, document.log.record.prefix)]
+    return [found.version for found in list_snapshots(document.log.environment.index, document.log.record.prefix)]
 
 
 def damage(log: stratalog.Log) -> None:
     """A log that no maintenance can read."""
-    log.place.index.commit([Put(Item(f"{log.record.prefix}/segments", "0000000000000001", {"c": 1}))])
+    log.environment.index.commit([Put(Item(f"{log.record.prefix}/segments", "0000000000000001", {"c": 1}))])
 
 
 def test_by_default_nothing_goes_but_garbage(store: stratalog.Store) -> None:
@@ -77,20 +77,20 @@ def test_by_default_nothing_goes_but_garbage(store: stratalog.Store) -> None:
     fill(document, 12, LONG)
     body = b"an orphan"
     orphan = f"{document.log.record.owner}/bodies/{sha256(body).hex()}"
-    store.place.blobs.put(orphan, body)
+    store.environment.blobs.put(orphan, body)
     pass_days(store, 400)
     found = maintain(store)
     assert found.garbage == (orphan,)
-    assert (found.floors, found.archived_segments, found.freed_segments, found.troubles) == (0, 0, 0, ())
+    assert (found.floors, found.archived_segments, found.freed_segments, found.failures) == (0, 0, 0, ())
     assert [document.get("notes/a", at=version) for version in range(1, 13)] == [f"{n} {LONG}" for n in range(12)]
 
 
 def test_a_snapshot_that_is_due_is_made_whoever_should_have(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
-    lazy = store.place.settings
-    store.place.settings = stratalog.Settings(snapshot_entries_interval=1000)
+    lazy = store.environment.settings
+    store.environment.settings = stratalog.LogSettings(snapshot_entries_interval=1000)
     fill(document, 5)
-    store.place.settings = lazy
+    store.environment.settings = lazy
     assert snapshots(document) == []
     assert maintain(store).snapshots == 1
     assert snapshots(document) == [5]
@@ -100,10 +100,10 @@ def test_a_snapshot_that_is_due_is_made_whoever_should_have(store: stratalog.Sto
 def test_a_policy_may_leave_snapshots_to_others() -> None:
     store = a_store()
     document = store.create("acme", "budget")
-    store.place.settings = stratalog.Settings(snapshot_entries_interval=1000)
+    store.environment.settings = stratalog.LogSettings(snapshot_entries_interval=1000)
     fill(document, 5)
-    store.place.settings = stratalog.Settings(snapshot_entries_interval=3)
-    assert maintain(store, Policy(snapshots=False)).snapshots == 0
+    store.environment.settings = stratalog.LogSettings(snapshot_entries_interval=3)
+    assert maintain(store, MaintenancePolicy(snapshots=False)).snapshots == 0
     assert snapshots(document) == []
 
 
@@ -111,7 +111,7 @@ def test_the_newest_segments_are_kept_and_older_ones_forgotten_then_freed(store:
     document = store.create("acme", "budget")
     fill(document, 14)
     before = firsts(document.log)
-    policy = Policy(documents=Retention(keep_segments=2))
+    policy = MaintenancePolicy(documents=RetentionPolicy(keep_segments=2))
     assert maintain(store, policy).floors == 1
     floor = document.log.floor()
     assert floor == before[-2] - 1
@@ -129,7 +129,7 @@ def test_the_versions_of_the_last_days_are_kept(store: stratalog.Store) -> None:
         for number in range(3):
             log.append(Event("noted", [day, number]))
         pass_days(store, 1)
-    maintain(store, Policy(logs=Retention(keep_days=4)))
+    maintain(store, MaintenancePolicy(logs=RetentionPolicy(keep_days=4)))
     kept = [entry.events[0].data[0] for entry in log.read(log.floor())]
     assert kept[0] <= 6
     assert kept[-1] == 9
@@ -139,9 +139,9 @@ def test_the_versions_of_the_last_days_are_kept(store: stratalog.Store) -> None:
 def test_of_two_rules_the_one_that_keeps_more_holds(store: stratalog.Store) -> None:
     log = a_log(store, "events", 20)
     pass_days(store, 100)
-    maintain(store, Policy(logs=Retention(keep_segments=1, keep_days=365)))
+    maintain(store, MaintenancePolicy(logs=RetentionPolicy(keep_segments=1, keep_days=365)))
     assert log.floor() == 0
-    maintain(store, Policy(logs=Retention(keep_segments=4, keep_days=1)))
+    maintain(store, MaintenancePolicy(logs=RetentionPolicy(keep_segments=4, keep_days=1)))
     assert log.floor() == firsts(log)[-4] - 1
 
 
@@ -149,7 +149,7 @@ def test_a_fork_holds_the_floor(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14)
     fork = document.fork("copy", at=2)
-    maintain(store, Policy(documents=Retention(keep_segments=1)))
+    maintain(store, MaintenancePolicy(documents=RetentionPolicy(keep_segments=1)))
     assert document.log.floor() == 2
     assert fork.get("notes/a") == "1 "
 
@@ -159,7 +159,7 @@ def test_segments_that_ended_long_ago_are_archived_and_stay_readable(store: stra
     fill(document, 10)
     pass_days(store, 8)
     fill(document, 3)
-    policy = Policy(documents=Retention(archive_days=7))
+    policy = MaintenancePolicy(documents=RetentionPolicy(archive_days=7))
     assert maintain(store, policy).archived_segments == 2
     pass_grace(store)
     assert maintain(store, policy).freed_segments == 2
@@ -170,7 +170,7 @@ def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_ol
     store: stratalog.Store,
 ) -> None:
     log = a_log(store, "sheet", 10)
-    policy = Policy(logs=Retention(keep_segments=1))
+    policy = MaintenancePolicy(logs=RetentionPolicy(keep_segments=1))
     log.keep(3, [b"the state of version 3"])
     maintain(store, policy)
     assert log.floor() == 3
@@ -184,18 +184,23 @@ def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_ol
 
 def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.Store) -> None:
     logs = [a_log(store, name) for name in ("kept", "cut")]
-    policy = Policy(logs=Retention(keep_segments=1), exceptions={"acme/kept": Retention()})
+    policy = MaintenancePolicy(logs=RetentionPolicy(keep_segments=1), exceptions={"acme/kept": RetentionPolicy()})
     maintain(store, policy)
     assert [log.floor() > 0 for log in logs] == [False, True]
     assert policy.retention("other", "any", "log").keep_segments == 1
-    assert Policy(exceptions={"acme": Retention(keep_days=3)}).retention("acme", "x", "document").keep_days == 3
+    assert (
+        MaintenancePolicy(exceptions={"acme": RetentionPolicy(keep_days=3)})
+        .retention("acme", "x", "document")
+        .keep_days
+        == 3
+    )
 
 
 def test_records_are_pruned_and_freed_by_policy(store: stratalog.Store) -> None:
     records = store.records("acme")
     for number in range(5):
         records.put("invoice", f"{number} {LONG * 20}".encode())
-    policy = Policy(keep_record_versions=2)
+    policy = MaintenancePolicy(keep_record_versions=2)
     assert maintain(store, policy).pruned_records == 1
     assert [found.version for found in records.versions("invoice")] == [4, 5]
     pass_days(store, 1)
@@ -210,7 +215,7 @@ def test_records_superseded_long_ago_are_pruned(store: stratalog.Store) -> None:
     for number in range(3):
         records.put("invoice", f"{number}".encode())
         pass_days(store, 10)
-    maintain(store, Policy(keep_record_days=15))
+    maintain(store, MaintenancePolicy(keep_record_days=15))
     assert [found.version for found in records.versions("invoice")] == [2, 3]
 
 
@@ -219,19 +224,19 @@ def test_what_a_crashed_upload_left_goes_though_no_version_stands(
     has_part: bool, days: float, store: stratalog.Store
 ) -> None:
     """The organisation has nothing but what the upload brought."""
-    name, place = Name("zeta", "scan"), store.place
+    name, environment = Name("zeta", "scan"), store.environment
     part = f"{body_prefix(name)}/{sha256(b'a part').hex()}"
-    place.index.commit([pin_put(name, "aaaaaaaaaaaaaaaa", place.clock.wall_ms()), organisation_put("zeta")])
+    environment.index.commit([pin_put(name, "aaaaaaaaaaaaaaaa", environment.clock.wall_ms()), organisation_put("zeta")])
     if has_part:
-        place.blobs.put(part, b"a part")
+        environment.blobs.put(part, b"a part")
     pass_days(store, days - 0.2)
-    maintain(store, Policy(collect_hours=0))
+    maintain(store, MaintenancePolicy(collect_hours=0))
     pass_days(store, 0.2)
-    maintain(store, Policy(collect_hours=0), dry_run=True)
-    assert list(pins_of(place, name))
-    maintain(store, Policy(collect_hours=0))
-    assert not list(pins_of(place, name))
-    assert place.blobs.stat(part) is None
+    maintain(store, MaintenancePolicy(collect_hours=0), dry_run=True)
+    assert list(pins_of(environment, name))
+    maintain(store, MaintenancePolicy(collect_hours=0))
+    assert not list(pins_of(environment, name))
+    assert environment.blobs.stat(part) is None
 
 
 def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:
@@ -241,12 +246,15 @@ def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:
     assert maintain(store).deleted_logs == 0
     pass_grace(store)
     assert maintain(store).deleted_logs == 1
-    assert list(store.place.blobs.list("acme/")) == []
+    assert list(store.environment.blobs.list("acme/")) == []
 
 
 def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
-    policy = Policy(
-        documents=Retention(keep_segments=3), logs=Retention(archive_days=1), keep_record_versions=1, collect_hours=0
+    policy = MaintenancePolicy(
+        documents=RetentionPolicy(keep_segments=3),
+        logs=RetentionPolicy(archive_days=1),
+        keep_record_versions=1,
+        collect_hours=0,
     )
     planned, did = [], []
     for dry in (True, False):
@@ -256,13 +264,13 @@ def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
         for number in range(3):
             store.records("acme").put("invoice", f"{number} {LONG * 20}".encode())
         orphan = b"an orphan"
-        store.place.blobs.put(f"{document.log.record.owner}/bodies/{sha256(orphan).hex()}", orphan)
+        store.environment.blobs.put(f"{document.log.record.owner}/bodies/{sha256(orphan).hex()}", orphan)
         pass_days(store, 3)
         for _ in range(3):
             if dry:
-                before = (everything(store), sorted(stat.key for stat in store.place.blobs.list("")))
+                before = (everything(store), sorted(stat.key for stat in store.environment.blobs.list("")))
                 planned.append(told(store, maintain(store, policy, dry_run=True)))
-                assert before == (everything(store), sorted(stat.key for stat in store.place.blobs.list("")))
+                assert before == (everything(store), sorted(stat.key for stat in store.environment.blobs.list("")))
             did.append(told(store, maintain(store, policy)))
             pass_grace(store)
         assert log.floor() == 0
@@ -272,23 +280,23 @@ def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
     }  # fmt: skip
 
 
-def told(store: stratalog.Store, found: Maintained) -> dict[str, object]:
+def told(store: stratalog.Store, found: MaintenanceReport) -> dict[str, object]:
     """The numbers, and which kinds of blobs: incarnations differ from store to store."""
-    names = [name for name in Maintained.__struct_fields__ if name != "garbage"]
+    names = [name for name in MaintenanceReport.__struct_fields__ if name != "garbage"]
     return {name: getattr(found, name) for name in names} | {"garbage": len(found.garbage)}
 
 
 def everything(store: stratalog.Store) -> list[Item]:
-    partitions = store.place.index._partitions  # type: ignore[attr-defined]
-    return [item for name in sorted(partitions) for item in store.place.index.query(name)]
+    partitions = store.environment.index._partitions  # type: ignore[attr-defined]
+    return [item for name in sorted(partitions) for item in store.environment.index.query(name)]
 
 
 def test_one_broken_document_stops_no_other(store: stratalog.Store) -> None:
     damage(store.create("acme", "broken").log)
     fine = store.create("acme", "fine")
     fill(fine, 14)
-    found = maintain(store, Policy(documents=Retention(keep_segments=1)))
-    assert [(trouble.what, trouble.code) for trouble in found.troubles] == [("acme/broken", Corrupt.code)]
+    found = maintain(store, MaintenancePolicy(documents=RetentionPolicy(keep_segments=1)))
+    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/broken", Corrupt.code)]
     assert fine.log.floor() > 0
     assert found.is_finished
 
@@ -303,7 +311,7 @@ def test_steps_of_an_application_are_done_once_a_pass_and_may_fail(store: strata
     found = maintain(store, steps=[fails, lambda opened: called.append("goes on")])
     assert called == ["fails", "goes on"]
     assert found.steps == 1
-    assert [(trouble.code, trouble.reason) for trouble in found.troubles] == [("error", "a bug")]
+    assert [(failure.code, failure.reason) for failure in found.failures] == [("error", "a bug")]
     maintain(store, steps=[fails], dry_run=True)
     assert called == ["fails", "goes on"]
 
@@ -323,7 +331,7 @@ def test_a_pass_with_little_time_goes_on_behind_the_last_one_it_tended() -> None
     seen: list[list[str]] = []
     for _ in range(30):
         told: list[str] = []
-        maintain(store, Policy(collect_hours=10**6), seconds=12, tell=told.append)
+        maintain(store, MaintenancePolicy(collect_hours=10**6), seconds=12, tell=told.append)
         seen.append([what for what in told if what.startswith("acme/log")])
         if any("log-5" in what for what in told):
             break
@@ -337,7 +345,7 @@ def test_tending_and_collecting_share_the_time_so_that_neither_waits_for_the_oth
     for number in range(40):
         a_log(store, f"log-{number:02}", 1)
     told: list[str] = []
-    found = maintain(store, Policy(collect_hours=0), seconds=60, tell=told.append)
+    found = maintain(store, MaintenancePolicy(collect_hours=0), seconds=60, tell=told.append)
     assert not found.is_finished
     assert "acme/log-00" in told
     assert "acme, its blobs" in told
@@ -347,7 +355,7 @@ def test_collecting_waits_for_its_hour(store: stratalog.Store) -> None:
     a_log(store, "events", 1)
     told: list[str] = []
     for hours in (0, 23, 2):
-        store.place.clock.sleep(hours * 3600)
+        store.environment.clock.sleep(hours * 3600)
         maintain(store, tell=told.append)
     assert told.count("acme, its blobs") == 2
 
@@ -357,7 +365,7 @@ def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
         a_log(store, f"log-{number}", 1)
 
     def die(what: str) -> None:
-        store.place.clock.sleep(61)  # the place is kept now and then
+        store.environment.clock.sleep(61)  # the place is kept now and then
         if what == "acme/log-2":
             raise KeyboardInterrupt
 
@@ -371,17 +379,17 @@ def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
 def test_two_passes_at_once_do_no_harm(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14, LONG)
-    policy = Policy(documents=Retention(keep_segments=2, archive_days=0), collect_hours=0)
-    nested: list[Maintained] = []
+    policy = MaintenancePolicy(documents=RetentionPolicy(keep_segments=2, archive_days=0), collect_hours=0)
+    nested: list[MaintenanceReport] = []
 
     def another(what: str) -> None:
         if len(nested) < 4:
-            nested.append(Maintained())
+            nested.append(MaintenanceReport())
             nested[-1] = maintain(store, policy)
             pass_grace(store)
 
     for _ in range(3):
-        assert maintain(store, policy, tell=another).troubles == ()
+        assert maintain(store, policy, tell=another).failures == ()
         pass_grace(store)
     assert document.log.floor() > 0
     assert [document.get("notes/a", at=version)[:2] for version in range(document.log.floor(), 15)]
@@ -410,8 +418,10 @@ def test_a_closed_store_ends_the_pass(store: stratalog.Store) -> None:
 
 def test_a_policy_is_read_from_json_and_says_what_is_wrong_with_it() -> None:
     text = '{"documents": {"keep_days": 90, "archive_days": 7}, "keep_record_versions": 10}'
-    assert read_policy(text) == Policy(documents=Retention(keep_days=90, archive_days=7), keep_record_versions=10)
-    assert read_policy("{}") == Policy()
+    assert read_policy(text) == MaintenancePolicy(
+        documents=RetentionPolicy(keep_days=90, archive_days=7), keep_record_versions=10
+    )
+    assert read_policy("{}") == MaintenancePolicy()
     for wrong in (
         '{"documents": {"keep_segments": 0}}',
         '{"keep_all": true}',

@@ -21,11 +21,11 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.documents import Document
 from stratalog.errors import StratalogError
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Event, Log, Place, Settings, retention
+from stratalog.log import Environment, Event, Log, LogSettings, retention
 from stratalog.log.segments import list_segments
 from stratalog.maintenance import collection
 from stratalog.maintenance.marks import Marking
-from stratalog.maintenance.policy import Policy, Retention
+from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.maintenance.store_pass import maintain
 from stratalog.ports.index import Item, Write
 from stratalog.store import Store
@@ -38,9 +38,9 @@ LONG = Random(0).randbytes(20_000).hex()
 
 counts = st.none() | st.integers(1, 4)
 days = st.none() | st.floats(0, 20)
-retentions = st.builds(Retention, keep_segments=counts, keep_days=days, archive_days=days)
+retentions = st.builds(RetentionPolicy, keep_segments=counts, keep_days=days, archive_days=days)
 policies = st.builds(
-    Policy,
+    MaintenancePolicy,
     documents=retentions,
     logs=retentions,
     keep_record_versions=counts,
@@ -86,7 +86,7 @@ class MaintainMachine(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.index = MemoryIndex()
         self.blobs = MemoryBlobs(self.clock)
-        self.tuning = Settings(segment_entries_target=3, snapshot_entries_interval=4, body_inline_bytes_max=100)
+        self.tuning = LogSettings(segment_entries_target=3, snapshot_entries_interval=4, body_inline_bytes_max=100)
         store = self.store()
         store.create("acme", "budget")
         store.create_log("acme", "events")
@@ -97,7 +97,7 @@ class MaintainMachine(RuleBasedStateMachine):
         self.number = 0
 
     def store(self, index: MemoryIndex | None = None) -> Store:
-        return Store(Place(index or self.index, self.blobs, self.clock, self.tuning), MemoryQueue(self.clock))
+        return Store(Environment(index or self.index, self.blobs, self.clock, self.tuning), MemoryQueue(self.clock))
 
     @rule(data=st.data(), count=st.integers(1, 6))
     def change(self, data: st.DataObject, count: int) -> None:
@@ -144,7 +144,9 @@ class MaintainMachine(RuleBasedStateMachine):
                         self.blobs.delete(key, stat.stamp)
 
     @rule(policy=policies, pauses=st.lists(pauses, min_size=1, max_size=4), kills=kills, flags=flags)
-    def maintain(self, policy: Policy, pauses: list[int], kills: int | None, flags: tuple[bool, bool]) -> None:
+    def maintain(
+        self, policy: MaintenancePolicy, pauses: list[int], kills: int | None, flags: tuple[bool, bool]
+    ) -> None:
         after, is_losing = flags
         for run, seconds in enumerate(pauses, 1):
             if is_losing:
@@ -153,7 +155,7 @@ class MaintainMachine(RuleBasedStateMachine):
             commits = 10**9 if kills is None else kills * run
             index = Killing(self.index, commits, after=after, joint_commits=bool(run % 2))
             try:
-                assert maintain(self.store(index), policy).troubles == ()
+                assert maintain(self.store(index), policy).failures == ()
             except Killed:
                 continue
         for name, states in self.states.items():
@@ -162,11 +164,11 @@ class MaintainMachine(RuleBasedStateMachine):
         self.check()
 
     @rule(policy=policies)
-    def maintain_by_default(self, policy: Policy) -> None:
+    def maintain_by_default(self, policy: MaintenancePolicy) -> None:
         """What is said of archives alone, or nothing, lets nothing go."""
         floors = {name: self.document(name).log.floor() for name in self.states}
         archives = msgspec.structs.replace(policy.documents, keep_segments=None, keep_days=None)
-        assert maintain(self.store(), Policy(documents=archives)).troubles == ()
+        assert maintain(self.store(), MaintenancePolicy(documents=archives)).failures == ()
         assert {name: self.document(name).log.floor() for name in self.states} == floors
         self.check()
 

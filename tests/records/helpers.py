@@ -14,7 +14,7 @@ import msgspec
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.clock import Clock
 from stratalog.keys import number, record_partition
-from stratalog.log.environment import Place, Settings
+from stratalog.log.environment import Environment, LogSettings
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.index import Index, Item, Write
 from stratalog.records import Records
@@ -162,7 +162,7 @@ class World:
     """A place of the ends given, in memory without them, with all of the above in front, and records on it."""
 
     def __init__(
-        self, settings: Settings | None = None, *, ends: Ends | None = None, organisation: str = "acme"
+        self, settings: LogSettings | None = None, *, ends: Ends | None = None, organisation: str = "acme"
     ) -> None:
         self.clock = HandClock()
         self.organisation = organisation
@@ -172,18 +172,18 @@ class World:
         self._opened: list[Index | Blobs] = [self.backend, blobs]
         self.index = ScriptedIndex(self.backend)
         self.blobs = CountingBlobs(blobs)
-        self.place = Place(self.index, self.blobs, self.clock, settings)
+        self.environment = Environment(self.index, self.blobs, self.clock, settings)
         self.records = self.handle()
 
     def handle(self, **options: Any) -> Records:
         """Records of which nothing is remembered, on the same connections."""
-        return Records(self.place, self.organisation, **options)
+        return Records(self.environment, self.organisation, **options)
 
     def elsewhere(self, **options: Any) -> Records:
         """Records as another process would have them."""
         index, blobs = self._ends(self.clock)
         self._opened += [index, blobs]
-        return Records(Place(index, blobs, self.clock, self._settings), self.organisation, **options)
+        return Records(Environment(index, blobs, self.clock, self._settings), self.organisation, **options)
 
     def close(self) -> None:
         """Let go of everything that was opened."""

@@ -12,11 +12,11 @@ from functools import partial
 import pytest
 
 from stratalog.clock import SystemClock
-from stratalog.log.environment import Place, Settings
+from stratalog.log.environment import Environment, LogSettings
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.records import Records
-from stratalog.testing.faults import FaultyBlobs, FaultyIndex, Line, Weather
+from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyLine, Weather
 from stratalog.testing.scheduler import Scheduler, SimulatedClock
 from tests.cloud.rough import RealTime, real_line
 from tests.records.helpers import Ends, in_memory
@@ -25,7 +25,7 @@ WRITERS = 64
 ROUGH = Weather(unavailable=0.04, lost_request=0.08, lost_answer=0.15, late=0.08, storm_calls=10**6, late_ms_max=50)
 LOSSES = {"unavailable", "lost request", "lost answer", "late"}
 # The later bodies are blobs. Nobody gives up.
-SETTINGS = Settings(body_inline_bytes_max=40, append_seconds_max=3600)
+SETTINGS = LogSettings(body_inline_bytes_max=40, append_seconds_max=3600)
 
 Told = dict[str, int]
 
@@ -68,13 +68,13 @@ def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
     scheduler = Scheduler(seed)
     clock = SimulatedClock(scheduler)
     index, blobs = ends(clock)
-    honest = Records(Place(index, blobs, clock, SETTINGS), f"turns{seed}")
+    honest = Records(Environment(index, blobs, clock, SETTINGS), f"turns{seed}")
     honest.put("b1", b"")
     told: Told = {}
     for n in range(WRITERS):
-        line = Line(scheduler, ROUGH, lambda: None)
-        place = Place(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS)
-        scheduler.spawn(f"{n}", partial(add, Records(place, honest.organisation), told, n))
+        line = FaultyLine(scheduler, ROUGH, lambda: None)
+        environment = Environment(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS)
+        scheduler.spawn(f"{n}", partial(add, Records(environment, honest.organisation), told, n))
     scheduler.run()
     check(honest, told)
     close(index, blobs)
@@ -88,11 +88,11 @@ def updates_by_threads(seed: int, ends: Ends) -> Counter[str]:
     """
     clock = SystemClock()
     index, blobs = ends(clock)
-    honest = Records(Place(index, blobs, clock, SETTINGS), f"threads{seed}")
+    honest = Records(Environment(index, blobs, clock, SETTINGS), f"threads{seed}")
     honest.put("b1", b"")
     told: Told = {}
     lines = [real_line(seed * WRITERS + n, ROUGH) for n in range(WRITERS)]
-    places = [Place(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS) for line in lines]
+    places = [Environment(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS) for line in lines]
     met = threading.Barrier(WRITERS, timeout=600)
     with ThreadPoolExecutor(WRITERS) as pool:
         handles = [Records(place, honest.organisation) for place in places]
@@ -105,7 +105,7 @@ def updates_by_threads(seed: int, ends: Ends) -> Counter[str]:
     return sum((Counter(line.counts.values) for line in lines), Counter())
 
 
-def wait_for_late(line: Line) -> None:
+def wait_for_late(line: FaultyLine) -> None:
     time = line.scheduler
     assert isinstance(time, RealTime)
     time.wait()

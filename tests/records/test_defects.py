@@ -16,7 +16,7 @@ from stratalog.clock import Clock
 from stratalog.codec import compress
 from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionConflict
 from stratalog.limits import BODY_PART_BYTES
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index, Item, Write, holds
 from stratalog.records import Records
@@ -225,7 +225,7 @@ def test_d14_of_two_who_saw_the_same_version_one_is_told_so_by_every_backend(wor
     at_once(lambda: one.update("b1", lambda body: body + b"+1"), lambda: other.update("b1", lambda body: body + b"+2"))
     assert world.handle().get("b1").body in (b"0+1+2", b"0+2+1")
     assert [version.version for version in world.handle().versions("b1")] == [1, 2, 3]
-    assert world.place.counters["conflict"] == 1
+    assert world.environment.counters["conflict"] == 1
 
 
 @pytest.mark.parametrize("expected", [0, 1])
@@ -256,8 +256,8 @@ class SwitchingIndex(MemoryIndex):
 
 @pytest.mark.usefixtures("untraced")
 def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_memory() -> None:
-    def add(place: Place, n: int) -> None:
-        Records(place, "acme").update("b1", lambda body: body + bytes([n]))
+    def add(environment: Environment, n: int) -> None:
+        Records(environment, "acme").update("b1", lambda body: body + bytes([n]))
 
     waits = 0
     for seed in range(20):
@@ -265,12 +265,12 @@ def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_
         with simulated_locks(scheduler):
             index, clock = SwitchingIndex(), SimulatedClock(scheduler)
             index.scheduler = scheduler
-            place = Place(index, MemoryBlobs(clock), clock)
-            Records(place, "acme").put("b1", b"")
+            environment = Environment(index, MemoryBlobs(clock), clock)
+            Records(environment, "acme").put("b1", b"")
             for n in range(3):
-                scheduler.spawn(f"{n}", partial(add, place, n))
+                scheduler.spawn(f"{n}", partial(add, environment, n))
             scheduler.run()
-        found = Records(place, "acme").get("b1")
+        found = Records(environment, "acme").get("b1")
         assert sorted(found.body) == [0, 1, 2]
         assert found.version.version == 4
         waits += scheduler.counts.get("lock waits")

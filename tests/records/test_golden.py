@@ -15,7 +15,7 @@ from stratalog.codec import decompress, sha256
 from stratalog.errors import NotFound, VersionForgotten
 from stratalog.limits import BLOB_BYTES_MAX, BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
 from stratalog.log.directory import list_organisations
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Item, Put
 from stratalog.records import Records
 from stratalog.records.floor import Floor, Mark, read_floor, store_floor
@@ -33,7 +33,9 @@ PARTS = bytes(BODY_PART_BYTES) + b"the second part"
 def empty(folder: Path, wall_ms: int = 1_700_000_000_000) -> Records:
     clock = ManualClock(wall_ms=wall_ms)
     return Records(
-        Place(MemoryIndex(), FileBlobs(folder, clock, sync=lambda descriptor: None), clock), "acme", failures_max=2
+        Environment(MemoryIndex(), FileBlobs(folder, clock, sync=lambda descriptor: None), clock),
+        "acme",
+        failures_max=2,
     )
 
 
@@ -43,7 +45,7 @@ def written(folder: Path) -> Records:
     records.put(NAME, b"forgotten and gone", write_id="w1")
     records.put(NAME, b"forgotten", write_id="w2", source_time_ms=1_600_000_000_000, metadata={"title": "é", "n": 1.5})
     records.prune(NAME, keep=1)
-    records.place.clock.sleep(601)
+    records.environment.clock.sleep(601)
     records.free(NAME)
     records.put(NAME, REPEATED, write_id="w3", metadata={"title": "é", "n": 1.5})
     records.prune(NAME, keep=1)
@@ -54,14 +56,14 @@ def written(folder: Path) -> Records:
     records.fail(NAME, "no such table", write_id="f1")
     records.fail("b2", "does not parse", body=b"input", pointer="inbox/7", write_id="f2")
     records.fail("b2", "does not parse yet", body=LARGE, pointer="inbox/8", write_id="f3")
-    store_floor(records.place, Name("acme", "b4"), FLOOR)
+    store_floor(records.environment, Name("acme", "b4"), FLOOR)
     return records
 
 
 def amid_upload(records: Records) -> Iterator[bytes]:
     """A body in parts; a second upload begins while it goes up, and dies with its process."""
     yield PARTS[: BODY_PART_BYTES + 1]
-    index = records.place.index
+    index = records.environment.index
     [upload] = index.query("acme/!uploads")
     index.commit([Put(Item("acme/!uploads", f"b3/{upload.sort.rpartition('/')[2]}", upload.attributes))])
     yield PARTS[BODY_PART_BYTES + 1 :]
@@ -75,22 +77,22 @@ def stored(folder: Path) -> Records:
     records = empty(folder, GOLDEN["wall_ms"])
     for partition, sort, attributes in GOLDEN["items"]:
         loaded = {name: bytes.fromhex(at["hex"]) if isinstance(at, dict) else at for name, at in attributes.items()}
-        records.place.index.commit([Put(Item(partition, sort, loaded))])
+        records.environment.index.commit([Put(Item(partition, sort, loaded))])
     return records
 
 
 def golden_of(records: Records, folder: Path) -> dict[str, Any]:
     """What the place holds, as the golden file says it."""
-    index = records.place.index
+    index = records.environment.index
     assert isinstance(index, MemoryIndex)
     items = [
         [item.partition, item.sort, {name: plain(at) for name, at in sorted(item.attributes.items())}]
         for partition in sorted(index._partitions)
         for item in index.query(partition)
     ]
-    keys = [stat.key for stat in records.place.blobs.list("")]
+    keys = [stat.key for stat in records.environment.blobs.list("")]
     blobs = {key: (folder / key).read_bytes().hex() for key in keys}
-    return {"wall_ms": records.place.clock.wall_ms(), "items": items, "blobs": blobs}
+    return {"wall_ms": records.environment.clock.wall_ms(), "items": items, "blobs": blobs}
 
 
 def plain(value: Any) -> Any:
@@ -157,7 +159,7 @@ def test_the_golden_versions_still_say_what_they_are(records: Records) -> None:
 
 def test_the_golden_directory_still_lists(records: Records) -> None:
     assert [(line.id, line.kind, line.created_ms) for line in records.list()] == [(NAME, "record", 1_700_000_000_000)]
-    assert list(list_organisations(records.place.index)) == ["acme"]
+    assert list(list_organisations(records.environment.index)) == ["acme"]
 
 
 def test_the_golden_failures_still_count_and_open(records: Records) -> None:
@@ -173,13 +175,13 @@ def test_the_golden_record_still_goes_on(records: Records) -> None:
 
 
 def test_the_golden_floor_amid_freeing_still_says_how_far_it_came(records: Records) -> None:
-    read = read_floor(records.place.index, Name("acme", "b4"))
+    read = read_floor(records.environment.index, Name("acme", "b4"))
     assert (read.version, read.freeing, read.freed, read.marks) == (9, 7, 4, FLOOR.marks)
 
 
 def test_what_the_golden_floor_gave_up_is_still_freed_and_no_more(records: Records) -> None:
     records.prune(NAME, keep=2)
-    records.place.clock.sleep(601)
+    records.environment.clock.sleep(601)
     assert records.free(NAME) == 4
     assert [version.version for version in records.versions(NAME)] == [6, 7]
     assert records.get(NAME).body == PARTS
@@ -187,10 +189,10 @@ def test_what_the_golden_floor_gave_up_is_still_freed_and_no_more(records: Recor
 
 def test_the_golden_upload_still_holds_off_the_collector(records: Records, tmp_path: Path) -> None:
     key = f"acme/records/b3/bodies/{sha256(b'a part').hex()}"
-    records.place.blobs.put(key, b"a part")
-    records.place.clock.sleep(3600)
+    records.environment.blobs.put(key, b"a part")
+    records.environment.clock.sleep(3600)
     records.free("b3")
-    assert records.place.blobs.stat(key) is not None
-    records.place.clock.sleep(24 * 3600)
+    assert records.environment.blobs.stat(key) is not None
+    records.environment.clock.sleep(24 * 3600)
     records.free("b3")
-    assert records.place.blobs.stat(key) is None
+    assert records.environment.blobs.stat(key) is None

@@ -12,7 +12,7 @@ from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.errors import Invalid, Unavailable
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.records import Records
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client
@@ -42,7 +42,7 @@ def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator) -> None:
     world = World()
     world.records.put("b1", LARGE)
     blobs = blobs_in("no-such-bucket", bucket)
-    check_out_of_reach(Records(Place(world.index, blobs, world.clock), world.organisation), "no such bucket")
+    check_out_of_reach(Records(Environment(world.index, blobs, world.clock), world.organisation), "no such bucket")
     blobs.close()
 
 

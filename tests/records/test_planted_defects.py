@@ -22,8 +22,8 @@ from stratalog.limits import BODY_PART_BYTES
 from stratalog.log import bodies
 from stratalog.ports.index import Index, Item, Put, Write
 from stratalog.records import Records, content, decisions, history, put, store
-from stratalog.records.content import Content
-from stratalog.records.put import Attempts, Draft, Head
+from stratalog.records.content import RecordBody
+from stratalog.records.put import Attempts, RecordDraft, RecordHead
 from stratalog.records.versions import RecordVersion, latest_item, version_from_item
 from tests.records import test_defects
 from tests.records.helpers import World
@@ -45,7 +45,7 @@ def race_is_any_error(world: World, patch: pytest.MonkeyPatch) -> None:
     """A lost race is no longer told from other errors where the body is in blobs."""
     learn = Attempts._learn
 
-    def rewrapped(self: Attempts, version: int, draft: Draft, conflict: ConditionFailed) -> None:
+    def rewrapped(self: Attempts, version: int, draft: RecordDraft, conflict: ConditionFailed) -> None:
         if "x" in draft.attributes:
             raise ContentionError("the pointer could not be written")
         learn(self, version, draft, conflict)
@@ -82,11 +82,11 @@ def write_without_the_check(world: World, patch: pytest.MonkeyPatch) -> None:
     """Where the latest version cannot be read, the put goes on as if there were none."""
     reread = Attempts._reread
 
-    def reread_or_not(self: Attempts) -> Head:
+    def reread_or_not(self: Attempts) -> RecordHead:
         try:
             return reread(self)
         except Unavailable:
-            self._head = Head(None, Observation(self._place.clock))
+            self._head = RecordHead(None, Observation(self._environment.clock))
             self._fresh = True
             return self._head
 
@@ -119,7 +119,7 @@ def parts_counted_in_short_floats(world: World, patch: pytest.MonkeyPatch) -> No
 
 def failed_upload_stays(world: World, patch: pytest.MonkeyPatch) -> None:
     """Nobody is told that an upload has failed."""
-    patch.setattr(Content, "release", lambda self: None)
+    patch.setattr(RecordBody, "release", lambda self: None)
 
 
 def slow_down_is_final(world: World, patch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def own_write_is_not_looked_for(world: World, patch: pytest.MonkeyPatch) -> None
 def own_write_is_anothers(world: World, patch: pytest.MonkeyPatch) -> None:
     """Nobody knows its own write again."""
     own_write_is_not_looked_for(world, patch)
-    patch.setattr(decisions.Call, "wrote", lambda self, item: False)
+    patch.setattr(decisions.RecordCall, "wrote", lambda self, item: False)
 
 
 def deletion_is_a_mark(world: World, patch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,9 @@ def conditions_first_writes_later(world: World, patch: pytest.MonkeyPatch) -> No
     """Memory looks at the conditions, and writes when others may have written."""
 
     def commit(self: MemoryIndex, writes: Sequence[Write]) -> None:
-        failed = {place: item for place, write in enumerate(writes) if not self._holds(write, item := self._at(write))}
+        failed = {
+            position: item for position, write in enumerate(writes) if not self._holds(write, item := self._at(write))
+        }
         if failed:
             raise ConditionFailed(failed)
         for write in writes:

@@ -37,7 +37,7 @@ def orphan(world: World, id: str) -> str:
 def test_the_pins_of_a_record_are_told_from_those_of_ids_that_begin_alike(world: World) -> None:
     for id in ("b", "b1", "b1-", "b1.x", "b10", "b1/2", "b1é"):
         begin_upload(world, id)
-    found = [item.sort.partition("/")[0] for item in pins_of(world.place, Name(world.organisation, "b1"))]
+    found = [item.sort.partition("/")[0] for item in pins_of(world.environment, Name(world.organisation, "b1"))]
     assert found == ["b1"]
 
 
@@ -55,10 +55,10 @@ def test_pins_that_no_collector_met_are_swept_a_day_after_nobody_believes_in_the
     begin_upload(world, "b1")
     world.pass_seconds(2 * RECORD_UPLOAD_SECONDS_MAX)
     begin_upload(world, "b2")
-    sweep_pins(world.place, world.organisation)
+    sweep_pins(world.environment, world.organisation)
     assert pins(world) == ["b1", "b2"]
     world.pass_seconds(1)
-    sweep_pins(world.place, world.organisation)
+    sweep_pins(world.environment, world.organisation)
     assert pins(world) == ["b2"]
 
 

@@ -10,7 +10,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.clock import SystemClock
 from stratalog.codec import compress, decompress
 from stratalog.limits import BLOB_BYTES_MAX
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.records import Records
 
 PIECE = bytes(1024 * 1024)
@@ -28,8 +28,8 @@ class PackedBlobs(MemoryBlobs):
 
 
 def source() -> Iterator[bytes]:
-    for place in range(PIECES):
-        yield place.to_bytes(8, "big") + PIECE[8:]
+    for position in range(PIECES):
+        yield position.to_bytes(8, "big") + PIECE[8:]
 
 
 def peak_kilobytes() -> int:
@@ -41,7 +41,7 @@ def peak_kilobytes() -> int:
 
 
 clock = SystemClock()
-records = Records(Place(MemoryIndex(), PackedBlobs(clock), clock), "acme")
+records = Records(Environment(MemoryIndex(), PackedBlobs(clock), clock), "acme")
 stored = records.put("large", source(), size=PIECES * len(PIECE))
 size = sum(map(len, records.open("large")))
 assert size == stored.size

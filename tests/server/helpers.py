@@ -6,10 +6,10 @@ from typing import Any
 
 from stratalog.documents import Document
 from stratalog.protocol import Mutation
-from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Pushed
+from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
-from stratalog.sync.replicache import Answer, answer_push, read_push
+from stratalog.sync.replicache import ReplicacheAnswer, answer_push, read_push
 
 
 class Follower:
@@ -33,7 +33,7 @@ class Follower:
         for operation in pulled.patch:
             if isinstance(operation, Clear):
                 self.content.clear()
-            elif isinstance(operation, Delete):
+            elif isinstance(operation, DeleteKey):
                 self.content.pop(operation.key, None)
             else:
                 self.content[operation.key] = operation.value
@@ -45,7 +45,7 @@ class Follower:
         return push(document, Push(self.group, list(mutations)), self.owner)
 
 
-def push_replicache(document: Document, body: Any, owner: str = "") -> Answer:
+def push_replicache(document: Document, body: Any, owner: str = "") -> ReplicacheAnswer:
     """A push as Replicache's endpoint takes and answers it."""
     request = read_push(body)
-    return request if isinstance(request, Answer) else answer_push(push(document, request, owner))
+    return request if isinstance(request, ReplicacheAnswer) else answer_push(push(document, request, owner))

@@ -89,10 +89,10 @@ class QueuePath:
         """Put something else in the place of the document's first entry; what mends it. The next worker reads it."""
         self.document.mutate("put", {"key": "k", "value": 0})
         prefix = self.document.log.record.prefix
-        index = self.store.place.index
+        index = self.store.environment.index
         (entry,) = index.query(entries_partition(prefix, 1))
         index.commit([Put(Item(entry.partition, number(1), {**entry.attributes, "b": b"damaged"}))])
-        self.store = Store(self.store.place, self.store.queue, self.store.rules)
+        self.store = Store(self.store.environment, self.store.queue, self.store.rules)
         self.new_worker()
         return lambda: index.commit([Put(entry)])
 

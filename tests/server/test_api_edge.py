@@ -18,7 +18,7 @@ from stratalog.backends.memory import MemoryIndex
 from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.ports.meter import Meter
 from stratalog.server.app import create_app
-from stratalog.server.application import Application, Tuning
+from stratalog.server.application import Application, ServerLimits
 from stratalog.server.errors import Refused
 from stratalog.server.middleware import Rates
 from stratalog.store import open_store
@@ -97,7 +97,7 @@ def test_a_body_that_does_not_unpack_is_invalid(client: Client) -> None:
 
 
 def test_the_bounds_of_a_body_can_be_lowered() -> None:
-    tuning = Tuning(request_bytes_max=1000, request_compressed_bytes_max=100)
+    tuning = ServerLimits(request_bytes_max=1000, request_compressed_bytes_max=100)
     with serving(Application(tuning=tuning)) as client:
         answer = client.post(f"{BUDGET}/push", content=b" " * 1001, headers=JSON)
         assert problem(answer) == (413, "limit-exceeded")
@@ -153,7 +153,7 @@ def test_a_push_of_too_many_mutations_is_refused(client: Client) -> None:
 
 
 def test_who_asks_too_fast_waits() -> None:
-    with serving(Application(tuning=Tuning(rate_requests_per_second=0.001, rate_requests_burst=2))) as client:
+    with serving(Application(tuning=ServerLimits(rate_requests_per_second=0.001, rate_requests_burst=2))) as client:
         answers = [client.get("/health") for _ in range(3)]
     assert [answer.status_code for answer in answers[:2]] == [200, 200]
     assert problem(answers[2]) == (429, "too-many-requests")
@@ -162,7 +162,7 @@ def test_who_asks_too_fast_waits() -> None:
 
 def test_who_goes_on_asking_too_fast_is_served_at_the_rate() -> None:
     clock = ManualClock()
-    rates = Rates(clock, Tuning(rate_requests_per_second=10, rate_requests_burst=5))
+    rates = Rates(clock, ServerLimits(rate_requests_per_second=10, rate_requests_burst=5))
     served = 0
     for _ in range(1000):
         clock.sleep(0.01)
@@ -173,7 +173,7 @@ def test_who_goes_on_asking_too_fast_is_served_at_the_rate() -> None:
 
 
 def test_one_who_asks_too_fast_slows_down_nobody_else() -> None:
-    rates = Rates(ManualClock(), Tuning(rate_requests_per_second=10, rate_requests_burst=1))
+    rates = Rates(ManualClock(), ServerLimits(rate_requests_per_second=10, rate_requests_burst=1))
     rates.take("ada")
     with pytest.raises(Refused) as refused:
         rates.take("ada")
@@ -182,7 +182,7 @@ def test_one_who_asks_too_fast_slows_down_nobody_else() -> None:
 
 
 def test_too_many_connections_are_turned_away() -> None:
-    with serving(Application(tuning=Tuning(connections_max=0))) as client:
+    with serving(Application(tuning=ServerLimits(connections_max=0))) as client:
         answer = client.get("/health")
     assert problem(answer) == (503, "unavailable")
 

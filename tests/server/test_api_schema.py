@@ -11,7 +11,7 @@ from schemathesis.checks import CHECKS
 from stratalog.errors import Conflict
 from stratalog.log import Event
 from stratalog.server.app import create_app
-from stratalog.server.application import Application, Tuning
+from stratalog.server.application import Application, ServerLimits
 from stratalog.store import Store, open_store
 from tests.server.api import Client
 
@@ -24,7 +24,7 @@ HOSTS = ("testserver",)
 ENDLESS = "/events"
 
 STORE = open_store("memory:")
-APP = create_app(STORE, Application(hosts=HOSTS, tuning=Tuning(rate_requests_burst=1_000_000)))
+APP = create_app(STORE, Application(hosts=HOSTS, tuning=ServerLimits(rate_requests_burst=1_000_000)))
 SCHEMA = schemathesis.openapi.from_asgi("/schema/openapi.json", APP).exclude(path_regex=f"{ENDLESS}$")
 
 

@@ -10,7 +10,7 @@ from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.sync.push import push
-from stratalog.worker.dead_letters import Letter, list_letters, redrive
+from stratalog.worker.dead_letters import RejectedPush, list_letters, redrive
 from tests.server.queue_path import QueuePath, kill, named, put
 
 
@@ -32,7 +32,7 @@ def mended(path: QueuePath) -> QueuePath:
     def harmless(draft: Draft, args: object) -> None:
         draft.put("mended", draft.get("mended", 0) + 1)
 
-    path.store = Store(path.store.place, path.store.queue, Rules({**STOCK, "kill": harmless}))
+    path.store = Store(path.store.environment, path.store.queue, Rules({**STOCK, "kill": harmless}))
     path.document = path.store.document("acme", "plan")
     path.new_worker()
     return path
@@ -45,13 +45,13 @@ def broken() -> QueuePath:
     repair = path.damage()
     path.work_through(2000)
     repair()
-    path.store = Store(path.store.place, path.store.queue, path.store.rules)
+    path.store = Store(path.store.environment, path.store.queue, path.store.rules)
     path.document = path.store.document("acme", "plan")
     path.new_worker()
     return path
 
 
-def letters(path: QueuePath) -> list[Letter]:
+def letters(path: QueuePath) -> list[RejectedPush]:
     return list(list_letters(path.store))
 
 

@@ -16,7 +16,7 @@ from stratalog.protocol.readable import from_plain, to_plain
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
-from stratalog.sync.replicache import Answer, pull_replicache
+from stratalog.sync.replicache import ReplicacheAnswer, pull_replicache
 from tests.documents.helpers import World
 from tests.server.helpers import push_replicache
 
@@ -36,7 +36,7 @@ def native_pull(document: Document, owner: str, body: Any) -> Any:
     return plain(pull(document, msgspec.convert(from_plain(body), Pull), owner))
 
 
-def replicache(answer: Answer) -> Any:
+def replicache(answer: ReplicacheAnswer) -> Any:
     return {"status": answer.status, "body": msgspec.json.decode(msgspec.json.encode(answer.body))}
 
 

@@ -11,7 +11,7 @@ from stratalog.documents import changes as changes_module
 from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, Unavailable
 from stratalog.limits import INTEGER_MAX
 from stratalog.protocol import Mutation
-from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Put, Rejection
+from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, PutKey, Rejection
 from stratalog.sync import pull as pull_module
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
@@ -40,7 +40,7 @@ def test_the_first_pull_brings_everything() -> None:
     push_one(document, put("name", "Plan", id=1), put("c/a", large(), id=2))
     answer = pulled(document)
     assert answer == Pulled(
-        cookie_of(document, 1, 1), {"ada": 2}, [Clear(), Put("c/a", large()), Put("name", "Plan")], []
+        cookie_of(document, 1, 1), {"ada": 2}, [Clear(), PutKey("c/a", large()), PutKey("name", "Plan")], []
     )
 
 
@@ -63,7 +63,7 @@ def test_a_patch_holds_the_values_at_the_head() -> None:
     push_one(document, put("a", 2, id=3))
     push_one(document, put("a", 3, id=4), delete("b", id=5), put("c", 1, id=6))
     push_one(document, delete("c", id=7))
-    assert pulled(document, cookie).patch == [Put("a", 3), Delete("b"), Delete("c")]
+    assert pulled(document, cookie).patch == [PutKey("a", 3), DeleteKey("b"), DeleteKey("c")]
 
 
 def test_a_rejection_moves_the_cookie_and_is_told_to_its_group() -> None:
@@ -144,7 +144,7 @@ def test_a_cookie_of_another_incarnation_is_answered_with_everything_under_a_hig
     second = world.create()
     push_one(second, put("b", 1, client="bob", id=1))
     answer = pulled(second, old)
-    assert answer == Pulled(cookie_of(second, 3, 1), {"bob": 1}, [Clear(), Put("b", 1)])
+    assert answer == Pulled(cookie_of(second, 3, 1), {"bob": 1}, [Clear(), PutKey("b", 1)])
     push_one(second, put("b", 2, client="bob", id=2))
     assert pulled(second, answer.cookie).cookie == cookie_of(second, 4, 2)
 
@@ -182,7 +182,7 @@ def test_a_version_forgotten_while_it_is_compared_is_answered_with_everything(mo
         raise NotFound("gone meanwhile")
 
     monkeypatch.setattr(pull_module, "changes_since", forget)
-    assert pulled(document, cookie_of(document, 0, 0)).patch == [Clear(), Put("a", 1)]
+    assert pulled(document, cookie_of(document, 0, 0)).patch == [Clear(), PutKey("a", 1)]
 
 
 def test_a_fork_begins_without_its_parents_clients_and_cookies() -> None:
@@ -191,7 +191,7 @@ def test_a_fork_begins_without_its_parents_clients_and_cookies() -> None:
     cookie = pulled(document).cookie
     fork = document.fork("copy")
     answer = pulled(fork, cookie)
-    assert (answer.patch, answer.last) == ([Clear(), Put("a", 1)], {})
+    assert (answer.patch, answer.last) == ([Clear(), PutKey("a", 1)], {})
     assert answer.cookie.order > cookie.order
     assert pulled(fork, cookie_of(fork, 3, 0)).patch[0] == Clear()
 
@@ -258,15 +258,15 @@ def test_a_pull_behind_a_push_reads_the_head_and_its_rejections_alone() -> None:
     cookie = pulled(document).cookie
     push_one(document, inc(client="bob", id=1), group="other")
     calls = world.watched().calls
-    assert pulled(document, cookie).patch == [Put("n", 2)]
+    assert pulled(document, cookie).patch == [PutKey("n", 2)]
     assert len(calls) == 1
 
 
 def test_a_chunk_of_the_clients_that_was_collected_is_a_reason_to_try_again() -> None:
     world = World()
     document = world.create()
-    for place in range(600):
-        push_one(document, inc(client=f"tab-{place:04}", id=1))
+    for position in range(600):
+        push_one(document, inc(client=f"tab-{position:04}", id=1))
     document.snapshot()
     other = world.open()
     assert not other.state().group_collected("g")
@@ -307,7 +307,7 @@ def test_a_large_gap_is_compared_without_reading_its_entries() -> None:
     fresh = world.open()
     calls = world.watched().calls
     answer = follower.pull(fresh)
-    assert answer.patch == [Put("c/0", 245)]
+    assert answer.patch == [PutKey("c/0", 245)]
     assert follower.content == fresh.at().whole()
     assert answer.last == {"ada": 245}
     assert len([name for name, _ in calls if name in ("get", "query")]) < 20

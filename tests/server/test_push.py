@@ -168,8 +168,8 @@ def test_a_mutation_whose_turn_it_is_not_is_not_rejected() -> None:
 
 def test_mutations_that_no_single_entry_holds_go_into_several() -> None:
     def fill(draft: Draft, args: Any) -> None:
-        for place in range(7000):
-            draft.put(f"{args}/{place}", "x" * 1000)
+        for position in range(7000):
+            draft.put(f"{args}/{position}", "x" * 1000)
 
     document = World().create(rules=Rules({**STOCK, "fill": fill}))
     batch = [Mutation(client="ada", id=id, name="fill", args=f"c{id}") for id in range(1, 11)]

@@ -21,7 +21,7 @@ from stratalog.sync.push import push
 from stratalog.worker.dead_letters import list_letters
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRIES_MAX
 from stratalog.worker.messages import read_message
-from stratalog.worker.worker import Worker, Working
+from stratalog.worker.worker import Worker, WorkerSettings
 from tests.server.helpers import Follower
 from tests.server.queue_path import AtOnce, QueuePath, kill, named, put
 
@@ -194,10 +194,10 @@ def test_a_message_for_an_older_incarnation_is_dropped() -> None:
 def test_a_push_too_large_for_a_message_goes_by_way_of_blobs_that_are_removed() -> None:
     path = QueuePath()
     path.push(*[put("ada", id, f"k{id}", path.clock.random_bytes(3 * 2**20)) for id in range(1, 5)])
-    assert len(list(path.store.place.blobs.list("acme/queue/plan@"))) == 3
+    assert len(list(path.store.environment.blobs.list("acme/queue/plan@"))) == 3
     path.work()
     assert path.document.last_mutation("ada") == 4
-    assert list(path.store.place.blobs.list("acme/queue/")) == []
+    assert list(path.store.environment.blobs.list("acme/queue/")) == []
 
 
 def test_the_largest_message_is_one_that_a_queue_takes() -> None:
@@ -264,7 +264,7 @@ def test_a_lost_answer_to_a_commit_is_tried_again_without_counting() -> None:
     path.push(put("ada", 1))
     (message,) = path.waiting()
     path.store.queue.release(message)
-    commit = path.store.place.index.commit
+    commit = path.store.environment.index.commit
     left = [150]
 
     def failing(writes: Any) -> None:
@@ -273,7 +273,7 @@ def test_a_lost_answer_to_a_commit_is_tried_again_without_counting() -> None:
             raise OutcomeUnknown("simulated")
         commit(writes)
 
-    path.store.place.index.commit = failing  # type: ignore[method-assign]
+    path.store.environment.index.commit = failing  # type: ignore[method-assign]
     path.work_through(300)
     assert path.document.get("k") == 1
     assert path.worker.counts["port errors"] > 0
@@ -283,10 +283,10 @@ def test_a_lost_answer_to_a_commit_is_tried_again_without_counting() -> None:
 def test_a_store_that_cannot_be_reached_for_an_hour_costs_no_message() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
-    commit = path.store.place.index.commit
-    path.store.place.index.commit = lambda writes: raises(Unavailable("simulated"))  # type: ignore[method-assign]
+    commit = path.store.environment.index.commit
+    path.store.environment.index.commit = lambda writes: raises(Unavailable("simulated"))  # type: ignore[method-assign]
     path.work_through(3600)
-    path.store.place.index.commit = commit  # type: ignore[method-assign]
+    path.store.environment.index.commit = commit  # type: ignore[method-assign]
     path.work_through(60)
     assert path.document.get("k") == 1
     assert list(path.store.queue.dead_letters()) == []
@@ -305,7 +305,7 @@ def test_a_queue_out_of_reach_is_asked_again() -> None:
 def test_a_worker_with_its_hands_full_takes_no_more() -> None:
     path = QueuePath()
     others = [path.store.create("acme", f"other-{number}") for number in range(3)]
-    worker = Worker(path.store, Working(messages_max=2))
+    worker = Worker(path.store, WorkerSettings(messages_max=2))
     for document in others:
         path.push(put("ada", 1), document=document)
         document.apply = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
@@ -348,7 +348,7 @@ def test_a_document_deleted_amid_a_message_is_no_failure() -> None:
 def test_a_damaged_claim_is_kept_with_the_reason() -> None:
     path = QueuePath()
     path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
-    path.store.place.blobs.get = lambda key: raises(Corrupt("a hash differs"))  # type: ignore[method-assign]
+    path.store.environment.blobs.get = lambda key: raises(Corrupt("a hash differs"))  # type: ignore[method-assign]
     path.work_through(2000)
     (letter,) = list_letters(path.store)
     assert letter.reason == "Corrupt: a hash differs"
@@ -482,7 +482,7 @@ def test_a_mutation_behind_a_gap_does_not_hide_the_one_that_ends_the_process() -
 def test_a_claim_that_another_worker_removes_meanwhile_is_settled() -> None:
     path = QueuePath()
     path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
-    blobs = path.store.place.blobs
+    blobs = path.store.environment.blobs
     get = blobs.get
 
     def removed(key: str) -> bytes:
@@ -548,7 +548,7 @@ def test_two_workers_that_have_the_same_message_apply_it_once() -> None:
 @pytest.mark.parametrize("backend", [MemoryQueue, SqliteDatabase])
 def test_a_worker_knows_how_often_a_queue_gives_a_message_out(backend: type[Any]) -> None:
     parameters = inspect.signature(backend).parameters
-    assert parameters["receives_max"].default == QUEUE_RECEIVES_MAX == Working().receives_max
+    assert parameters["receives_max"].default == QUEUE_RECEIVES_MAX == WorkerSettings().receives_max
     assert SUSPECT_RECEIVES + TRIES_MAX < QUEUE_RECEIVES_MAX
 
 

@@ -46,11 +46,11 @@ class Workshop:
         if self.chance.random() < END_RATE:
             self.end(place)
 
-    def end(self, place: int) -> None:
+    def end(self, position: int) -> None:
         """Another worker in the place of one whose process is gone, with what it had in hand."""
-        self.applied += self.workers[place].counts["applied"]
+        self.applied += self.workers[position].counts["applied"]
         self.ended += 1
-        self.workers[place] = Worker(self.store)
+        self.workers[position] = Worker(self.store)
 
 
 class OverQueue(InProcess):
@@ -79,7 +79,7 @@ def test_a_session_over_the_queue_ends_in_agreement(seed: int, tmp_path: Path) -
         transport.clocks.append(member.clock)
     met = convergence._run(session, chance)
     assert met["rejections"] >= 1
-    for place in range(len(workshop.workers)):
-        workshop.end(place)
+    for position in range(len(workshop.workers)):
+        workshop.end(position)
     assert workshop.applied > 0
     assert list(workshop.store.queue.dead_letters()) == []

@@ -21,7 +21,7 @@ from stratalog.protocol.sync import Push
 from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
 from stratalog.worker import messages
-from stratalog.worker.attempt_record import Note, read_note, write_note
+from stratalog.worker.attempt_record import AttemptRecord, read_note, write_note
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/queue-v1.json").read_text())
 MESSAGES = [b64decode(text) for text in GOLDEN["messages"]]
@@ -47,20 +47,20 @@ def golden_place() -> tuple[Store, Document]:
 def test_a_golden_message_still_says_what_it_said(message: bytes) -> None:
     store, document = golden_place()
     for key, body in GOLDEN["blobs"].items():
-        store.place.blobs.put(key, b64decode(body))
+        store.environment.blobs.put(key, b64decode(body))
     envelope = messages.read_message(message)
     assert (envelope.organisation, envelope.document) == (document.organisation, document.name)
     assert envelope.incarnation == document.log.record.incarnation == GOLDEN["incarnation"]
-    assert messages.open_push(store.place.blobs, envelope) == PUSH
+    assert messages.open_push(store.environment.blobs, envelope) == PUSH
 
 
 def test_the_same_push_still_makes_the_same_messages() -> None:
     store, document = golden_place()
     assert messages.group_of(document.log.record) == GOLDEN["group"]
-    inline = messages.write_message(store.place, document.log.record, SENT, "u-ada", "Ada")
-    claimed = messages.write_message(store.place, document.log.record, SENT, "u-ada", "Ada", 1)
+    inline = messages.write_message(store.environment, document.log.record, SENT, "u-ada", "Ada")
+    claimed = messages.write_message(store.environment, document.log.record, SENT, "u-ada", "Ada", 1)
     assert list(map(opened, (inline, claimed))) == list(map(opened, MESSAGES))
-    blobs = store.place.blobs
+    blobs = store.environment.blobs
     assert {stat.key: blobs.get(stat.key) for stat in blobs.list("")} == {
         key: b64decode(body) for key, body in GOLDEN["blobs"].items()
     }
@@ -76,11 +76,11 @@ def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
 def test_a_golden_note_still_reads_and_is_written_alike() -> None:
     store, _ = golden_place()
     kept = Item(**GOLDEN["note"])
-    store.place.index.commit([Put(kept)])
-    note = read_note(store.place.index, kept.sort)
-    assert note == Note("RuntimeError: a fault", 1_700_000_000_000, "c1", 2, 1, 5, 0)
-    write_note(store.place.index, kept.sort, note)
-    assert store.place.index.get(kept.partition, kept.sort) == kept
+    store.environment.index.commit([Put(kept)])
+    note = read_note(store.environment.index, kept.sort)
+    assert note == AttemptRecord("RuntimeError: a fault", 1_700_000_000_000, "c1", 2, 1, 5, 0)
+    write_note(store.environment.index, kept.sort, note)
+    assert store.environment.index.get(kept.partition, kept.sort) == kept
 
 
 def test_a_newer_format_is_unsupported_and_no_message_is_corrupt() -> None:

@@ -15,13 +15,13 @@ from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.worker.coalescing import JOINED_BYTES_MAX, join
-from stratalog.worker.settlement import Settled, Settler
+from stratalog.worker.settlement import Settlement, Settler
 from tests.server.queue_path import Killed, QueuePath, kill, named, put
 
 BATCH = 10
 
 
-def settled(path: QueuePath) -> list[Settled]:
+def settled(path: QueuePath) -> list[Settlement]:
     """What the first messages come to that the queue gives."""
     return Settler(path.store).settle_some(path.waiting())
 
@@ -30,7 +30,7 @@ def versions(document: Document) -> list[list[tuple[str, int, str | None]]]:
     return [[(one.client, one.id, one.reason) for one in version.mutations] for version in document.versions()]
 
 
-def told(one: Settled) -> list[tuple[str, int, str]]:
+def told(one: Settlement) -> list[tuple[str, int, str]]:
     return [(outcome.client, outcome.id, outcome.status) for outcome in one.outcomes]
 
 
@@ -82,7 +82,7 @@ def test_numbers_that_do_not_run_on_are_not_joined(first: tuple[Mutation, ...], 
     path = QueuePath()
     path.push(*first)
     path.push(*second)
-    assert len(join(path.store.place.blobs, path.waiting())) <= 1
+    assert len(join(path.store.environment.blobs, path.waiting())) <= 1
 
 
 def test_each_principal_is_applied_for_itself() -> None:
@@ -193,7 +193,7 @@ def test_a_lost_answer_to_a_joined_commit_changes_nothing_twice(takes_place: boo
 
 def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
     """The next answers of the index to commits are lost."""
-    commit, left = path.store.place.index.commit, [times]
+    commit, left = path.store.environment.index.commit, [times]
 
     def failing(writes: Any) -> None:
         if not left[0]:
@@ -203,7 +203,7 @@ def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
             commit(writes)
         raise OutcomeUnknown("simulated")
 
-    path.store.place.index.commit = failing  # type: ignore[method-assign]
+    path.store.environment.index.commit = failing  # type: ignore[method-assign]
 
 
 Pushes = list[tuple[str, list[tuple[str, int, str]]]]
@@ -231,7 +231,7 @@ def test_messages_come_out_joined_as_they_do_one_by_one(pushes: Pushes) -> None:
     assert joined == alone
 
 
-def run(pushes: Pushes, settle: Callable[[Settler, list[Message]], list[Settled]]) -> Any:
+def run(pushes: Pushes, settle: Callable[[Settler, list[Message]], list[Settlement]]) -> Any:
     path = QueuePath()
     for group, mutations in pushes:
         path.push(*[named_or_put(*one) for one in mutations], group=group)

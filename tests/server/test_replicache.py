@@ -13,7 +13,7 @@ from stratalog.errors import Forbidden, Invalid
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Push, Pushed
 from stratalog.sync.replicache import (
-    Answer,
+    ReplicacheAnswer,
     answer_push,
     pull_replicache,
     read_pull,
@@ -22,7 +22,7 @@ from stratalog.sync.replicache import (
 from tests.documents.helpers import World
 from tests.server.helpers import push_replicache
 
-NOT_FOUND = Answer(200, {"error": "ClientStateNotFound"})
+NOT_FOUND = ReplicacheAnswer(200, {"error": "ClientStateNotFound"})
 
 
 def mutation(id: int, name: str = "inc", args: Any = None, client: str = "c1") -> dict[str, Any]:
@@ -53,14 +53,14 @@ def pulled(document: Document, cookie: Any = None, group: str = "g", owner: str 
 
 def test_a_push_that_was_applied_is_answered_200() -> None:
     document = World().create()
-    assert push_replicache(document, push_body(mutation(1), mutation(2))) == Answer(200, {})
+    assert push_replicache(document, push_body(mutation(1), mutation(2))) == ReplicacheAnswer(200, {})
     assert document.get("n") == 2
 
 
 def test_a_rejected_or_unknown_mutation_is_answered_200_and_counts() -> None:
     document = World().create()
     body = push_body(mutation(1, "no such"), mutation(2, args={"key": "n", "by": "x"}), mutation(3))
-    assert push_replicache(document, body) == Answer(200, {})
+    assert push_replicache(document, body) == ReplicacheAnswer(200, {})
     assert pulled(document)["lastMutationIDChanges"] == {"c1": 3}
     assert document.get("n") == 1
 
@@ -121,7 +121,7 @@ def test_the_client_of_another_is_refused() -> None:
 
 
 def test_a_queued_push_is_answered_200() -> None:
-    assert answer_push(Pushed([], queued=True)) == Answer(200, {})
+    assert answer_push(Pushed([], queued=True)) == ReplicacheAnswer(200, {})
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_a_cookie_that_no_number_exceeds_is_refused(cookie: Any) -> None:
 def test_a_version_unknown_here_is_said(version: Any) -> None:
     document = World().create()
     push_answer = push_replicache(document, push_body(version=version))
-    assert push_answer == Answer(200, {"error": "VersionNotSupported", "versionType": "push"})
+    assert push_answer == ReplicacheAnswer(200, {"error": "VersionNotSupported", "versionType": "push"})
     pull_answer = pull_replicache(document, pull_body(version=version))
-    assert pull_answer == Answer(200, {"error": "VersionNotSupported", "versionType": "pull"})
+    assert pull_answer == ReplicacheAnswer(200, {"error": "VersionNotSupported", "versionType": "pull"})
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_number_past_what_javascript_counts_stays_the_double_it_was() -> None:
     """JavaScript writes 2 ** 60 with all its digits; read as an integer it could not be stored."""
     document = World().create()
     body = json.loads(json.dumps(push_body(mutation(1, "put", {"key": "n", "value": [2**60, {"x": -(2**70)}]}))))
-    assert push_replicache(document, body) == Answer(200, {})
+    assert push_replicache(document, body) == ReplicacheAnswer(200, {})
     assert document.get("n") == [2.0**60, {"x": -(2.0**70)}]
 
 
@@ -237,7 +237,7 @@ def test_a_mutation_that_cannot_be_stored_blocks_nobody() -> None:
     for _ in range(70):
         deep = [deep]
     body = push_body(mutation(1, "put", {"key": "n", "value": deep}), mutation(2))
-    assert push_replicache(document, body) == Answer(200, {})
+    assert push_replicache(document, body) == ReplicacheAnswer(200, {})
     assert pulled(document)["lastMutationIDChanges"] == {"c1": 2}
 
 

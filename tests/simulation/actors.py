@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from stratalog.clock import Clock
-from stratalog.log import Place as LogPlace
-from stratalog.log import Settings
+from stratalog.log import Environment as LogPlace
+from stratalog.log import LogSettings
 from tests.simulation.places import Place, Process
 
 __all__ = ["Turns", "choose", "dawdle", "log_place"]
@@ -37,6 +37,6 @@ def choose(clock: Clock, options: Sequence[T]) -> T:
     return options[int(clock.random() * len(options))]
 
 
-def log_place(ends: Place | Process, settings: Settings) -> LogPlace:
+def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
     """A store over the ports of a process, or over the honest ones of a place, for set-up and checks."""
     return LogPlace(ends.index, ends.blobs, ends.clock, settings)

@@ -11,7 +11,7 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents.commits import read_commit
 from stratalog.protocol import Mutation, Outcome
-from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Pushed, Rejection
+from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, Pushed, Rejection
 from stratalog.testing.checkers import Violation
 from tests.simulation.documents_truth import Told, Truth, check_told
 
@@ -137,7 +137,7 @@ class Device:
         for operation in pulled.patch:
             if isinstance(operation, Clear):
                 self.content = {}
-            elif isinstance(operation, Delete):
+            elif isinstance(operation, DeleteKey):
                 self.content.pop(operation.key, None)
             else:
                 self.content[operation.key] = encode(operation.value)

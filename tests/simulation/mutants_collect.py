@@ -13,7 +13,7 @@ from stratalog.log.snapshots import list_snapshots
 from stratalog.maintenance import collection
 from stratalog.maintenance.collection import _Collection
 from stratalog.maintenance.marks import Marking
-from stratalog.maintenance.progress import Work, load_work
+from stratalog.maintenance.progress import CollectionProgress, load_work
 from stratalog.tree.nodes import Leaf, Node
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_collect import CollectWorld
@@ -26,11 +26,11 @@ _mark_segment: Callable[[Marking, str, Segment], None] = Marking._mark_segment
 
 def _delete_unseen(self: _Collection, key: str, stamp: str) -> bool:
     """Whatever generation stands there is taken."""
-    again = self._place.blobs.stat(key)
-    return again is not None and (self._dry_run or self._place.blobs.delete(key, again.stamp))
+    again = self._environment.blobs.stat(key)
+    return again is not None and (self._dry_run or self._environment.blobs.delete(key, again.stamp))
 
 
-def _load_work_and_look(place: Any, scope: str) -> tuple[Work, bool]:
+def _load_work_and_look(place: Any, scope: str) -> tuple[CollectionProgress, bool]:
     """Stamps as they are now, beside marks as they were then."""
     work, is_kept = load_work(place, scope)
     for name, candidate in list(work.candidates.items()):
@@ -53,10 +53,10 @@ def _mark_parents_first(self: Marking, node: Node) -> None:
         for stored in node.values:
             self._mark_value(stored)
         return
-    for place, address in enumerate(node.addresses):
+    for position, address in enumerate(node.addresses):
         if address not in self._seen:
             self._mark_chunk(address)
-            self._mark_below(self._chunks.child(node, place))
+            self._mark_below(self._chunks.child(node, position))
 
 
 def _mark_known_logs(self: Marking) -> None:
@@ -67,10 +67,10 @@ def _mark_known_logs(self: Marking) -> None:
 
 def _mark_snapshots_first(self: Marking, prefix: str) -> None:
     """The wrong way round, and slowly."""
-    index = self._place.index
+    index = self._environment.index
     for snapshot in list_snapshots(index, prefix):
         self._mark_snapshot(snapshot)
-    self._place.clock.sleep(1800)
+    self._environment.clock.sleep(1800)
     for segment in list_segments(index, prefix):
         self._mark_segment(prefix, segment)
     self.reached.done.append(prefix)
@@ -79,7 +79,7 @@ def _mark_snapshots_first(self: Marking, prefix: str) -> None:
 def _begin_dry_runs_anew(self: _Collection, place: Any, scope: str, dry_run: bool, *rest: Any, **options: Any) -> None:
     _init(self, place, scope, dry_run, *rest, **options)
     if dry_run:
-        self._work = Work()
+        self._work = CollectionProgress()
 
 
 def _mutant(name: str, owner: Any, attribute: str, bug: object, caught_by: tuple[str, ...] = ()) -> Mutant:

@@ -12,12 +12,12 @@ from stratalog.codec import sha256
 from stratalog.documents import Document, projections, snapshots
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.run import Run, _Running, run_batch
-from stratalog.documents.state import Client, Layer, Roots, State
+from stratalog.documents.state import ClientState, Layer, Roots, State
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Entry, retention
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.protocol import Mutation, Outcome
@@ -40,7 +40,7 @@ def _unrecorded_rejection(running: _Running, mutation: Mutation, args: bytes) ->
     outcome = _run(running, mutation, args)
     if outcome.status == "rejected":
         running.ran.pop()
-        running._clients[mutation.client] = Client(mutation.id - 1, b"")
+        running._clients[mutation.client] = ClientState(mutation.id - 1, b"")
     return outcome
 
 
@@ -63,18 +63,18 @@ def _answer_from_memory(
     return _commit_batch(handle, batch, group, owner, author) if run.ran else run.outcomes
 
 
-def _replace_newest(place: Place, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
+def _replace_newest(environment: Environment, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
     """One snapshot for the whole log, under the newest number: an older one takes its place."""
-    newest = newest_snapshot(place.index, prefix, 10**9)
+    newest = newest_snapshot(environment.index, prefix, 10**9)
     sort = number(max(version, newest.version if newest else 0))
-    place.index.commit([Put(Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body}))])
-    place.counters["snapshot"] += 1
+    environment.index.commit([Put(Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body}))])
+    environment.counters["snapshot"] += 1
     return True
 
 
-def _forget_base(place: Place, prefix: str, floor: int) -> None:
-    _forget_below(place, prefix, floor)
-    place.index.commit([Delete(snapshots_partition(prefix), number(floor))])
+def _forget_base(environment: Environment, prefix: str, floor: int) -> None:
+    _forget_below(environment, prefix, floor)
+    environment.index.commit([Delete(snapshots_partition(prefix), number(floor))])
 
 
 def _unnumbered(fork: Document, after: int) -> Iterator[Any]:
@@ -84,17 +84,17 @@ def _unnumbered(fork: Document, after: int) -> Iterator[Any]:
 
 def _onto_alone(state: State, snapshot_version: int, roots: Roots) -> State:
     """Onto a newer snapshot without what was committed since."""
-    empty = (Layer(roots.content), Layer(roots.clients), Layer(roots.graves))
+    empty = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
     moved = State(state.chunks, state.version, snapshot_version, roots, empty)
     moved.fields_bytes, moved.floor = state.fields_bytes, state.floor
     return moved
 
 
-class _Later(Upload):
+class _Later(BlobBatch):
     """An upload whose blobs wait until somebody asks."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
         self.waiting: list[tuple[str, bytes]] = []
 
     def write(self, prefix: str, body: bytes) -> BodyRef:
@@ -103,11 +103,11 @@ class _Later(Upload):
 
 
 def _append_first(handle: Document, state: State, run: Run, author: str) -> Entry:
-    later = _Later(handle.log.place)
+    later = _Later(handle.log.environment)
     event = commit_of(state, run, handle.values, later).event()
     entry = handle.log.append(event, expected=state.version, author=author)
     for prefix, body in later.waiting:
-        write_body(handle.log.place.blobs, prefix, body)
+        write_body(handle.log.environment.blobs, prefix, body)
     return entry
 
 

@@ -10,12 +10,13 @@ from stratalog.errors import NotFound, StratalogError
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log import Entry, append, head, lifecycle, plan, retention
-from stratalog.log.append import Appender, Pending, _Attempts
-from stratalog.log.blob_batch import Upload
+from stratalog.log.append import Appender, _Attempts
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
 from stratalog.log.head import Head, follow_head
 from stratalog.log.names import require_name
+from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.reader import Reader, Run
 from tests.simulation.mutants import Mutant, Planting, replaced, together
 from tests.simulation.world_log import LogWorld
@@ -25,12 +26,12 @@ __all__ = ["MUTANTS"]
 AGES = OBSERVATION_SECONDS_MAX * 10**6
 
 
-def _landed_unseen(self: Any, pending: Pending, partition: str, version: int, head: Head) -> bool:
+def _landed_unseen(self: Any, pending: PendingEntry, partition: str, version: int, head: Head) -> bool:
     pending.doubts.remove((partition, version))
     return False
 
 
-def _landed_or_absent(self: Any, pending: Pending, partition: str, version: int, head: Head) -> bool:
+def _landed_or_absent(self: Any, pending: PendingEntry, partition: str, version: int, head: Head) -> bool:
     landed = _landed(self, pending, partition, version, head)
     if not landed:
         pending.doubts.clear()
@@ -41,14 +42,14 @@ def _write_later(self: Any, prefix: str, body: bytes) -> BodyRef:
     return BodyRef(sha256(body), len(body)) if prefix.endswith("/bodies") else _write(self, prefix, body)
 
 
-def _append_then_put(self: Any, pending: Pending) -> Entry:
+def _append_then_put(self: Any, pending: PendingEntry) -> Entry:
     entry = _append(self, pending)
     if "x" in pending.attributes:
-        write_body(self._place.blobs, f"{self.name.owner}/bodies", pending.body)
+        write_body(self._environment.blobs, f"{self.name.owner}/bodies", pending.body)
     return entry
 
 
-def _append_unheard(self: Any, pending: Pending) -> Entry:
+def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
     """Acknowledged as what it will be if all goes well."""
     known = self.known_head() or self.head()
     try:
@@ -84,13 +85,13 @@ def _require_any(index: Any, organisation: str, name: str, incarnation: str | No
 
 def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: Any) -> Run:
     partition = entries_partition(self._prefix, segment)
-    for item in self._place.index.query(partition, after=number(first - 1)):
+    for item in self._environment.index.query(partition, after=number(first - 1)):
         if "k" not in item.attributes:
             yield [self._entry(item)]
     return last
 
 
-def _attempts_fresh(self: Any, appender: Appender, batch: list[Pending]) -> None:
+def _attempts_fresh(self: Any, appender: Appender, batch: list[PendingEntry]) -> None:
     _attempts(self, appender, batch)
     self._fresh = True
 
@@ -104,7 +105,7 @@ class _Lagging:
 
 
 def _reread_lagging(self: Any) -> Head:
-    appender, place = self._appender, self._place
+    appender, place = self._appender, self._environment
     known = appender._head.value or appender._origin.value
     index: Any = _Lagging(place.index)
     self._fresh = True
@@ -116,7 +117,7 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
     return _pin(source, record)[:-1]
 
 
-_write = Upload.write
+_write = BlobBatch.write
 _landed = _Attempts._landed
 _attempts = _Attempts.__init__
 _append = Appender.append
@@ -136,7 +137,7 @@ MUTANTS = (
     ),
     _mutant(
         "pointer before blob",
-        together(replaced(Upload, "write", _write_later), replaced(Appender, "append", _append_then_put)),
+        together(replaced(BlobBatch, "write", _write_later), replaced(Appender, "append", _append_then_put)),
         "dangling",
     ),
     _mutant(

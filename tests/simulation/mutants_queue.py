@@ -12,7 +12,7 @@ from stratalog.protocol.messages import Outcome
 from stratalog.worker import coalescing, execution, settlement
 from stratalog.worker.coalescing import Opened
 from stratalog.worker.messages import Carried, Envelope
-from stratalog.worker.settlement import Settled, Settler
+from stratalog.worker.settlement import Settlement, Settler
 from stratalog.worker.worker import Worker
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_queue import QueueWorld
@@ -22,7 +22,7 @@ __all__ = ["MUTANTS"]
 _settle: Callable[[Worker, Sequence[Message]], int] = Worker._settle
 _trial: Any = execution._Trial
 _join = coalescing.join
-_settle_joined: Callable[[Settler, Sequence[Opened]], list[Settled]] = Settler._settle_joined
+_settle_joined: Callable[[Settler, Sequence[Opened]], list[Settlement]] = Settler._settle_joined
 
 
 def _acknowledge_first(self: Worker, messages: Sequence[Message]) -> int:
@@ -35,7 +35,7 @@ def _no_claim_stands(blobs: Any, envelope: Envelope) -> bool:
     return envelope.claim is None
 
 
-def _never_given_up(self: Any, place: int, one: Carried, tries: int) -> list[Outcome]:
+def _never_given_up(self: Any, position: int, one: Carried, tries: int) -> list[Outcome]:
     outcomes: list[Outcome] = self._try(one, tries)
     return outcomes
 
@@ -74,16 +74,16 @@ def _anybody(one: Opened) -> str:
     return one.envelope.incarnation
 
 
-def _next_ones_outcomes(self: Settler, joined: Sequence[Opened]) -> list[Settled]:
+def _next_ones_outcomes(self: Settler, joined: Sequence[Opened]) -> list[Settlement]:
     settled = _settle_joined(self, joined)
     turned = [*settled[1:], settled[0]]
-    return [Settled(one.message, one.envelope, other.outcomes) for one, other in zip(settled, turned, strict=True)]
+    return [Settlement(one.message, one.envelope, other.outcomes) for one, other in zip(settled, turned, strict=True)]
 
 
-def _all_for_one(self: Settler, joined: Sequence[Opened]) -> list[Settled]:
+def _all_for_one(self: Settler, joined: Sequence[Opened]) -> list[Settlement]:
     """Only the first is applied; all count as settled."""
     first = self.settle(joined[0].message)
-    return [Settled(one.message, one.envelope, first.outcomes if one is joined[0] else ()) for one in joined]
+    return [Settlement(one.message, one.envelope, first.outcomes if one is joined[0] else ()) for one in joined]
 
 
 MUTANTS = (

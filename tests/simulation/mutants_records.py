@@ -10,12 +10,12 @@ from stratalog.clock import Observation
 from stratalog.codec import sha256
 from stratalog.errors import OutcomeUnknown, StratalogError
 from stratalog.log.bodies import BodyRef
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Write
 from stratalog.records import batch, content, retention
 from stratalog.records.batch import Stored, _Put
-from stratalog.records.content import Content
-from stratalog.records.decisions import Call, Wanted, next_put
+from stratalog.records.content import RecordBody
+from stratalog.records.decisions import RecordCall, Wanted, next_put
 from stratalog.records.put import Attempts, Decide
 from stratalog.testing.faults import Weather
 from tests.simulation.mutants import Mutant, replaced
@@ -34,40 +34,40 @@ _put_jointly = batch._put_jointly
 _put_at_once = batch._put_at_once
 
 
-def _upload_later(self: Content, body: bytes | None) -> None:
+def _upload_later(self: RecordBody, body: bytes | None) -> None:
     """The pointer first."""
     if body is not None:
         self._point_to(BodyRef(sha256(body), len(body)))
 
 
-def _refresh_late(self: Content) -> None:
+def _refresh_late(self: RecordBody) -> None:
     """The blob second."""
     if self.bytes is not None and "x" in self._attributes:
-        self._place.blobs.put(f"{content.body_prefix(self._name)}/{self.digest.hex()}", self.bytes)
+        self._environment.blobs.put(f"{content.body_prefix(self._name)}/{self.digest.hex()}", self.bytes)
 
 
 @contextmanager
 def _pointer_first() -> Iterator[None]:
-    with replaced(Content, "_upload", _upload_later)(), replaced(Content, "refresh", _refresh_late)():
+    with replaced(RecordBody, "_upload", _upload_later)(), replaced(RecordBody, "refresh", _refresh_late)():
         yield
 
 
-def _commit_unheard(place: Place, group: list[_Put], writes: list[Write]) -> None:
+def _commit_unheard(environment: Environment, group: list[_Put], writes: list[Write]) -> None:
     """What was not answered is taken for done."""
-    sent = Observation(place.clock)
+    sent = Observation(environment.clock)
     try:
-        place.index.commit(writes)
+        environment.index.commit(writes)
     except OutcomeUnknown:
-        place.counters["taken for done"] += 1
+        environment.counters["taken for done"] += 1
     except StratalogError:
         return
     for put in group:
         put.landed(sent)
 
 
-def _put_last_first(place: Place, puts: list[_Put]) -> None:
+def _put_last_first(environment: Environment, puts: list[_Put]) -> None:
     """Of several bodies of one record the last one is in the joint commit."""
-    _put_jointly(place, puts[::-1])
+    _put_jointly(environment, puts[::-1])
 
 
 def _put_each_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
@@ -76,7 +76,7 @@ def _put_each_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
         yield done.result()
 
 
-def _next_of_any_age(call: Call, said: dict[str, Attribute], content: Content, *_: object) -> Decide:
+def _next_of_any_age(call: RecordCall, said: dict[str, Attribute], content: RecordBody, *_: object) -> Decide:
     """The source's time is kept, and not looked at."""
     return next_put(call, Wanted(said, False, content, None), None)
 

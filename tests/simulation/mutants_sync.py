@@ -11,7 +11,7 @@ import msgspec
 from stratalog.documents import Document
 from stratalog.documents.changes import Changes, Member
 from stratalog.documents.state import State
-from stratalog.protocol.sync import Clear, Cookie, Delete, Pull, Pulled, Push, Pushed
+from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, Pushed
 from tests.simulation import world_sync
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_sync import SyncWorld
@@ -82,7 +82,7 @@ def _usable_by_number(document: Document, state: State, cookie: Cookie | None) -
 
 def _puts_alone(document: Document, state: State, changes: Changes, group: str, since: Cookie, owner: str) -> Pulled:
     pulled = _news(document, state, changes, group, since, owner)
-    patch = [one for one in pulled.patch if not isinstance(one, Delete)]
+    patch = [one for one in pulled.patch if not isinstance(one, DeleteKey)]
     return msgspec.structs.replace(pulled, patch=patch)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from stratalog.documents import document, snapshots
 from stratalog.documents.state import State
 from stratalog.errors import NotFound, StratalogError
-from stratalog.group_commit import Lane
+from stratalog.group_commit import GroupCommit
 from stratalog.log import Log
 from stratalog.log.append import Appender, _Attempts
 from stratalog.log.head import Head, head_rank
-from stratalog.log.pending_entry import Pending
+from stratalog.log.pending_entry import PendingEntry
 from stratalog.newest import Newest
 from stratalog.tree.chunks import Chunks
 from tests.simulation.mutants import Mutant, replaced, together
@@ -22,7 +22,7 @@ from tests.simulation.world_threads import ThreadWorld
 __all__ = ["MUTANTS"]
 
 _offer = Newest.offer
-_leave = Lane.leave
+_leave = GroupCommit.leave
 _load_state = snapshots.load_state
 _read = Log.read
 
@@ -58,7 +58,7 @@ def _read_by_given_head(self: Any, after: int = 0, upto: int | None = None, *, h
     return _read(self, after, upto, head=head)
 
 
-def _fail_all(self: Any, batch: list[Pending]) -> None:
+def _fail_all(self: Any, batch: list[PendingEntry]) -> None:
     """All of the batch get what the leader got."""
     try:
         _Attempts(self, list(batch)).run()
@@ -115,7 +115,13 @@ MUTANTS = (
         replaced(_Attempts, "interrupt", lambda self: None),
         *("once", "refused", "acknowledged"),
     ),
-    _mutant("interrupted leader leaves the others unanswered", replaced(Lane, "leave", _leave_unanswered), "bystander"),
-    _mutant("interrupted waiter keeps the leadership", replaced(Lane, "_abandon", _abandon_alone), "progress", "held"),
+    _mutant(
+        "interrupted leader leaves the others unanswered",
+        replaced(GroupCommit, "leave", _leave_unanswered),
+        "bystander",
+    ),
+    _mutant(
+        "interrupted waiter keeps the leadership", replaced(GroupCommit, "_abandon", _abandon_alone), "progress", "held"
+    ),
     _mutant("one error object for all", replaced(StratalogError, "copy", lambda self: self), "bystander"),
 )

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.ports.index import Item, Write, no_turn
-from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyQueue, Line, Weather, draw_weather
+from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyLine, FaultyQueue, Weather, draw_weather
 from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
 
 __all__ = ["LaggingIndex", "Place", "Process"]
@@ -137,7 +137,7 @@ class Process:
             skew_ms=int((2 * draw() - 1) * weather.skew_ms_max),
             jump_ms_max=weather.jump_ms_max,
         )
-        line = Line(place.scheduler, weather, self.crash)
+        line = FaultyLine(place.scheduler, weather, self.crash)
         self.index = FaultyIndex(line, place.index)
         self.blobs = FaultyBlobs(line, place.blobs)
         self.queue = FaultyQueue(line, place.queue)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.checkers import Answered, FoundEntry, Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.history import History
 from stratalog.testing.scheduler import Scheduler
@@ -36,9 +36,9 @@ def test_a_process_that_crashed_goes_on_with_the_turn_after() -> None:
 
 @pytest.mark.parametrize(
     ("told", "counted"),
-    [(Told.ACKNOWLEDGED, "acknowledged"), (Told.REFUSED, "refused"), (Told.UNKNOWN, "given up unknown")],
+    [(Answered.ACKNOWLEDGED, "acknowledged"), (Answered.REFUSED, "refused"), (Answered.UNKNOWN, "given up unknown")],
 )
-def test_history_counts_what_was_told(told: Told, counted: str) -> None:
+def test_history_counts_what_was_told(told: Answered, counted: str) -> None:
     scheduler = Scheduler(7)
     History(scheduler).append("a", "w1", 0, told, 1)
     assert scheduler.counts.values == {counted: 1}
@@ -46,8 +46,8 @@ def test_history_counts_what_was_told(told: Told, counted: str) -> None:
 
 def test_history_is_held_against_the_log_that_was_found() -> None:
     history = History(Scheduler(7))
-    history.append("a", "w1", 0, Told.ACKNOWLEDGED, 1)
+    history.append("a", "w1", 0, Answered.ACKNOWLEDGED, 1)
     history.head(0, 1)
-    history.check([Found(1, "a", "w1", 1)])
+    history.check([FoundEntry(1, "a", "w1", 1)])
     with pytest.raises(Violation, match="acknowledged"):
         history.check([])

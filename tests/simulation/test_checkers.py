@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from stratalog.testing.checkers import (
-    Append,
-    Found,
+    Answered,
+    CheckedAppend,
+    FoundEntry,
     HeadRead,
-    Told,
     Violation,
     check_acknowledged,
     check_appends,
@@ -21,11 +21,11 @@ from stratalog.testing.checkers import (
     check_writer_order,
 )
 
-FIRST = Append("a", "w1", 1, 2, Told.ACKNOWLEDGED, 1)
-SECOND = Append("b", "w2", 3, 4, Told.ACKNOWLEDGED, 2)
-REFUSED = Append("b", "w3", 5, 6, Told.REFUSED)
-UNKNOWN = Append("a", "w4", 5, 7, Told.UNKNOWN)
-LOG = [Found(1, "a", "w1", 1), Found(2, "b", "w2", 1), Found(3, "a", "w4", 2)]
+FIRST = CheckedAppend("a", "w1", 1, 2, Answered.ACKNOWLEDGED, 1)
+SECOND = CheckedAppend("b", "w2", 3, 4, Answered.ACKNOWLEDGED, 2)
+REFUSED = CheckedAppend("b", "w3", 5, 6, Answered.REFUSED)
+UNKNOWN = CheckedAppend("a", "w4", 5, 7, Answered.UNKNOWN)
+LOG = [FoundEntry(1, "a", "w1", 1), FoundEntry(2, "b", "w2", 1), FoundEntry(3, "a", "w4", 2)]
 
 
 def test_a_right_history_passes() -> None:
@@ -44,11 +44,14 @@ def test_a_history_above_a_floor_passes_without_what_was_forgotten() -> None:
         ("gapless", lambda: check_gapless([1], floor=1)),
         ("once", lambda: check_once(["w1", "w2", "w1"])),
         ("acknowledged", lambda: check_acknowledged([FIRST], [])),
-        ("acknowledged", lambda: check_acknowledged([FIRST], [Found(2, "a", "w1", 1)])),
-        ("refused", lambda: check_refused([REFUSED], [Found(1, "b", "w3", 1)])),
-        ("writer-order", lambda: check_writer_order([Found(1, "a", "x", 2), Found(2, "a", "y", 1)])),
+        ("acknowledged", lambda: check_acknowledged([FIRST], [FoundEntry(2, "a", "w1", 1)])),
+        ("refused", lambda: check_refused([REFUSED], [FoundEntry(1, "b", "w3", 1)])),
+        ("writer-order", lambda: check_writer_order([FoundEntry(1, "a", "x", 2), FoundEntry(2, "a", "y", 1)])),
         ("real-time", lambda: check_real_time([SECOND], [HeadRead(5, 6, 1)])),
-        ("real-time", lambda: check_real_time([Append("a", "x", 5, 6, Told.ACKNOWLEDGED, 2)], [HeadRead(1, 2, 2)])),
+        (
+            "real-time",
+            lambda: check_real_time([CheckedAppend("a", "x", 5, 6, Answered.ACKNOWLEDGED, 2)], [HeadRead(1, 2, 2)]),
+        ),
     ],
 )
 def test_a_wrong_history_is_seen_by_its_checker(checker: str, check: Callable[[], None]) -> None:
@@ -58,4 +61,10 @@ def test_a_wrong_history_is_seen_by_its_checker(checker: str, check: Callable[[]
 
 
 def test_answers_of_calls_that_overlap_may_come_in_any_order() -> None:
-    check_real_time([Append("a", "x", 1, 9, Told.ACKNOWLEDGED, 1), Append("b", "y", 2, 3, Told.ACKNOWLEDGED, 2)], [])
+    check_real_time(
+        [
+            CheckedAppend("a", "x", 1, 9, Answered.ACKNOWLEDGED, 1),
+            CheckedAppend("b", "y", 2, 3, Answered.ACKNOWLEDGED, 2),
+        ],
+        [],
+    )

@@ -17,7 +17,7 @@ from stratalog.codec import sha256
 from stratalog.errors import OutcomeUnknown
 from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
-from stratalog.testing.disk import SECTOR_BYTES, Disk, DiskWeather, Machine
+from stratalog.testing.disk import SECTOR_BYTES, Disk, DiskWeather, SimulatedMachine
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.world_disk import DiskWorld
 from tests.simulation.worlds import run_seed
@@ -105,7 +105,7 @@ def test_what_is_found_in_the_log_is_durable_before_it_is_shown(
 ) -> None:
     for seed in LIVES:
         disk = Disk(str(tmp_path / str(seed)), Random(seed))
-        machine = Machine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
+        machine = SimulatedMachine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
         first = SqliteDatabase(Path(disk.folder) / "store.db", ManualClock(), vfs=machine.vfs)
         first.index.commit([Put(Item("p", "before", {}))])
         with monkeypatch.context() as broken:

@@ -19,10 +19,10 @@ import msgspec
 from stratalog.documents import Document, verify
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import collecting_partition
-from stratalog.log import Place as LogPlace
-from stratalog.log import Settings, create_log, open_log
+from stratalog.log import Environment as LogPlace
+from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.retention import free_segments
-from stratalog.maintenance.collection import Collected, collect, collect_family
+from stratalog.maintenance.collection import CollectionReport, collect, collect_family
 from stratalog.protocol import Mutation
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULT_RATES, draw_weather
@@ -34,10 +34,10 @@ __all__ = ["CollectWorld"]
 
 ORGANISATION = "acme"
 NAME = "budget"
-SETTINGS = Settings(segment_entries_target=4, snapshot_entries_interval=4, body_inline_bytes_max=400)
-TEXTS = tuple(f"{place}" * 1100 for place in range(4))
+SETTINGS = LogSettings(segment_entries_target=4, snapshot_entries_interval=4, body_inline_bytes_max=400)
+TEXTS = tuple(f"{position}" * 1100 for position in range(4))
 KEYS = ("notes/a", "notes/b", "plans/c")
-FURNITURE = tuple(f"{key}{place}" for key in KEYS for place in range(40))
+FURNITURE = tuple(f"{key}{position}" for key in KEYS for position in range(40))
 FREEZE_RATE = 0.01
 TURNS = {"writer-a": 16, "writer-b": 16, "keeper": 14, "forker": 5, "collector-a": 10, "collector-b": 10}
 STOP_RATE = 0.01
@@ -99,7 +99,7 @@ class CollectWorld:
             self._try(lambda kept=kept: free_segments(kept.log))
             if process.clock.random() < 0.6:
                 self._try(lambda kept=kept: self._forget(kept))
-            self.scheduler.counts.bump("archives", kept.log.place.counters["archive"])
+            self.scheduler.counts.bump("archives", kept.log.environment.counters["archive"])
 
     def fork(self, process: Process) -> None:
         """Fork the newest version of any of them and change the copy, whose blobs are the family's."""
@@ -109,10 +109,10 @@ class CollectWorld:
 
     def collect(self, process: Process) -> None:
         """Collect the family, or all that the organisation has, again and again."""
-        place = log_place(process, SETTINGS)
+        environment = log_place(process, SETTINGS)
         while self._next(process):
             whole = process.clock.random() < 0.5
-            self._try(lambda whole=whole: self._collect(place, whole, lambda: self._interrupted(process)))
+            self._try(lambda whole=whole: self._collect(environment, whole, lambda: self._interrupted(process)))
 
     def check(self) -> None:
         """Whatever history still holds can be read, value by value, and rebuilt to the same roots.
@@ -121,9 +121,9 @@ class CollectWorld:
         """
         self._check_all()
         self.scheduler.now_ms += int(LONG_SECONDS_MAX * 1000)
-        place = log_place(self.place, SETTINGS)
+        environment = log_place(self.place, SETTINGS)
         for scope in (self._owner(), ORGANISATION):
-            planned, found = collect(place, scope, dry_run=True), collect(place, scope)
+            planned, found = collect(environment, scope, dry_run=True), collect(environment, scope)
             self._heed(found)
             self.scheduler.counts.bump("dry runs")
             if found != planned:
@@ -172,10 +172,10 @@ class CollectWorld:
                 changed.mutate("put", {"key": choose(process.clock, KEYS), "value": _text(process)}, client="forker")
             self._forget(changed)
 
-    def _collect(self, place: LogPlace, whole: bool, stop: Callable[[], bool]) -> None:
+    def _collect(self, environment: LogPlace, whole: bool, stop: Callable[[], bool]) -> None:
         scope = ORGANISATION if whole else self._owner()
         kept = self.place.index.get(collecting_partition(ORGANISATION), scope)
-        found = collect(place, scope, stop=stop) if whole else collect_family(place, scope, stop=stop)
+        found = collect(environment, scope, stop=stop) if whole else collect_family(environment, scope, stop=stop)
         counts = self.scheduler.counts
         counts.bump("collections")
         counts.bump("collections gone on with", 0 if kept is None else 1)
@@ -190,10 +190,10 @@ class CollectWorld:
             process.clock.sleep(LONG_SECONDS_MAX * process.clock.random())
         return process.clock.random() < STOP_RATE
 
-    def _heed(self, found: Collected) -> None:
-        for trouble in found.troubles:
-            if trouble.code in (Corrupt.code, NotFound.code):
-                raise Violation("nothing dangling", trouble.reason)
+    def _heed(self, found: CollectionReport) -> None:
+        for failure in found.failures:
+            if failure.code in (Corrupt.code, NotFound.code):
+                raise Violation("nothing dangling", failure.reason)
 
     def _owner(self) -> str:
         return open_log(log_place(self.place, SETTINGS), ORGANISATION, NAME).record.owner

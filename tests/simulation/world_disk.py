@@ -23,8 +23,8 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.index import Absent, Item, Put
-from stratalog.testing.checkers import Told, Violation
-from stratalog.testing.disk import Disk, Machine, draw_disk_weather
+from stratalog.testing.checkers import Answered, Violation
+from stratalog.testing.disk import Disk, SimulatedMachine, draw_disk_weather
 from stratalog.testing.scheduler import Scheduler, SimulatedClock
 from tests.simulation.actors import Turns, choose
 from tests.simulation.mutants import Mutant, replaced
@@ -39,7 +39,9 @@ READS = 8
 REOPENS = 2
 CONTESTED = 25
 RESTART_MS_MAX = 5_000
-BODIES = tuple(bytes((place * 7 + at * at) % 251 for at in range(300 * place)) * place for place in range(1, 6))
+BODIES = tuple(
+    bytes((position * 7 + at * at) % 251 for at in range(300 * position)) * position for position in range(1, 6)
+)
 KEYS = tuple(f"owner/{sha256(body).hex()}" for body in BODIES)
 
 
@@ -48,7 +50,7 @@ class Commit(msgspec.Struct):
 
     write_id: str
     sorts: Sequence[str]
-    told: Told = Told.UNKNOWN
+    told: Answered = Answered.UNKNOWN
 
 
 class BlobPut(msgspec.Struct, frozen=True):
@@ -90,7 +92,7 @@ class DiskWorld:
         self.looked: dict[str, int] = {}
         self.opened: list[SqliteDatabase] = []
         writers = scheduler.random.randrange(2, 7)
-        self.left = Turns({f"writer-{place}": WRITES // writers for place in range(writers)})
+        self.left = Turns({f"writer-{position}": WRITES // writers for position in range(writers)})
         self.left |= {"reader": READS, "reopener": REOPENS, "putter-a": PUTS, "putter-b": PUTS, "deleter": DELETES}
         self._root = tempfile.mkdtemp(prefix="stratalog-disk-")
         self._remove = weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
@@ -101,7 +103,7 @@ class DiskWorld:
         """Power fails once more; then all that anybody was told must be found."""
         self.machine.turn_off()
         disk = self.machine.disk.fail(self._folder())
-        machine = Machine(self.scheduler, disk, self.weather, lambda _: None)
+        machine = SimulatedMachine(self.scheduler, disk, self.weather, lambda _: None)
         try:
             life = _Life(self, machine)
             life.open()
@@ -113,10 +115,10 @@ class DiskWorld:
             self._remove()
 
     def _boot(self, disk: Disk) -> None:
-        self.machine = Machine(self.scheduler, disk, self.weather, self._failed)
+        self.machine = SimulatedMachine(self.scheduler, disk, self.weather, self._failed)
         self.machine.spawn("boot", _Life(self, self.machine).main)
 
-    def _failed(self, machine: Machine) -> None:
+    def _failed(self, machine: SimulatedMachine) -> None:
         delay_ms = 1 + int(self.scheduler.random.random() * RESTART_MS_MAX)
         disk = machine.disk.fail(self._folder())
         self.scheduler.later(delay_ms, lambda: self._boot(disk))
@@ -128,9 +130,9 @@ class DiskWorld:
     def _check_index(self, found: Mapping[str, Item]) -> None:
         for commit in self.commits:
             standing = [sort for sort in commit.sorts if sort in found and _own(found[sort], commit)]
-            if commit.told is Told.ACKNOWLEDGED and len(standing) < len(commit.sorts):
+            if commit.told is Answered.ACKNOWLEDGED and len(standing) < len(commit.sorts):
                 raise Violation("acknowledged", "an acknowledged commit is lost", commit=commit, found=standing)
-            if commit.told is Told.REFUSED and standing:
+            if commit.told is Answered.REFUSED and standing:
                 raise Violation("refused", "a refused commit took effect", commit=commit, found=standing)
             if 0 < len(standing) < len(commit.sorts):
                 raise Violation("atomic", "a commit is there in part", commit=commit, found=standing)
@@ -157,7 +159,7 @@ class DiskWorld:
 class _Life:
     """The program on the machine, from one power failure to the next."""
 
-    def __init__(self, world: DiskWorld, machine: Machine) -> None:
+    def __init__(self, world: DiskWorld, machine: SimulatedMachine) -> None:
         self.world = world
         self.machine = machine
         self.clock = world.clock
@@ -229,10 +231,10 @@ class _Life:
         self.world.scheduler.counts.bump("reopened")
 
     def put(self) -> None:
-        place = int(self.clock.random() * len(KEYS))
+        position = int(self.clock.random() * len(KEYS))
         sent = self.world.scheduler.steps
-        put = BlobPut(KEYS[place], sent, self.clock.wall_ms())
-        self.blobs.put(KEYS[place], BODIES[place])
+        put = BlobPut(KEYS[position], sent, self.clock.wall_ms())
+        self.blobs.put(KEYS[position], BODIES[position])
         self.world.puts.append(put)
         self.world.scheduler.counts.bump("blobs put")
 
@@ -246,18 +248,18 @@ class _Life:
             self._pause()
             self.world.scheduler.counts.bump("blobs deleted", self.blobs.delete(key, stat.stamp))
 
-    def _told(self, commit: Commit) -> Told:
+    def _told(self, commit: Commit) -> Answered:
         try:
             self.database.index.commit([Put(_item(sort, commit), Absent()) for sort in commit.sorts])
         except ConditionFailed as exc:
             self.world.scheduler.counts.bump("conflicts")
             self.world.witnessed |= {item.sort: item for item in exc.items.values() if item is not None}
-            return Told.REFUSED
+            return Answered.REFUSED
         except OutcomeUnknown:
-            return Told.UNKNOWN
+            return Answered.UNKNOWN
         except StratalogError:
-            return Told.REFUSED
-        return Told.ACKNOWLEDGED
+            return Answered.REFUSED
+        return Answered.ACKNOWLEDGED
 
     def _go_on(self, name: str, act: Callable[[], None]) -> None:
         """Act until the world has nothing left for this name; faults end one try."""
@@ -297,8 +299,8 @@ def _answer_early(answers: Callable[[Any], bool]) -> Callable[[Any, Sequence[Any
         original(self, group)
         for ticket in group[1:]:
             if answers(ticket):
-                ticket.leads = False
-                ticket.gate.release()
+                ticket.is_leader = False
+                ticket.latch.release()
 
     return run_each
 

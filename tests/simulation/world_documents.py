@@ -15,7 +15,7 @@ import msgspec
 from stratalog.documents import Document, Projection, Rules, merge, verify
 from stratalog.documents.commits import read_commit
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
-from stratalog.log import Entry, Settings, create_log, open_log
+from stratalog.log import Entry, LogSettings, create_log, open_log
 from stratalog.log.retention import free_segments
 from stratalog.ports.index import Item, Put, Write
 from stratalog.protocol import STOCK, Draft, Mutation, Outcome
@@ -31,14 +31,14 @@ ORGANISATION = "acme"
 MAIN = "plan"
 PROJECTED = "projected"
 Turn = Callable[[Process, Document], None]
-BESIDE_SNAPSHOTS = 3
+BACKGROUND_SNAPSHOTS = 3
 BATCH_MAX = 3
 LARGE_CHARACTERS = 1500
 PAUSE_SECONDS_MAX = 900.0
 FURNITURE = [
-    Mutation(client="setup", name="put", args={"key": f"{collection}/{place:03}", "value": "small" * 15})
+    Mutation(client="setup", name="put", args={"key": f"{collection}/{position:03}", "value": "small" * 15})
     for collection in ("items", "zoo")
-    for place in range(40)
+    for position in range(40)
 ]
 """Enough that the content is more than one chunk."""
 
@@ -105,22 +105,22 @@ class DocumentWorld:
         draw = scheduler.random
         self.scheduler = scheduler
         self.place = Place(scheduler)
-        self.settings = Settings(
+        self.settings = LogSettings(
             segment_entries_target=draw.choice((3, 5, 8)),
             snapshot_entries_interval=draw.choice((2, 5)),
             body_inline_bytes_max=256,
             append_seconds_max=draw.choice((1, 10, 100)),
         )
-        self.jobs = [self._job(f"client-{place}", draw.randrange(8, 14)) for place in range(3)]
-        self.forks = [Fork(f"fork-{place}", self._mutations(f"forker-{place}", 4)) for place in range(2)]
+        self.jobs = [self._job(f"client-{position}", draw.randrange(8, 14)) for position in range(3)]
+        self.forks = [Fork(f"fork-{position}", self._mutations(f"forker-{position}", 4)) for position in range(2)]
         self.told: list[Told] = []
         self.seen: dict[int, dict[str, Any]] = {}
         self.collecting = False
         self.left = Turns()
         made = create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")
         Document(made, RULES).apply(FURNITURE)
-        for place in range(draw.choice((2, 3))):
-            self.place.start(f"server-{place}", self.serve)
+        for position in range(draw.choice((2, 3))):
+            self.place.start(f"server-{position}", self.serve)
         for name, turn, turns in self._roles():
             self.left[name] = turns
             self.place.start(name, partial(self._repeat, turn))
@@ -130,7 +130,7 @@ class DocumentWorld:
     def serve(self, process: Process) -> None:
         """Push batches of any client nobody pushes for, and now and then what was pushed before, or too early."""
         document = self.open(process)
-        process.spawn(f"{process.name}-beside", partial(self._beside, process, document))
+        process.spawn(f"{process.name}-background", partial(self._take_snapshots, process, document))
         for job in self.jobs:
             job.busy = "" if job.busy == process.name else job.busy
         for _ in range(60):
@@ -207,10 +207,10 @@ class DocumentWorld:
 
     def open(self, process: Process) -> Document:
         """The document as a new process has it."""
-        place = log_place(process, self.settings)
+        environment = log_place(process, self.settings)
         while True:
             try:
-                return Document(open_log(place, ORGANISATION, MAIN), RULES)
+                return Document(open_log(environment, ORGANISATION, MAIN), RULES)
             except Unavailable:
                 process.clock.sleep(1)
 
@@ -240,9 +240,9 @@ class DocumentWorld:
             ("reader", self.read, 6),
         )
 
-    def _beside(self, process: Process, document: Document) -> None:
+    def _take_snapshots(self, process: Process, document: Document) -> None:
         """Snapshots of the handle that commits, by another thread of its process."""
-        for _ in range(BESIDE_SNAPSHOTS):
+        for _ in range(BACKGROUND_SNAPSHOTS):
             process.clock.sleep(5 * process.clock.random())
             if self._try(document.snapshot):
                 self.scheduler.counts.bump("snapshots beside")
@@ -304,7 +304,7 @@ class DocumentWorld:
 
     def _forked(self, process: Process, document: Document, name: str) -> Document:
         try:
-            return Document(open_log(document.log.place, ORGANISATION, name), RULES)
+            return Document(open_log(document.log.environment, ORGANISATION, name), RULES)
         except NotFound:
             version = document.version
             at = version - int(process.clock.random() * min(version, 5))
@@ -313,7 +313,7 @@ class DocumentWorld:
             return copy
 
     def _count(self, document: Document) -> None:
-        for name, count in document.log.place.counters.items():
+        for name, count in document.log.environment.counters.items():
             self.scheduler.counts.bump(name, count)
 
     def _quiet(self, document: Document) -> Document:

@@ -15,7 +15,7 @@ from stratalog.clock import Clock, backoff_seconds, new_id
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import number, parse_number
 from stratalog.ports.index import Absent, Attribute, Condition, Index, Item, Put
-from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.checkers import Answered, FoundEntry, Violation
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns
@@ -46,7 +46,7 @@ class CounterWorld:
         self.history = History(scheduler)
         self.attempts_max = scheduler.random.choice(ATTEMPTS)
         writers = scheduler.random.randrange(2, 7)
-        self.left = Turns({f"writer-{place}": WRITES // writers for place in range(writers)})
+        self.left = Turns({f"writer-{position}": WRITES // writers for position in range(writers)})
         for name in self.left:
             self.place.start(name, self.write)
 
@@ -69,11 +69,11 @@ class CounterWorld:
         try:
             version = append(process.index, process.clock, Entry(process.name, write_id, count), self.attempts_max)
         except Unavailable:
-            tell(Told.REFUSED)
+            tell(Answered.REFUSED)
         except OutcomeUnknown:
-            tell(Told.UNKNOWN)
+            tell(Answered.UNKNOWN)
         else:
-            tell(Told.ACKNOWLEDGED, version)
+            tell(Answered.ACKNOWLEDGED, version)
 
     def _read_head(self, process: Process) -> None:
         sent = self.scheduler.steps
@@ -164,9 +164,9 @@ def _at(index: Index, version: int) -> Item | None:
     return index.get(PARTITION, number(version))
 
 
-def _found(item: Item) -> Found:
+def _found(item: Item) -> FoundEntry:
     attributes = item.attributes
-    return Found(parse_number(item.sort), str(attributes["a"]), str(attributes["w"]), int(attributes["n"]))
+    return FoundEntry(parse_number(item.sort), str(attributes["a"]), str(attributes["w"]), int(attributes["n"]))
 
 
 _THIS = sys.modules[__name__]

@@ -23,13 +23,13 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.log import Entry, Event, Log, Settings, create_log, delete_log, fork_log, open_log
+from stratalog.log import Entry, Event, Log, LogSettings, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.names import Parent
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
-from stratalog.testing.checkers import Told, Violation, check_gapless
+from stratalog.testing.checkers import Answered, Violation, check_gapless
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, dawdle, log_place
@@ -72,7 +72,7 @@ class LogWorld:
         draw = scheduler.random
         self.scheduler = scheduler
         self.place = Place(scheduler)
-        self.settings = Settings(
+        self.settings = LogSettings(
             segment_entries_target=draw.choice((1, 2, 4, 8)),
             body_inline_bytes_max=64,
             append_seconds_max=draw.choice((0.2, 0.2, 20)),
@@ -118,11 +118,11 @@ class LogWorld:
         for target in (log, self._any_log(process, log)):
             archive_segments(target, None if process.clock.random() < 0.7 else target.head().version // 2)
             free_segments(target)
-        sweep_deleted(log.place, ORGANISATION)
+        sweep_deleted(log.environment, ORGANISATION)
 
     def snapshot(self, process: Process, log: Log) -> None:
         """A snapshot of the head, so that a segment of a log with state may be sealed."""
-        put_snapshot(log.place, log.record.prefix, log.head().version, b"state", None)
+        put_snapshot(log.environment, log.record.prefix, log.head().version, b"state", None)
 
     def fork(self, process: Process, log: Log) -> None:
         """Fork the log or a fork, append to the fork and read it whole."""
@@ -142,12 +142,14 @@ class LogWorld:
     def delete(self, process: Process, log: Log) -> None:
         """Delete the log or a fork, and create the log anew where it is gone."""
         delete_log(self._any_log(process, log))
-        create_log(log.place, ORGANISATION, MAIN, log.record.kind)
+        create_log(log.environment, ORGANISATION, MAIN, log.record.kind)
 
     def _roles(self) -> list[_Role]:
         draw = self.scheduler.random.random
         appenders = 2 + int(draw() * 3)
-        roles = [_Role(f"appender-{place}", self.append, APPENDS // appenders, 0.06) for place in range(appenders)]
+        roles = [
+            _Role(f"appender-{position}", self.append, APPENDS // appenders, 0.06) for position in range(appenders)
+        ]
         roles += [_Role("reader", self.read, 8, 0.2), _Role("archivist", self.archive, 6, 0.7)]
         rare = [
             (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2)]),
@@ -158,13 +160,13 @@ class LogWorld:
 
     def _run(self, role: _Role, process: Process) -> None:
         """One process: its turns, each on the handle it has kept, until it is told that the log is gone."""
-        place = log_place(process, self.settings)
-        self.counters.append(place.counters)
+        environment = log_place(process, self.settings)
+        self.counters.append(environment.counters)
         log: Log | None = None
         while self.left.take(role.name):
             dawdle(process.clock, role.pause, PAUSE_SECONDS_MAX)
             try:
-                log = log or open_log(place, ORGANISATION, MAIN)
+                log = log or open_log(environment, ORGANISATION, MAIN)
                 role.turn(process, log)
             except Corrupt as exc:
                 raise Violation("dangling", "an actor met what should be there", error=exc) from exc
@@ -184,17 +186,17 @@ class LogWorld:
         try:
             entry = log.append(content(write_id), expected=expected, write_id=write_id)
         except (NotFound, VersionConflict) as exc:
-            tell(Told.REFUSED)
+            tell(Answered.REFUSED)
             self.scheduler.counts.bump(exc.code)
             self.answers.append(Answer(prefix, sent, self._moment(), exc.details.get("actual", -1)))
             if isinstance(exc, NotFound):
                 raise
         except (ContentionError, Unavailable):
-            tell(Told.REFUSED)
+            tell(Answered.REFUSED)
         except OutcomeUnknown:
-            tell(Told.UNKNOWN)
+            tell(Answered.UNKNOWN)
         else:
-            tell(Told.ACKNOWLEDGED, entry.version)
+            tell(Answered.ACKNOWLEDGED, entry.version)
 
     def _expected(self, process: Process, log: Log) -> int | None:
         """None mostly; else what the process remembers of the head, or what another one told it."""
@@ -240,9 +242,9 @@ class LogWorld:
         """Mostly the log itself; at times one of its forks."""
         if process.clock.random() < 0.6:
             return log
-        names = [listing.id for listing in list_directory(log.place.index, ORGANISATION, LOGS)]
+        names = [listing.id for listing in list_directory(log.environment.index, ORGANISATION, LOGS)]
         name = choose(process.clock, names) if names else MAIN
-        return log if name == MAIN else open_log(log.place, ORGANISATION, name)
+        return log if name == MAIN else open_log(log.environment, ORGANISATION, name)
 
     def _check_log(self, log: Log, truth: Truth) -> None:
         """A log that lives reads whole from its floor on, whatever became of its ancestors."""

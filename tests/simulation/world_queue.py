@@ -18,9 +18,9 @@ from stratalog.documents import Document, Rules
 from stratalog.documents.commits import Recorded
 from stratalog.errors import Conflict, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX
-from stratalog.log import Settings, create_log, open_log
+from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.names import NameRecord, read_name
-from stratalog.ports.queue import DeadLetter, Message, Queue
+from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.protocol import STOCK, Draft, Rejected
 from stratalog.server.errors import Refused
 from stratalog.server.push_queue import Backlog
@@ -31,8 +31,8 @@ from stratalog.testing.faults import FAULTS
 from stratalog.testing.scheduler import Scheduler
 from stratalog.worker.execution import GIVEN_UP
 from stratalog.worker.messages import QueuedPush, open_push, read_message
-from stratalog.worker.settlement import Settled, Settler
-from stratalog.worker.worker import Worker, Working
+from stratalog.worker.settlement import Settlement, Settler
+from stratalog.worker.worker import Worker, WorkerSettings
 from tests.simulation.actors import Turns, log_place
 from tests.simulation.devices import Device, check_heirs, check_owners
 from tests.simulation.documents_truth import Truth
@@ -49,7 +49,7 @@ IDLE_SECONDS_MAX = 60.0
 BEAT_SECONDS = 8.0
 DRAIN_ROUNDS_MAX = 100
 TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
-WORKING = Working(idle_seconds_max=IDLE_SECONDS_MAX)
+WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
 FAULTS_SPARED = 2
 """Receives that a message with one poisonous mutation has left: faults below this cannot make a dead letter of it."""
 
@@ -85,14 +85,14 @@ class QueueWorld:
         self.place = Place(scheduler)
         self.watch = Watch(self.place.queue, self)
         self.place.queue = self.watch  # type: ignore[assignment]
-        self.settings = Settings(snapshot_entries_interval=draw.choice((1, 3, 6)), body_inline_bytes_max=256)
+        self.settings = LogSettings(snapshot_entries_interval=draw.choice((1, 3, 6)), body_inline_bytes_max=256)
         self.pushes_max = draw.choice((2, 100))
         self.message_bytes_max = draw.choice((200, MESSAGE_BYTES_MAX))
         self.records: dict[str, NameRecord] = {}
         self.violations: list[Violation] = []
         for name in (MAIN, OTHER):
             self._make(name)
-        self.devices = [Device(f"device-{place}", MAIN, draw) for place in range(draw.choice((1, 2)))]
+        self.devices = [Device(f"device-{position}", MAIN, draw) for position in range(draw.choice((1, 2)))]
         self.devices.append(Device("device-other", OTHER, draw))
         self.scripts = Turns({device.name: draw.randrange(3, 7) for device in self.devices})
         self.poisons = Turns({device.name: draw.choice((0, 0, 1)) for device in self.devices})
@@ -161,14 +161,14 @@ class QueueWorld:
             if one.id == (found.id if found else 0) + 1:
                 self._violated("settled", "a message was acknowledged unapplied", client=one.client, id=one.id)
 
-    def judge(self, settled: Settled) -> None:
+    def judge(self, settled: Settlement) -> None:
         """What a worker says of a message is what became of the mutations in it."""
         push = self.watch.pushes[settled.envelope.token]
         told = [(one.client, one.id) for one in settled.outcomes]
         if told and told != [(one.client, one.id) for one in push.mutations]:
             self._violated("outcomes", "a message is told what became of another", push=push, told=told)
 
-    def moved_aside(self, letters: Sequence[DeadLetter]) -> None:
+    def moved_aside(self, letters: Sequence[DeadMessage]) -> None:
         """A poisonous mutation is rejected before its message would be moved aside."""
         if sum(self.scheduler.counts.get(fault) for fault in FAULTS) <= FAULTS_SPARED:
             self._violated("moved aside", "a message was moved aside without need", letter=letters[-1].id)
@@ -282,11 +282,11 @@ class QueueWorld:
 class _Judged(Settler):
     """A worker's settler, whose answers are looked at."""
 
-    def __init__(self, store: Store, judge: Callable[[Settled], None]) -> None:
+    def __init__(self, store: Store, judge: Callable[[Settlement], None]) -> None:
         super().__init__(store, WORKING.receives_max)
         self._judge = judge
 
-    def settle_some(self, messages: Sequence[Message]) -> list[Settled]:
+    def settle_some(self, messages: Sequence[Message]) -> list[Settlement]:
         settled = super().settle_some(messages)
         for one in settled:
             self._judge(one)

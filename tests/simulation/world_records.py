@@ -23,11 +23,11 @@ from stratalog.errors import (
     VersionConflict,
 )
 from stratalog.keys import parse_number, record_partition
-from stratalog.log import Settings
+from stratalog.log import LogSettings
 from stratalog.ports.index import Put
 from stratalog.records import NewBody, Records, RecordVersion, Stored
 from stratalog.records.batch import put_through
-from stratalog.testing.checkers import Found, Told, Violation
+from stratalog.testing.checkers import Answered, FoundEntry, Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
@@ -76,7 +76,7 @@ class RecordsWorld:
         draw = scheduler.random
         self.scheduler = scheduler
         self.place = Place(scheduler, self.weather)
-        self.settings = Settings(
+        self.settings = LogSettings(
             body_inline_bytes_max=draw.choice((0, 40)), append_seconds_max=draw.choice((1, 10, 100))
         )
         self.histories = {id: History(scheduler) for id in IDS}
@@ -84,13 +84,13 @@ class RecordsWorld:
         self.numbers: Counter[str] = Counter()
         self.left = Turns()
         writers = draw.randrange(2, 5)
-        for place in range(writers):
-            self._start(f"writer-{place}", self.write, WRITES // writers, 0.1)
-        for place in range(draw.randrange(1, 3)):
-            self._start(f"batcher-{place}", self.write_batch, BATCHES, 0.3)
+        for position in range(writers):
+            self._start(f"writer-{position}", self.write, WRITES // writers, 0.1)
+        for position in range(draw.randrange(1, 3)):
+            self._start(f"batcher-{position}", self.write_batch, BATCHES, 0.3)
         self._start("reader", self.read, 12, 0.2)
-        for place in range(draw.randrange(1, 3)):
-            self._start(f"pruner-{place}", self.prune, 10, 0.7)
+        for position in range(draw.randrange(1, 3)):
+            self._start(f"pruner-{position}", self.prune, 10, 0.7)
 
     def write(self, process: Process, records: Records) -> None:
         """One change of a record, of any kind."""
@@ -102,16 +102,16 @@ class RecordsWorld:
         try:
             found = self._change(records, id, kind, write_id)
         except OutcomeUnknown:
-            tell(Told.UNKNOWN)
+            tell(Answered.UNKNOWN)
         except (ContentionError, NotFound, Unavailable, VersionConflict) as exc:
             self.scheduler.counts.bump(exc.code)
-            tell(Told.REFUSED)
+            tell(Answered.REFUSED)
         else:
             if found is None or found.write_id != write_id:
                 self._no_change(id, sent, found)
-                tell(Told.REFUSED)
+                tell(Answered.REFUSED)
             else:
-                tell(Told.ACKNOWLEDGED, found.version)
+                tell(Answered.ACKNOWLEDGED, found.version)
 
     def write_batch(self, process: Process, records: Records) -> None:
         """Some bodies at once, of which some are stale and some cannot be."""
@@ -119,7 +119,7 @@ class RecordsWorld:
         sent = self.scheduler.steps
         pool = None if process.index.joint_commits else SimulatedPool(process)
         left = iter(bodies)
-        for stored in put_through(pool, records.place, ORGANISATION, records._heads, bodies):
+        for stored in put_through(pool, records.environment, ORGANISATION, records._heads, bodies):
             body = next(left, None)
             if body is None or body.id != stored.id:
                 raise Violation("batch", "an answer is not that of its body", body=body, stored=stored)
@@ -216,16 +216,16 @@ class RecordsWorld:
         if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
             raise Violation("batch", "a body was refused that was good, or taken that was not", stored=stored)
         if isinstance(stored.error, OutcomeUnknown):
-            tell(Told.UNKNOWN)
+            tell(Answered.UNKNOWN)
         elif stored.new and stored.version is not None:
             self.scheduler.counts.bump("batched")
-            tell(Told.ACKNOWLEDGED, stored.version.version)
+            tell(Answered.ACKNOWLEDGED, stored.version.version)
         else:
             if not isinstance(stored.error, ContentionError | Invalid | Unavailable | None):
                 raise Violation("batch", "a body was refused for no reason of its own", stored=stored)
             self.scheduler.counts.bump("batched in vain")
             self._no_change(body.id, sent, stored.version)
-            tell(Told.REFUSED)
+            tell(Answered.REFUSED)
 
     def _no_change(self, id: str, sent: int, found: RecordVersion | None) -> None:
         self.scheduler.counts.bump("no change")
@@ -240,9 +240,9 @@ class RecordsWorld:
             raise Violation("order", "the versions of a record are out of order", versions=numbers)
         self.seen += [(version, None) for version in versions]
 
-    def _found(self, id: str) -> list[Found]:
+    def _found(self, id: str) -> list[FoundEntry]:
         """The versions that were committed, each after the one before. Others fell into places freed before."""
-        found: list[Found] = []
+        found: list[FoundEntry] = []
         latest: Put | None = None
         for _, writes in self.place.index._journal:
             for write in writes:
@@ -253,7 +253,7 @@ class RecordsWorld:
                     latest = write
         return found
 
-    def _learn(self, found: list[Found], write: Put) -> bool:
+    def _learn(self, found: list[FoundEntry], write: Put) -> bool:
         """Add what ``write`` made, if it made a version."""
         if not write.item.sort.isdigit():
             return False
@@ -262,10 +262,10 @@ class RecordsWorld:
             self.scheduler.counts.bump("strays")
             return False
         writer, number, _ = write_id.split(".")
-        found.append(Found(version, writer, write_id, int(number)))
+        found.append(FoundEntry(version, writer, write_id, int(number)))
         return True
 
-    def _check_kept(self, honest: Records, id: str, found: list[Found], bodies: list[str | None]) -> None:
+    def _check_kept(self, honest: Records, id: str, found: list[FoundEntry], bodies: list[str | None]) -> None:
         """All versions from the first kept to the latest are there, with their bodies."""
         try:
             versions = list(honest.versions(id))
@@ -278,7 +278,7 @@ class RecordsWorld:
             _check_seen(version, body, found, bodies)
 
 
-def bodies_of(found: list[Found]) -> list[str | None]:
+def bodies_of(found: list[FoundEntry]) -> list[str | None]:
     """What each version must hold, by the kinds of the writes alone; None for a deletion."""
     bodies: list[str | None] = []
     for entry in found:
@@ -302,7 +302,7 @@ def _check_newer(latest: Put | None, write: Put) -> None:
         raise Violation("newer", "a stale body became a version", write=write, before=before)
 
 
-def _check_seen(version: RecordVersion, body: str | None, found: list[Found], bodies: list[str | None]) -> None:
+def _check_seen(version: RecordVersion, body: str | None, found: list[FoundEntry], bodies: list[str | None]) -> None:
     """A version that somebody saw is the one committed under its number, and holds what it must."""
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
         raise Violation("read", "a reader saw what was never so", version=version)

@@ -15,7 +15,7 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.errors import Collected, Conflict, Corrupt, Forbidden, NotFound, OutcomeUnknown, Unavailable
-from stratalog.log import Settings, create_log, open_log
+from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.names import NameRecord
 from stratalog.log.retention import free_segments
 from stratalog.protocol import STOCK, Mutation
@@ -81,7 +81,7 @@ class SyncWorld:
         draw = scheduler.random
         self.scheduler = scheduler
         self.place = Place(scheduler)
-        self.settings = Settings(
+        self.settings = LogSettings(
             segment_entries_target=draw.choice((2, 4, 8)),
             snapshot_entries_interval=draw.choice((1, 3, 6)),
             body_inline_bytes_max=256,
@@ -89,12 +89,12 @@ class SyncWorld:
         )
         self.records: dict[str, NameRecord] = {}
         self.network = Network[Request](scheduler)
-        self.devices = [Device(f"device-{place}", MAIN, draw) for place in range(draw.choice((2, 3, 4)))]
+        self.devices = [Device(f"device-{position}", MAIN, draw) for position in range(draw.choice((2, 3, 4)))]
         self.scripts = Turns({device.name: draw.randrange(4, 9) for device in self.devices})
         self.turns = Turns({"keeper": 8, "collector": 1, "mallory": 6, "maker": draw.choice((0, 1, 2)), "forker": 1})
         self._know(Document(create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")))
-        for place in range(2):
-            self.place.start(f"server-{place}", self.serve)
+        for position in range(2):
+            self.place.start(f"server-{position}", self.serve)
         for device in self.devices:
             scheduler.spawn(device.name, partial(self.live, device))
         for name in self.turns:
@@ -323,7 +323,7 @@ class SyncWorld:
         self.records.setdefault(document.log.record.incarnation, document.log.record)
 
     def _count(self, document: Document) -> None:
-        for name, count in document.log.place.counters.items():
+        for name, count in document.log.environment.counters.items():
             self.scheduler.counts.bump(name, count)
 
     def _truths(self) -> dict[str, Truth]:

@@ -26,11 +26,11 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.log import Place as LogPlace
-from stratalog.log import Settings, create_log, open_log
+from stratalog.log import Environment as LogPlace
+from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.protocol import Mutation
-from stratalog.testing.checkers import Told, Violation, check_real_time
+from stratalog.testing.checkers import Answered, Violation, check_real_time
 from stratalog.testing.faults import Weather, draw_weather
 from stratalog.testing.history import History
 from stratalog.testing.scheduler import Actor, Crash, Scheduler
@@ -103,7 +103,7 @@ class ThreadWorld:
         self.scheduler = scheduler
         self.calm = draw.random() < CALM_RATE
         self.place = Place(scheduler, Weather(page_items_max=5) if self.calm else draw_weather(draw))
-        self.settings = Settings(
+        self.settings = LogSettings(
             segment_entries_target=draw.choice((2, 4, 50)),
             snapshot_entries_interval=draw.choice((2, 5)),
             body_inline_bytes_max=64,
@@ -158,18 +158,18 @@ class ThreadWorld:
         try:
             entry = handle.call(actor, action)
         except VersionConflict as exc:
-            record(Told.REFUSED)
+            record(Answered.REFUSED)
             self.scheduler.counts.bump(exc.code)
             actual = exc.details["actual"]
             if actual == expected:
                 raise Violation("false-conflict", "the log is at the expected version", error=exc) from exc
             self.answers.append(Answer(self.prefix, sent, self._moment(), handle.learn(actual, before)))
         except (ContentionError, Unavailable):
-            record(Told.REFUSED)
+            record(Answered.REFUSED)
         except (OutcomeUnknown, Ended):
-            record(Told.UNKNOWN)
+            record(Answered.UNKNOWN)
         else:
-            record(Told.ACKNOWLEDGED, handle.learn(entry.version, before + 1))
+            record(Answered.ACKNOWLEDGED, handle.learn(entry.version, before + 1))
 
     def read(self, handle: Handle, actor: Actor) -> None:
         """Look at the head, at an entry, at all entries, or at the floor."""
@@ -226,7 +226,7 @@ class ThreadWorld:
         """The client's next mutations; the same again after a call without an answer."""
         assert handle.document is not None
         done, before = self.done[actor.name], handle.version
-        batch = [self._mutation(actor.name, done + place) for place in range(1, 2 + (done % 3 == 0))]
+        batch = [self._mutation(actor.name, done + position) for position in range(1, 2 + (done % 3 == 0))]
         steps = self.scheduler.steps
         try:
             outcomes = handle.call(actor, partial(handle.document.apply, batch))
@@ -241,7 +241,7 @@ class ThreadWorld:
             if outcome.status != "seen":
                 handle.learn(outcome.version or 0, before + 1)
         if versions := [each.version for each in outcomes if each.version is not None and each.status != "seen"]:
-            self.history.append(actor.name, "", steps, Told.ACKNOWLEDGED, max(versions))
+            self.history.append(actor.name, "", steps, Answered.ACKNOWLEDGED, max(versions))
 
     def look(self, handle: Handle, actor: Actor) -> None:
         """The whole of the newest version, or of one that the handle has answered before."""
@@ -301,11 +301,11 @@ class ThreadWorld:
         """Open the handle, and start the threads that share it."""
         step = self.interrupter.step
         index, blobs = AnsweredIndex(process.index, step), AnsweredBlobs(process.blobs, step)
-        place = LogPlace(index, blobs, process.clock, self.settings)
-        self.counters.append(place.counters)
+        environment = LogPlace(index, blobs, process.clock, self.settings)
+        self.counters.append(environment.counters)
         while True:
             try:
-                log = open_log(place, ORGANISATION, NAME)
+                log = open_log(environment, ORGANISATION, NAME)
                 break
             except Unavailable:
                 process.clock.sleep(1)

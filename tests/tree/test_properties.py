@@ -112,8 +112,8 @@ def test_lookups_find_what_a_dict_holds(drawn: tuple[Patch, list[str]]) -> None:
         list(scan(chunks, root, prefix=prefix, after=after, reverse=True)) == [p for p in under if p[0] > after][::-1]
     )
     assert count(chunks, root, prefix=prefix) == len(under)
-    place = bisect_right(ordered, (key,))
-    assert nth(chunks, root, place) == (ordered[place] if place < len(ordered) else None)
+    position = bisect_right(ordered, (key,))
+    assert nth(chunks, root, position) == (ordered[position] if position < len(ordered) else None)
 
 
 @settings(max_examples=60, deadline=None)

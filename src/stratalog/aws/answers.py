@@ -19,7 +19,7 @@ from stratalog.protocol.live import ADDRESS_HEADER
 from stratalog.server.bodies import encode_body
 from stratalog.server.errors import problem_of, status_of
 
-__all__ = ["ANSWER_BYTES_MAX", "UNPACKED_BYTES_MAX", "Answer", "packing_of"]
+__all__ = ["ANSWER_BYTES_MAX", "UNPACKED_BYTES_MAX", "GatewayAnswer", "packing_of"]
 
 ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 """Lambda's bound of 6 MB is on the answer as JSON, where a body is base64; 64 KB are left to the rest of it."""
@@ -40,7 +40,7 @@ _PACKERS: Mapping[str, Callable[[], Any]] = {
 _NONE_OF_IT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 
 
-class Answer:
+class GatewayAnswer:
     """One answer, in the making: its head first, then its body piece by piece, then its end."""
 
     def __init__(self, packing: str = "") -> None:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
 
-from stratalog.aws.answers import Answer, packing_of
+from stratalog.aws.answers import GatewayAnswer, packing_of
 from stratalog.aws.container import Container, container
 from stratalog.errors import StratalogError
 from stratalog.protocol.sync import PATH_HEADER
@@ -56,9 +56,9 @@ class Api:
         """Let go of the loop; the container stays as it is."""
         self._runner.close()
 
-    async def _answer(self, event: Mapping[str, Any]) -> Answer:
+    async def _answer(self, event: Mapping[str, Any]) -> GatewayAnswer:
         headers = _headers(event)
-        exchange = _Exchange(_body(event), Answer(packing_of(headers)))
+        exchange = _Exchange(_body(event), GatewayAnswer(packing_of(headers)))
         call = asyncio.ensure_future(self._app(_scope(event, headers), exchange.receive, exchange.send))
         ended = asyncio.ensure_future(exchange.ended.wait())
         await asyncio.wait((call, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +74,7 @@ class Api:
 class _Exchange:
     """The two ends of ASGI for one request."""
 
-    def __init__(self, body: bytes, answer: Answer) -> None:
+    def __init__(self, body: bytes, answer: GatewayAnswer) -> None:
         self.answer = answer
         self.ended = asyncio.Event()
         self._body: bytes | None = body

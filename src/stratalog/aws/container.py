@@ -55,7 +55,7 @@ class Container:
     @cached_property
     def listeners(self) -> Listeners:
         """Who listens at the WebSocket API."""
-        return Listeners(self.store.place, Connections(self.sockets))
+        return Listeners(self.store.environment, Connections(self.sockets))
 
     def note(self, organisation: str, name: str, version: int) -> None:
         """Something was committed, if ``version`` is one: those who listen are to be told."""

@@ -20,11 +20,11 @@ from stratalog.codec import Value, decode, encode
 from stratalog.errors import ConditionFailed, Corrupt, Forbidden, LimitExceeded, StratalogError
 from stratalog.keys import NAME_SORT, connection_partition, escape, listeners_partition, unescape
 from stratalog.limits import PRESENCE_BYTES_MAX
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put
 from stratalog.protocol.live import FromServer, Here
 
-__all__ = ["CONNECTION_SECONDS_MAX", "SHOWN_MAX", "TELL_SECONDS_MAX", "Connections", "Listener", "Listeners"]
+__all__ = ["CONNECTION_SECONDS_MAX", "SHOWN_MAX", "TELL_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
 
 CONNECTION_SECONDS_MAX = 2 * 3600 + 300
 """API Gateway ends a connection after two hours; this lets clocks differ."""
@@ -57,13 +57,13 @@ class Connections:
 
     def _ask(self, call: Any) -> bool:
         from stratalog.backends.attempts import Again
-        from stratalog.backends.boto import Refused, once
+        from stratalog.backends.boto import RequestRefused, once
 
         try:
             once("API Gateway", call, writes=True)
         except Again as exc:
             raise exc.error from exc
-        except Refused as exc:
+        except RequestRefused as exc:
             if exc.reason not in GONE:
                 raise
             return False
@@ -78,7 +78,7 @@ class Connections:
         return aws_client("apigatewaymanagementapi", None, self._url, Budget(request_seconds_max=3))
 
 
-class Listener(msgspec.Struct, frozen=True):
+class GatewayListener(msgspec.Struct, frozen=True):
     """A connection that listens, until when, and what it shows of itself."""
 
     id: str
@@ -89,10 +89,10 @@ class Listener(msgspec.Struct, frozen=True):
 class Listeners:
     """Who listens to which document."""
 
-    def __init__(self, place: Place, connections: Connections) -> None:
+    def __init__(self, environment: Environment, connections: Connections) -> None:
         self.connections = connections
-        self._index = place.index
-        self._clock = place.clock
+        self._index = environment.index
+        self._clock = environment.clock
 
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
         """Tell the connection of what is new from now on, until it expires. Raises Forbidden where it listens."""
@@ -103,7 +103,7 @@ class Listeners:
             )
         except ConditionFailed as exc:
             raise Forbidden("a connection says hello once") from exc
-        self._put((organisation, name), Listener(id, min(most, expires_ms or most)))
+        self._put((organisation, name), GatewayListener(id, min(most, expires_ms or most)))
 
     def leave(self, id: str) -> None:
         """Forget the connection, and tell the others where it showed something. Raises what ``commit`` raises."""
@@ -153,7 +153,7 @@ class Listeners:
         living = self._living(name, consistent=True)
         self._tell(name, _shown(living), living)
 
-    def _tell(self, name: Name, message: FromServer, living: list[Listener]) -> None:
+    def _tell(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
         """Tell them, and what is shown without those who turn out to be gone."""
         begun = Observation(self._clock)
         tell = partial(self._tell_one, name, message, begun)
@@ -166,7 +166,7 @@ class Listeners:
         if _shown(left) != _shown(living):
             self._tell(name, _shown(left), left)
 
-    def _tell_one(self, name: Name, message: FromServer, begun: Observation, listener: Listener) -> bool:
+    def _tell_one(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
         """False where it is gone, and forgotten."""
         if begun.age_seconds() > TELL_SECONDS_MAX:
             return True
@@ -179,7 +179,7 @@ class Listeners:
             _log.info("a listener of %s/%s was not told: %s", *name, exc)
             return True
 
-    def _living(self, name: Name, *, consistent: bool) -> list[Listener]:
+    def _living(self, name: Name, *, consistent: bool) -> list[GatewayListener]:
         """Those who are still told; the others' time is over, and their connections are ended."""
         now_ms = self._clock.wall_ms()
         found = list(self._all(name, consistent))
@@ -188,7 +188,7 @@ class Listeners:
                 self._end(name, one)
         return [one for one in found if one.expires_ms > now_ms]
 
-    def _end(self, name: Name, listener: Listener) -> None:
+    def _end(self, name: Name, listener: GatewayListener) -> None:
         """Hang up, as far as it goes; where it does not, whoever tells the others next tries again."""
         try:
             self.connections.close(listener.id)
@@ -196,11 +196,11 @@ class Listeners:
         except StratalogError as exc:
             _log.info("a listener of %s/%s was not hung up on: %s", *name, exc)
 
-    def _all(self, name: Name, consistent: bool) -> Iterator[Listener]:
+    def _all(self, name: Name, consistent: bool) -> Iterator[GatewayListener]:
         for item in self._index.query(listeners_partition(*name), consistent=consistent):
             yield _listener(item)
 
-    def _put(self, name: Name, listener: Listener, condition: Condition | None = None) -> None:
+    def _put(self, name: Name, listener: GatewayListener, condition: Condition | None = None) -> None:
         attributes: dict[str, Attribute] = {"e": listener.expires_ms}
         if listener.state is not None:
             attributes["s"] = encode(listener.state)
@@ -211,12 +211,12 @@ class Listeners:
         self._index.commit([Delete(connection_partition(id), NAME_SORT)])
 
 
-def _listener(item: Item) -> Listener:
+def _listener(item: Item) -> GatewayListener:
     expires_ms, state = item.attributes.get("e"), item.attributes.get("s")
     if not isinstance(expires_ms, int) or not isinstance(state, bytes | None):
         raise Corrupt("an item is no listener", sort=item.sort)
-    return Listener(unescape(item.sort), expires_ms, None if state is None else decode(state))
+    return GatewayListener(unescape(item.sort), expires_ms, None if state is None else decode(state))
 
 
-def _shown(listeners: list[Listener]) -> Here:
+def _shown(listeners: list[GatewayListener]) -> Here:
     return Here({one.id: one.state for one in listeners if one.state is not None})

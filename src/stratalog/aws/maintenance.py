@@ -10,8 +10,8 @@ import msgspec
 
 from stratalog.aws.container import Container, container
 from stratalog.errors import Unavailable
-from stratalog.maintenance.policy import Policy, read_policy
-from stratalog.maintenance.store_pass import Maintained, maintain
+from stratalog.maintenance.policy import MaintenancePolicy, read_policy
+from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 
 __all__ = ["handler", "maintained"]
 
@@ -24,19 +24,19 @@ _log = logging.getLogger("stratalog.aws")
 def handler(event: object, context: Any) -> dict[str, Any]:
     """Lambda's entry point. ``STRATALOG_POLICY`` says as JSON what is kept; without it all that can be reached is.
 
-    Raises Unavailable at the end where something could not be tended, so that the function's alarm tells of it.
+    Raises Unavailable at the end where something failed, so that the function's alarm goes off.
     """
     policy = read_policy(os.environ.get("STRATALOG_POLICY") or "{}")
     seconds = max(0.0, context.get_remaining_time_in_millis() / 1000 - END_SECONDS)
     done = maintained(container(), policy, seconds)
-    if done.troubles:
-        raise Unavailable("not all of the store could be kept up", troubles=len(done.troubles), first=done.troubles[0])
+    if done.failures:
+        raise Unavailable("not all of the store could be kept up", failures=len(done.failures), first=done.failures[0])
     return msgspec.to_builtins(done)  # type: ignore[no-any-return]
 
 
-def maintained(held: Container, policy: Policy, seconds: float) -> Maintained:
+def maintained(held: Container, policy: MaintenancePolicy, seconds: float) -> MaintenanceReport:
     """One pass over a container's store, and its application's own steps."""
     done = maintain(held.store, policy, steps=held.application.maintenance, seconds=seconds)
-    for trouble in done.troubles:
-        _log.error("not kept up: %s", trouble)
+    for failure in done.failures:
+        _log.error("not kept up: %s", failure)
     return done

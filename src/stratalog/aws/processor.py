@@ -20,7 +20,7 @@ from stratalog.clock import backoff_seconds
 from stratalog.errors import Invalid, StratalogError
 from stratalog.ports.queue import Message
 from stratalog.worker.execution import TRANSIENT
-from stratalog.worker.settlement import Settled, Settler, again_seconds
+from stratalog.worker.settlement import Settlement, Settler, again_seconds
 
 __all__ = ["Processor", "handler"]
 
@@ -57,7 +57,7 @@ class Processor:
             raise Invalid("events of SQS are for a store on AWS")
         self._queue = queue
         self._container = held
-        self._clock = held.store.place.clock
+        self._clock = held.store.environment.clock
         self._settler = Settler(held.store)
 
     def process(self, records: Sequence[Mapping[str, Any]], remaining: Remaining) -> list[str]:
@@ -109,7 +109,7 @@ class Processor:
         self._container.note(envelope.organisation, envelope.document, version)
         return len(settled)
 
-    def _finish(self, settled: Settled) -> None:
+    def _finish(self, settled: Settlement) -> None:
         """SQS deletes a batch at its end only. One that came before may have been with what ends the process."""
         finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim
         finish(settled)

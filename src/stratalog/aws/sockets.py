@@ -44,8 +44,8 @@ class Sockets:
 
     def __init__(self, held: Container) -> None:
         self._container = held
-        place = held.store.place
-        self._edge: Any = Edge(_accept, held.application, place.clock, Metrics(place))
+        environment = held.store.environment
+        self._edge: Any = Edge(_accept, held.application, environment.clock, Metrics(environment))
         self._runner = asyncio.Runner()
 
     def take(self, event: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,5 +17,6 @@ sqs              the queue on SQS FIFO
 aws_store        an AWS URL becomes index, blobs and queue
 boto             sessions and errors of boto3
 attempts         waits between tries of a hosted request
-metered          counts what a backend would be billed on AWS
+metered_ports    counts what a backend would be billed on AWS
+billed_units     the rules by which AWS counts
 """

@@ -16,7 +16,7 @@ from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 from stratalog.backends.attempts import Again, Budget
 from stratalog.errors import OutcomeUnknown, Unavailable
 
-__all__ = ["THROTTLES", "Refused", "aws_client", "once"]
+__all__ = ["THROTTLES", "RequestRefused", "aws_client", "once"]
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ NOT_SENT = (exceptions.ConnectTimeoutError, exceptions.EndpointConnectionError, 
 LOST = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponseParserError)
 
 
-class Refused(Unavailable):
+class RequestRefused(Unavailable):
     """The service refused for good; ``reason`` is its own code, without the service's name."""
 
     def __init__(self, message: str, reason: str, said: str) -> None:
@@ -78,10 +78,10 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
         status = exc.response["ResponseMetadata"]["HTTPStatusCode"]
         if status >= 500 and status != NOT_IMPLEMENTED:
             raise Again(unknown(f"{service} failed", reason=code, said=said)) from exc
-        raise Refused(f"{service} refused", code, said) from exc
+        raise RequestRefused(f"{service} refused", code, said) from exc
     except NOT_SENT as exc:
         raise Again(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except LOST as exc:
         raise Again(unknown(f"the answer of {service} was lost", reason=str(exc))) from exc
     except exceptions.BotoCoreError as exc:
-        raise Refused(f"{service} cannot be asked", type(exc).__name__, str(exc)) from exc
+        raise RequestRefused(f"{service} cannot be asked", type(exc).__name__, str(exc)) from exc

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stratalog.backends.dynamodb_client import Answer, Attributes, Call, DynamoClient, Kind, Value
+from stratalog.backends.billed_units import commit_operation, count_commit, count_read
+from stratalog.backends.dynamodb_client import Attributes, CallEffect, DynamoAnswer, DynamoClient, DynamoValue, Kind
 from stratalog.clock import new_id
 from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid, Unavailable
 from stratalog.ports.index import (
@@ -25,7 +26,7 @@ from stratalog.ports.index import (
     holds,
     no_turn,
 )
-from stratalog.ports.meter import Meter, commit_operation, count_commit, count_read
+from stratalog.ports.meter import Meter
 
 __all__ = ["DynamoIndex"]
 
@@ -83,7 +84,7 @@ class DynamoIndex:
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self._check_open()
         request = self._request(Key=_key(partition, sort), ConsistentRead=consistent)
-        found = self._ask("GetItem", request, _got, Call.READ).value
+        found = self._ask("GetItem", request, _got, CallEffect.READ).value
         item = _item(found.Item) if found and found.Item else None
         count_read(self.meter, "GetItem", [item] if item else [], consistent=consistent)
         return item
@@ -134,7 +135,7 @@ class DynamoIndex:
 
     def _commit_one(self, write: Put | Delete) -> None:
         request = self._request(ReturnConsumedCapacity="TOTAL", **_written_as(write))
-        self._settle([write], self._ask(commit_operation([write]), request, _written, Call.WRITE))
+        self._settle([write], self._ask(commit_operation([write]), request, _written, CallEffect.WRITE))
 
     def _commit_all(self, writes: Sequence[Write]) -> None:
         parts = [{_part(write): {"TableName": self.table, **_written_as(write)}} for write in writes]
@@ -143,7 +144,7 @@ class DynamoIndex:
             "ClientRequestToken": new_id(self._client.clock, TOKEN_CHARACTERS),
             "ReturnConsumedCapacity": "TOTAL",
         }
-        self._settle(writes, self._ask(commit_operation(writes), request, _written, Call.TOKEN))
+        self._settle(writes, self._ask(commit_operation(writes), request, _written, CallEffect.TOKEN))
 
     def _check_alone(self, check: Check) -> None:
         """A condition with nothing to write is a consistent read; a transaction says no more at ten times the price."""
@@ -151,14 +152,14 @@ class DynamoIndex:
         if not holds(check.condition, item):
             raise ConditionFailed({0: item})
 
-    def _settle(self, writes: Sequence[Write], answer: Answer[_Written]) -> None:
+    def _settle(self, writes: Sequence[Write], answer: DynamoAnswer[_Written]) -> None:
         if answer.kind is Kind.DONE:
             # Only DynamoDB knows the size of what was overwritten or removed.
             count_commit(self.meter, writes, {}, told=_told(answer.value))
             return
         failed = {
-            place: _item(reason.Item) if reason.Item else None
-            for place, reason in enumerate(answer.reasons)
+            position: _item(reason.Item) if reason.Item else None
+            for position, reason in enumerate(answer.reasons)
             if reason.Code != "None"
         }
         count_commit(self.meter, writes, failed, wasted=True)
@@ -166,12 +167,14 @@ class DynamoIndex:
 
     def _page(self, request: Request) -> tuple[list[Item], Attributes | None]:
         self._check_open()
-        page = self._ask("Query", request, _page, Call.READ).value or _Page()
+        page = self._ask("Query", request, _page, CallEffect.READ).value or _Page()
         items = [_item(attributes) for attributes in page.Items]
         count_read(self.meter, "Query", items, consistent=request["ConsistentRead"])
         return items, page.LastEvaluatedKey
 
-    def _ask(self, operation: str, request: Request, decoder: msgspec.json.Decoder[T], kind: Call) -> Answer[T]:
+    def _ask(
+        self, operation: str, request: Request, decoder: msgspec.json.Decoder[T], kind: CallEffect
+    ) -> DynamoAnswer[T]:
         try:
             return self._client.call(operation, request, decoder, kind)
         except Unavailable as exc:
@@ -196,14 +199,14 @@ def _told(written: _Written | None) -> float:
 
 def _bounds(partition: str, after: str | None, before: str | None, reverse: bool) -> Request:
     """A query takes one condition on the sort key, so where there are two bounds, the near one is where it starts."""
-    values = {":p": Value(S=partition)}
+    values = {":p": DynamoValue(S=partition)}
     near, far = (before, after) if reverse else (after, before)
     request: Request = {"ExpressionAttributeValues": values, "KeyConditionExpression": "P = :p"}
     if near is not None and far is not None:
         request["ExclusiveStartKey"] = _key(partition, near)
     bound, sign = (far, "<>"[reverse]) if far is not None else (near, "><"[reverse])
     if bound is not None:
-        values[":s"] = Value(S=bound)
+        values[":s"] = DynamoValue(S=bound)
         request["KeyConditionExpression"] += f" AND S {sign} :s"
     return request
 
@@ -235,7 +238,7 @@ def _expression(condition: Condition) -> Request:
 
 
 def _key(partition: str, sort: str) -> Attributes:
-    return {"P": Value(S=partition), "S": Value(S=sort)}
+    return {"P": DynamoValue(S=partition), "S": DynamoValue(S=sort)}
 
 
 def _attributes(item: Item) -> Attributes:
@@ -246,13 +249,13 @@ def _attributes(item: Item) -> Attributes:
     return {**key, **attributes}
 
 
-def _value(value: Attribute) -> Value:
+def _value(value: Attribute) -> DynamoValue:
     if type(value) is str:
-        return Value(S=value)
+        return DynamoValue(S=value)
     if type(value) is bytes:
-        return Value(B=value)
+        return DynamoValue(B=value)
     if type(value) is int and value.bit_length() <= INTEGER_BITS_MAX:
-        return Value(N=str(value))
+        return DynamoValue(N=str(value))
     raise Invalid("an attribute is no text, bytes or integer of 64 bits", kind=type(value).__name__)
 
 
@@ -264,7 +267,7 @@ def _item(attributes: Attributes) -> Item:
     return Item(partition, sort, values)
 
 
-def _plain(value: Value) -> Attribute:
+def _plain(value: DynamoValue) -> Attribute:
     if value.S is not None:
         return value.S
     if value.B is not None:

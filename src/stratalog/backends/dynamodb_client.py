@@ -13,22 +13,22 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from stratalog.backends.attempts import Waits
-from stratalog.backends.dynamodb_http import Exchange, Reply
+from stratalog.backends.dynamodb_http import HttpExchange, Reply
 from stratalog.clock import Clock
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.meter import Meter
 
 __all__ = [
-    "Answer",
     "Attributes",
-    "Call",
+    "CallEffect",
     "Credentials",
+    "DynamoAnswer",
     "DynamoClient",
+    "DynamoValue",
     "Kind",
-    "Patience",
     "Reason",
+    "RequestRetry",
     "Signer",
-    "Value",
 ]
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ CONFLICTS = {"TransactionConflict", "TransactionConflictException", "Transaction
 CONDITIONS = {"ConditionalCheckFailed", "ConditionalCheckFailedException"}
 
 
-class Value(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class DynamoValue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An attribute's value as DynamoDB writes it: text, bytes or a number, of which one is there."""
 
     S: str | None = None
@@ -52,7 +52,7 @@ class Value(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     N: str | None = None
 
 
-Attributes = dict[str, Value]
+Attributes = dict[str, DynamoValue]
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Reason(msgspec.Struct, frozen=True):
     Item: Attributes | None = None
 
 
-class Patience(msgspec.Struct, frozen=True):
+class RequestRetry(msgspec.Struct, frozen=True):
     """How long a call is made again, and how long it waits at most in between. Each hindrance has its own time."""
 
     throttled_seconds_max: float = 5
@@ -89,7 +89,7 @@ class Credentials(Protocol):
     token: str | None
 
 
-class Call(enum.Enum):
+class CallEffect(enum.Enum):
     """What may be done when the answer to a call is lost."""
 
     READ = "it has no effect: make it again"
@@ -109,7 +109,7 @@ class Kind(enum.Enum):
     UNSENT = "unsent"
 
 
-class Answer(msgspec.Struct, Generic[T], frozen=True):
+class DynamoAnswer(msgspec.Struct, Generic[T], frozen=True):
     """What DynamoDB said: a value if it is done, else the reasons, one for each write of a transaction."""
 
     kind: Kind
@@ -138,12 +138,12 @@ class DynamoClient:
 
     def __init__(
         self,
-        endpoint: Exchange,
+        endpoint: HttpExchange,
         region: str,
         credentials: Callable[[], Credentials],
         clock: Clock,
         *,
-        patience: Patience | None = None,
+        retry: RequestRetry | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.clock = clock
@@ -151,39 +151,39 @@ class DynamoClient:
         self._endpoint = endpoint
         self._signer = Signer(endpoint.host, region)
         self._credentials = credentials
-        self._patience = patience or Patience()
+        self._retry = retry or RequestRetry()
 
-    def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: Call) -> Answer[T]:
+    def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: CallEffect) -> DynamoAnswer[T]:
         """The answer to ``request``: done, or a condition that does not hold.
 
         Raises Unavailable, Invalid, LimitExceeded — nothing was written. OutcomeUnknown — a write may have been done.
         Corrupt — what was read is not what this package writes.
         """
         body = msgspec.json.encode(request)
-        patience = self._patience
-        waits = Waits(self.clock, patience.first_wait_seconds, patience.wait_seconds_max)
+        retry = self._retry
+        waits = Waits(self.clock, retry.first_wait_seconds, retry.wait_seconds_max)
         lost = False
         while True:
             answer = self._attempt(operation, body, decoder)
-            lost = lost or (answer.kind is Kind.LOST and kind is not Call.READ)
+            lost = lost or (answer.kind is Kind.LOST and kind is not CallEffect.READ)
             if answer.kind is Kind.DONE or (answer.kind is Kind.CONDITION and not lost):
                 return answer
-            if (lost and kind is Call.WRITE) or not waits.wait(patience.seconds_max(answer.kind), answer.kind):
+            if (lost and kind is CallEffect.WRITE) or not waits.wait(retry.seconds_max(answer.kind), answer.kind):
                 raise _error(operation, answer, lost)
 
     def close(self) -> None:
         """Let go of connections. Closing twice is fine."""
         self._endpoint.close()
 
-    def _attempt(self, operation: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> Answer[T]:
+    def _attempt(self, operation: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
         self.meter.add(operation, "requests")
         try:
             request = self._signer.signed(operation, body, self._credentials(), self.clock.wall_ms() // 1000)
             answer = _read(self._endpoint.exchange(request), decoder)
         except OutcomeUnknown as exc:
-            answer = Answer(Kind.LOST, message=str(exc))
+            answer = DynamoAnswer(Kind.LOST, message=str(exc))
         except Unavailable as exc:
-            answer = Answer(Kind.UNSENT, message=str(exc))
+            answer = DynamoAnswer(Kind.UNSENT, message=str(exc))
         if answer.kind not in (Kind.DONE, Kind.CONDITION, Kind.REFUSED):
             self.meter.add(operation, answer.kind.value)
         return answer
@@ -233,27 +233,27 @@ class Signer:
         return key
 
 
-def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> Answer[T]:
+def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
     """What the reply says. One that is not whole, or of a failing server, says nothing."""
     checksum = reply.headers.get(b"x-amz-crc32")
     if checksum is not None and checksum != b"%d" % zlib.crc32(reply.body):
-        return Answer(Kind.LOST, message="the answer's checksum is wrong")
+        return DynamoAnswer(Kind.LOST, message="the answer's checksum is wrong")
     if reply.status >= 500:
-        return Answer(Kind.LOST, message=f"the service failed with status {reply.status}")
+        return DynamoAnswer(Kind.LOST, message=f"the service failed with status {reply.status}")
     try:
-        return Answer(Kind.DONE, decoder.decode(reply.body)) if reply.status == 200 else _refusal(reply)
+        return DynamoAnswer(Kind.DONE, decoder.decode(reply.body)) if reply.status == 200 else _refusal(reply)
     except msgspec.ValidationError as exc:
         raise Corrupt("the index holds what Stratalog does not write", reason=str(exc)) from exc
     except msgspec.DecodeError as exc:
-        return Answer(Kind.LOST, message=f"the answer is not whole: {exc}")
+        return DynamoAnswer(Kind.LOST, message=f"the answer is not whole: {exc}")
 
 
-def _refusal(reply: Reply) -> Answer[Any]:
+def _refusal(reply: Reply) -> DynamoAnswer[Any]:
     error = _error_decoder.decode(reply.body)
     code = error.kind.rpartition("#")[2]
     reasons = error.CancellationReasons or (Reason(code, None, error.Item),)
     codes = {reason.Code for reason in reasons} - {"None"}
-    return Answer(_kind(codes), None, code, error.message or error.Message, reasons)
+    return DynamoAnswer(_kind(codes), None, code, error.message or error.Message, reasons)
 
 
 def _kind(codes: set[str]) -> Kind:
@@ -265,7 +265,7 @@ def _kind(codes: set[str]) -> Kind:
     return Kind.THROTTLED if codes & THROTTLED else Kind.CONDITION
 
 
-def _error(operation: str, answer: Answer[Any], lost: bool) -> StratalogError:
+def _error(operation: str, answer: DynamoAnswer[Any], lost: bool) -> StratalogError:
     if lost:
         return OutcomeUnknown("the answer to a write was lost", operation=operation, reason=answer.message)
     details = {"operation": operation, "code": answer.code or answer.kind.value, "reason": answer.message}

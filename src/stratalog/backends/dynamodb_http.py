@@ -19,7 +19,7 @@ import msgspec
 
 from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
 
-__all__ = ["Endpoint", "Exchange", "Reply"]
+__all__ = ["Endpoint", "HttpExchange", "Reply"]
 
 CONNECT_SECONDS_MAX = 3.0
 ANSWER_SECONDS_MAX = 5.0
@@ -36,7 +36,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Exchange(Protocol):
+class HttpExchange(Protocol):
     """Where requests go."""
 
     host: str

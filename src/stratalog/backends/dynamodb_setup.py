@@ -8,7 +8,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, NoRegionError  # type: ignore[import-untyped]
 from botocore.session import Session  # type: ignore[import-untyped]
 
-from stratalog.backends.dynamodb_client import Call, Credentials, DynamoClient, Patience
+from stratalog.backends.dynamodb_client import CallEffect, Credentials, DynamoClient, RequestRetry
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
@@ -45,7 +45,7 @@ def open_client(
     region: str | None = None,
     endpoint: str | None = None,
     session: Session | None = None,
-    patience: Patience | None = None,
+    retry: RequestRetry | None = None,
     meter: Meter | None = None,
 ) -> DynamoClient:
     """A client with the credentials, and unless they are given the region and endpoint, that AWS's own tools would use.
@@ -68,13 +68,13 @@ def open_client(
             raise Unavailable("the AWS credentials cannot be renewed", reason=str(exc)) from exc
 
     host = Endpoint(known.endpoint_url)
-    return DynamoClient(host, known.region_name, frozen, clock, patience=patience, meter=meter)
+    return DynamoClient(host, known.region_name, frozen, clock, retry=retry, meter=meter)
 
 
 def table_is_ready(client: DynamoClient, table: str) -> bool:
     """Whether the index's table stands and can be used. Raises Invalid where it has other keys; Unavailable."""
     try:
-        found = client.call("DescribeTable", {"TableName": table}, _described, Call.READ).value
+        found = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
     except Unavailable as exc:
         if exc.details.get("code") != "ResourceNotFoundException":
             raise
@@ -92,7 +92,7 @@ def create_table(client: DynamoClient, table: str) -> bool:
     """
     made = _ask_for(client, table)
     for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
-        found = client.call("DescribeTable", {"TableName": table}, _described, Call.READ).value
+        found = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
         if found is not None and found.Table.TableStatus == "ACTIVE":
             _check_keys(table, found.Table)
             return made
@@ -108,7 +108,7 @@ def _ask_for(client: DynamoClient, table: str) -> bool:
         "BillingMode": "PAY_PER_REQUEST",
     }
     try:
-        client.call("CreateTable", request, _anything, Call.READ)
+        client.call("CreateTable", request, _anything, CallEffect.READ)
     except Unavailable as exc:
         if exc.details.get("code") != "ResourceInUseException":
             raise

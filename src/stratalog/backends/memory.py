@@ -11,7 +11,7 @@ from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed, ConditionFailed, NotFound
 from stratalog.ports.blobs import BlobStat, check_put, verified
 from stratalog.ports.index import Delete, Item, Put, Write, check_commit, holds, no_turn
-from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 from stratalog.process_fork import close_in_child
 
 __all__ = ["MemoryBlobs", "MemoryIndex", "MemoryQueue"]
@@ -62,7 +62,9 @@ class MemoryIndex:
         check_commit(writes)
         with self._lock:
             failed = {
-                place: item for place, write in enumerate(writes) if not self._holds(write, item := self._at(write))
+                position: item
+                for position, write in enumerate(writes)
+                if not self._holds(write, item := self._at(write))
             }
             if failed:
                 raise ConditionFailed(failed)
@@ -130,7 +132,7 @@ class _Partition:
         wanted = (
             range(stop - 1, max(start, stop - limit) - 1, -1) if reverse else range(start, min(stop, start + limit))
         )
-        return [self.items[self.sorts[place]] for place in wanted]
+        return [self.items[self.sorts[position]] for position in wanted]
 
 
 class MemoryBlobs:
@@ -197,7 +199,7 @@ class MemoryQueue:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._groups: dict[str, list[_Held]] = {}
-        self._dead: list[DeadLetter] = []
+        self._dead: list[DeadMessage] = []
         self._sent = 0
         self._closed = False
 
@@ -237,7 +239,7 @@ class MemoryQueue:
             held.hidden_until_ms = self._clock.boot_ms() + int(after_seconds * 1000)
             return True
 
-    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         self._check_open()
         yield from sorted((letter for letter in self._dead if letter.id > after), key=lambda letter: letter.id)
 
@@ -253,7 +255,7 @@ class MemoryQueue:
             if len(given) == limit:
                 break
             if held.receives == self._receives_max:
-                self._dead.append(DeadLetter(held.id, group, held.body, held.receives, self._clock.wall_ms()))
+                self._dead.append(DeadMessage(held.id, group, held.body, held.receives, self._clock.wall_ms()))
                 self._remove(held)
                 continue
             held.receives += 1

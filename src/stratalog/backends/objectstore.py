@@ -19,6 +19,7 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import ObjectStore, S3Store, from_url
 
 from stratalog.backends.attempts import Again, Budget, persist
+from stratalog.backends.billed_units import LIST_KEYS
 from stratalog.backends.boto import THROTTLES, aws_client
 from stratalog.backends.s3_versions import S3Versions, no_bucket
 from stratalog.clock import Clock
@@ -26,7 +27,7 @@ from stratalog.codec import compress, decompress
 from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
-from stratalog.ports.meter import LIST_KEYS, Meter
+from stratalog.ports.meter import Meter
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from stratalog.backends.attempts import Again, Budget, persist
-from stratalog.backends.boto import Refused, once
+from stratalog.backends.boto import RequestRefused, once
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.blobs import BlobStat, key_hash
@@ -64,7 +64,7 @@ class S3Versions:
                     "GetBucketVersioning", lambda: self._client.get_bucket_versioning(Bucket=self._bucket)
                 )
                 self._enabled = answer.get("Status") == "Enabled"
-            except Refused as exc:
+            except RequestRefused as exc:
                 if exc.reason not in NO_VERSIONS:
                     raise
                 self._enabled = False
@@ -135,7 +135,7 @@ class S3Versions:
 
         try:
             return persist(self._clock, self._budget, attempt)
-        except Refused as exc:
+        except RequestRefused as exc:
             if exc.reason == NO_BUCKET:
                 raise no_bucket(self._bucket) from exc
             raise
@@ -152,7 +152,7 @@ def bucket_is_ready(client: Any, bucket: str) -> bool:
         answer = once("the object store", partial(client.get_bucket_versioning, Bucket=bucket), writes=False)
     except Again as exc:
         raise exc.error from exc
-    except Refused as exc:
+    except RequestRefused as exc:
         if exc.reason != NO_BUCKET:
             raise
         return False
@@ -178,7 +178,7 @@ def create_bucket(client: Any, bucket: str) -> bool:
             once("the object store", step, writes=True)
         except Again as exc:
             raise exc.error from exc
-        except Refused as exc:
+        except RequestRefused as exc:
             if exc.reason == "BucketAlreadyExists":
                 taken = Invalid("somebody else has a bucket of that name; name another with ?bucket=", bucket=bucket)
                 raise taken from exc

@@ -17,7 +17,7 @@ from stratalog.clock import Clock, new_id
 from stratalog.codec import decode, encode
 from stratalog.errors import ConditionFailed, Invalid
 from stratalog.ports.index import Absent, Delete, Item, Put, Write, check_commit, holds
-from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 
 __all__ = ["SqliteDatabase", "SqliteIndex", "SqliteQueue"]
 
@@ -162,11 +162,11 @@ class SqliteQueue:
             int(after_seconds * 1000),
         )
 
-    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         statement = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > ? ORDER BY id LIMIT 10"
         last = int(after or 0)
         while rows := self._file.read(statement, (last,)):
-            yield from (DeadLetter(f"{number:016d}", *rest) for number, *rest in rows)
+            yield from (DeadMessage(f"{number:016d}", *rest) for number, *rest in rows)
             last = rows[-1][0]
 
     def close(self) -> None:
@@ -212,11 +212,11 @@ def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Ro
 def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:
     """All conditions first: a commit whose condition fails has written nothing and needs no savepoint to undo."""
     failed = {}
-    for place, write in enumerate(writes):
+    for position, write in enumerate(writes):
         if write.condition is not None:
             item = _get(connection, *_key(write))
             if not holds(write.condition, item):
-                failed[place] = item
+                failed[position] = item
     if failed:
         raise ConditionFailed(failed)
     for write, body in zip(writes, bodies, strict=True):

@@ -26,7 +26,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
-from stratalog.group_commit import Gate, Lane
+from stratalog.group_commit import GroupCommit, Latch
 
 __all__ = ["LOG_BYTES", "Job", "Row", "SqliteFile"]
 
@@ -162,15 +162,15 @@ class SqliteFile:
 class _Ticket(Generic[Result]):
     """A job that waits for its turn, and later what came of it."""
 
-    __slots__ = ("error", "gate", "job", "leads", "result", "rows")
+    __slots__ = ("error", "is_leader", "job", "latch", "result", "rows")
 
     def __init__(self, job: Job[Result], rows: Sequence[Row] = ()) -> None:
         self.job = job
         self.rows = rows
         self.result: Result | None = None
         self.error: StratalogError | None = None
-        self.gate: Gate | None = None
-        self.leads: bool | None = None
+        self.latch: Latch | None = None
+        self.is_leader: bool | None = None
 
     def answer(self) -> Result:
         if self.error is not None:
@@ -186,31 +186,31 @@ class _GroupWriter:
         self._inserting = connection.cursor()
         self._turnstile = turnstile
         self._log_bytes = log_bytes
-        self._lane: Lane[_Ticket[Any]] = Lane()
+        self._group_commit: GroupCommit[_Ticket[Any]] = GroupCommit()
         self._commits = 0
         self._closed = False
 
     def run(self, ticket: _Ticket[Result]) -> Result:
-        if self._lane.enter(ticket):
+        if self._group_commit.enter(ticket):
             group: list[_Ticket[Any]] = [ticket]
             try:
                 self._run_group(group)
             finally:
-                self._lane.leave(group[1:])
+                self._group_commit.leave(group[1:])
         return ticket.answer()
 
     def close(self) -> None:
-        while not self._lane.enter(_Ticket(_nothing)):
+        while not self._group_commit.enter(_Ticket(_nothing)):
             pass  # another did nothing for it in passing, but what is wanted is the turn
         try:
             self._closed = True
             self._connection.close()
         finally:
-            self._lane.leave()
+            self._group_commit.leave()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
         """Take in all who wait behind the first of ``group``, and run them."""
-        while (ticket := self._lane.next()) is not None:
+        while (ticket := self._group_commit.next()) is not None:
             group.append(ticket)
         try:
             if self._closed:

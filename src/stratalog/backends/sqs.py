@@ -22,12 +22,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from stratalog.backends.attempts import Again, Budget, persist
-from stratalog.backends.boto import Refused, once
+from stratalog.backends.billed_units import billed_requests, message_bytes
+from stratalog.backends.boto import RequestRefused, once
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX
-from stratalog.ports.meter import Meter, billed_requests, message_bytes
-from stratalog.ports.queue import DeadLetter, Message, check_receive, check_send
+from stratalog.ports.meter import Meter
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 from stratalog.process_fork import close_in_child
 
 __all__ = ["SqsQueue", "create_queues", "find_queues", "missing_queues"]
@@ -122,10 +123,10 @@ class SqsQueue:
         call = partial(self._client.change_message_visibility, VisibilityTimeout=math.ceil(after_seconds))
         return self._settle("ChangeMessageVisibility", message, call, after_seconds)
 
-    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         """All are held in memory, and from other readers, until they are listed: two readers at once share them."""
         self._check_open()
-        letters: dict[str, DeadLetter] = {}
+        letters: dict[str, DeadMessage] = {}
         receipts: list[str] = []
         try:
             while found := self._receive(self._dead_url, BATCH, LOOK_SECONDS, 0):
@@ -206,7 +207,7 @@ class SqsQueue:
             return False
         try:
             self._ask(operation, partial(call, QueueUrl=self._url, ReceiptHandle=message.receipt), writes=True)
-        except Refused as exc:
+        except RequestRefused as exc:
             if exc.reason not in STALE:
                 raise
             return False
@@ -220,17 +221,17 @@ class SqsQueue:
             if len(self._held) > HELD_MAX:
                 self._held.pop(next(iter(self._held)))
 
-    def _letter(self, record: Any) -> DeadLetter:
+    def _letter(self, record: Any) -> DeadMessage:
         message = _message(record)
         receives = int(record["MessageAttributes"].get("receives", {}).get("StringValue", self._receives_max))
         sent_ms = int(record["Attributes"]["SentTimestamp"])
-        return DeadLetter(message.id, message.group, message.body, receives, sent_ms)
+        return DeadMessage(message.id, message.group, message.body, receives, sent_ms)
 
     def _let_go(self, receipts: Sequence[str]) -> None:
         for start in range(0, len(receipts), BATCH):
             entries = [
-                {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
-                for place, receipt in enumerate(receipts[start : start + BATCH])
+                {"Id": str(position), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+                for position, receipt in enumerate(receipts[start : start + BATCH])
             ]
             call = partial(self._client.change_message_visibility_batch, QueueUrl=self._dead_url, Entries=entries)
             self._ask("ChangeMessageVisibilityBatch", call)
@@ -308,18 +309,18 @@ def _url(client: Any, full_name: str) -> str:
         return str(once("SQS", partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
     except Again as exc:
         raise exc.error from exc
-    except Refused as exc:
+    except RequestRefused as exc:
         if exc.reason not in MISSING:
             raise
         return ""
 
 
 def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any]:
-    lane = group if GROUP.fullmatch(group) else hashlib.sha256(group.encode()).hexdigest()
+    message_group = group if GROUP.fullmatch(group) else hashlib.sha256(group.encode()).hexdigest()
     return {
         "Id": id,
         "MessageBody": b64encode(body).decode() or EMPTY,
-        "MessageGroupId": lane,
+        "MessageGroupId": message_group,
         "MessageDeduplicationId": id,
         "MessageAttributes": {name: _text(value) for name, value in {"group": group, **attributes}.items()},
     }

@@ -95,7 +95,7 @@ def poll(session: Session, organisation: str, sources: tuple[str, ...], every: f
         return
     while True:
         _poll_once(session, store, organisation, sources, True, not no_works)
-        store.place.clock.sleep(every)
+        store.environment.clock.sleep(every)
 
 
 @command("ingest", example="stratalog catalogue ingest acme/books new.json")
@@ -107,7 +107,7 @@ def ingest(session: Session, source: str, files: tuple[str, ...]) -> None:
     organisation, name = split_name(source)
     records = session.open().records(organisation)
     settings = _module("sources").read_source(records, name)
-    total = ingest.Taken()
+    total = ingest.IngestCounts()
     with progress("ingesting", None) as step:
         for file in map(Path, files):
             one = msgspec.structs.replace(settings, location=str(file.parent), pattern=file.name, adapter="folder")

@@ -21,10 +21,10 @@ from stratalog.errors import Corrupt, StratalogError
 from stratalog.keys import escape
 from stratalog.log.retention import free_segments
 from stratalog.log.sweep import sweep_deleted
-from stratalog.maintenance.collection import Collected, Trouble
+from stratalog.maintenance.collection import CollectionReport, MaintenanceFailure
 from stratalog.maintenance.collection import collect as collect_blobs
-from stratalog.maintenance.policy import Policy, read_policy
-from stratalog.maintenance.store_pass import Maintained, Step
+from stratalog.maintenance.policy import MaintenancePolicy, read_policy
+from stratalog.maintenance.store_pass import MaintenanceReport, Step
 from stratalog.maintenance.store_pass import maintain as maintain_store
 from stratalog.records.retention import free_versions
 from stratalog.records.versions import Name
@@ -101,14 +101,14 @@ def sweep(session: Session, organisation: str | None) -> None:
 
 def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
     with progress(f"sweeping {organisation}", None) as step:
-        total["deleted_logs"] += sweep_deleted(store.place, organisation)
+        total["deleted_logs"] += sweep_deleted(store.environment, organisation)
         for listing in store.list(organisation):
             total["segments"] += free_segments(store.log(organisation, listing.id))
             step(1)
         for record in store.records(organisation).list():
-            total["record_versions"] += free_versions(store.place, Name(organisation, record.id))
+            total["record_versions"] += free_versions(store.environment, Name(organisation, record.id))
             step(1)
-        total["blobs"] += len(collect_blobs(store.place, escape(organisation), tell=step).garbage)
+        total["blobs"] += len(collect_blobs(store.environment, escape(organisation), tell=step).garbage)
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Do nothing, and say what would be done.")
@@ -128,15 +128,15 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
     """Delete the blobs that nothing refers to, of an organisation or of all; a dry run lists exactly those."""
     store = session.open()
     stop = _after(store, until)
-    found: list[Collected] = []
+    found: list[CollectionReport] = []
     for one in [organisation] if organisation else list(store.organisations()):
         with progress(f"collecting {one}", None) as step:
-            found.append(collect_blobs(store.place, escape(one), dry_run=dry_run, stop=stop, tell=step))
+            found.append(collect_blobs(store.environment, escape(one), dry_run=dry_run, stop=stop, tell=step))
         if not found[-1].is_finished:
             break
     for one_found in found:
         _say_collected(session, one_found, dry_run)
-    _fail_for([trouble for one_found in found for trouble in one_found.troubles])
+    _fail_for([failure for one_found in found for failure in one_found.failures])
 
 
 @command("maintain", example="stratalog maintain --policy policy.json --until 600")
@@ -157,14 +157,14 @@ def maintain(
     MODULE:NAME is the Application whose steps of its own are done as well.
     """
     store, steps = session.open(), _steps(session.open(), application)
-    chosen = read_policy(policy.read_bytes()) if policy else Policy()
+    chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
     with progress("maintaining", None) as step:
         found = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, tell=lambda what: step(1))
     if session.json:
         print_json(found)
     else:
         _say_maintained(found, dry_run)
-    _fail_for(found.troubles)
+    _fail_for(found.failures)
 
 
 def _steps(store: Store, application: str | None) -> Sequence[Step]:
@@ -175,7 +175,7 @@ def _steps(store: Store, application: str | None) -> Sequence[Step]:
     return loaded.maintenance
 
 
-def _say_collected(session: Session, found: Collected, dry_run: bool) -> None:
+def _say_collected(session: Session, found: CollectionReport, dry_run: bool) -> None:
     if session.json:
         print_json({**msgspec.to_builtins(found), "looked_at": found.looked_at, "dry_run": dry_run})
         return
@@ -190,20 +190,20 @@ def _say_collected(session: Session, found: Collected, dry_run: bool) -> None:
         note("stopped before the end; the next run goes on from there")
 
 
-def _say_maintained(found: Maintained, dry_run: bool) -> None:
+def _say_maintained(found: MaintenanceReport, dry_run: bool) -> None:
     counts = {name: value for name, value in msgspec.to_builtins(found).items() if type(value) is int}
     rows = [[f"{value:,}", name.replace("_", " ")] for name, value in counts.items()]
     print_table(rows, right=[0])
     for key in found.garbage if dry_run else ():
         click.echo(key)
-    for trouble in found.troubles:
-        note(f"{trouble.what}: {trouble.code}: {trouble.reason}")
+    for failure in found.failures:
+        note(f"{failure.what}: {failure.code}: {failure.reason}")
     if not found.is_finished:
         note("stopped before the end; the next run goes on from there")
 
 
-def _fail_for(troubles: Sequence[Trouble]) -> None:
-    if troubles:
+def _fail_for(failures: Sequence[MaintenanceFailure]) -> None:
+    if failures:
         raise Failed(FAILED)
 
 
@@ -238,7 +238,7 @@ def _text(error: StratalogError) -> dict[str, str]:
 
 def _after(store: Store, seconds: float | None) -> Callable[[], bool]:
     """Whether so many seconds have passed since now."""
-    started = Observation(store.place.clock)
+    started = Observation(store.environment.clock)
     return lambda: seconds is not None and started.age_seconds() >= seconds
 
 

@@ -29,7 +29,10 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
     """Rows in columns as wide as their widest cell, colours not counted; the last column is left as it is."""
     widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [_aligned(cell, widths[place], place in right, place == len(row) - 1) for place, cell in enumerate(row)]
+        cells = [
+            _aligned(cell, widths[position], position in right, position == len(row) - 1)
+            for position, cell in enumerate(row)
+        ]
         click.echo("  ".join(cells).rstrip())
 
 

@@ -49,7 +49,7 @@ def work(session: Session, application: str | None, drain: bool, visibility: flo
     server = _module("worker.worker")
     store = _opened(session, application)
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
-        worker = server.Worker(store, server.Working(visibility_seconds=visibility), _tell, aside)
+        worker = server.Worker(store, server.WorkerSettings(visibility_seconds=visibility), _tell, aside)
         _announce(session)
         with _stopped_by_signals(worker), server.beating(worker, visibility / BEATS):
             worker.run(drain=drain)

@@ -26,7 +26,7 @@ of_table = click.argument("table", metavar="ORGANISATION/TABLE")
 @click.group("table", epilog="Example: stratalog table create acme/events --key id:long")
 @of_every_command
 def table() -> None:
-    """Tables of Parquet files: create, ingest, tend, scan, show, jobs, clear."""
+    """Tables of Parquet files: create, ingest, maintain, scan, show, jobs, clear."""
 
 
 @command("create", example="stratalog table create acme/events --key id:long --split-at 1000 --data ./lake")
@@ -62,14 +62,14 @@ def ingest(session: Session, table: str, files: tuple[str, ...], rows_per_file: 
         for path in files:
             for part in _parts(Path(path), rows_per_file):
                 number += 1
-                came = rows.ingest(opened, lake, part, source=rows.Source(source, number) if source else None)
+                came = rows.ingest(opened, lake, part, source=rows.RowSource(source, number) if source else None)
                 total += came.rows if came else 0
                 written += came is not None
                 step(1)
     session.answer({"table": table, "rows": total, "files": written}, f"{total:,} rows in {written} files")
 
 
-@command("tend", example="stratalog table tend acme/events --rows-max 1000000")
+@command("maintain", example="stratalog table maintain acme/events --rows-max 1000000")
 @of_table
 @click.option("--rows-max", default=ROWS_MAX, show_default=True, type=click.IntRange(1), help="Split larger leaves.")
 @click.option("--files-min", default=FILES_MIN, show_default=True, type=click.IntRange(2), help="Merge so many files.")
@@ -77,11 +77,11 @@ def ingest(session: Session, table: str, files: tuple[str, ...], rows_per_file: 
 @click.option(
     "--lease", default=LEASE_SECONDS, show_default=True, metavar="SECONDS", help="Leave jobs so long to others."
 )
-def tend(session: Session, table: str, rows_max: int, files_min: int, age: float, lease: float) -> None:
+def maintain(session: Session, table: str, rows_max: int, files_min: int, age: float, lease: float) -> None:
     """One pass of upkeep: split leaves, move references down, merge files, collect garbage. Run as many as you like."""
     opened, lake = _opened(session, table)
     ages = {"age_ms": round(age * 1000), "lease_ms": round(lease * 1000)}
-    done = _module("maintenance").tend(opened, lake, rows_max=rows_max, files_min=files_min, **ages)
+    done = _module("maintenance").maintain_table(opened, lake, rows_max=rows_max, files_min=files_min, **ages)
     line = f"{done.splits} leaves split, {done.moved} references moved, {done.jobs} merged, {done.collected} collected"
     session.answer(done, line)
 
@@ -148,7 +148,7 @@ def jobs(session: Session, table: str) -> None:
 @of_table
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def clear(session: Session, table: str, yes: bool) -> None:
-    """Forget all rows of a table; its history and its partitions stay. `tend` collects the data files."""
+    """Forget all rows of a table; its history and its partitions stay. `table maintain` collects the data files."""
     opened = _module("table").open_table(session.open(), *split_name(table))
     if not yes:
         click.confirm(f"forget all rows of {table}?", abort=True, err=True)
@@ -231,6 +231,6 @@ def _reason(job: Any) -> str:
     return job.reasons[-1][1] if job.reasons else ""
 
 
-for one in (create, ingest, tend, scan, show, jobs, clear):
+for one in (create, ingest, maintain, scan, show, jobs, clear):
     table.add_command(one)
 COMMANDS = [table]

@@ -2,26 +2,26 @@
 
 Modules
 -------
-client         a replica and the server it synchronises with
-connection     `connect`: a client by URL
-replica        a document without a network: values, changes, subscriptions
-local          canonical state, cookie and pending mutations
-file           the SQLite file that holds them
-pending        the handle of one mutation
-undo           mutations that undo one mutation
-sync_cycle     one cycle of push and pull
-push_decision  interprets the answer to a push
-background     the thread that runs sync cycles
-transport      the interface to a server
-http           the transport over HTTP
-live           listens for pokes over a WebSocket
+client            a replica and the server it synchronises with
+connection        `connect`: a client by URL
+replica           a document without a network: values, changes, subscriptions
+local             canonical state, cookie and pending mutations
+file              the SQLite file that holds them
+pending_mutation  the handle of one mutation
+undo              mutations that undo one mutation
+sync_cycle        one cycle of push and pull
+push_decision     interprets the answer to a push
+background        the thread that runs sync cycles
+transport         the interface to a server
+http              the transport over HTTP
+live              listens for pokes over a WebSocket
 """
 
 from stratalog.client.client import Client
 from stratalog.client.connection import connect
 from stratalog.client.http import HttpTransport
-from stratalog.client.local import Failure
-from stratalog.client.pending import Pending
+from stratalog.client.local import MutationFailure
+from stratalog.client.pending_mutation import PendingMutation
 from stratalog.client.transport import Transport, Unreached
 
-__all__ = ["Client", "Failure", "HttpTransport", "Pending", "Transport", "Unreached", "connect"]
+__all__ = ["Client", "HttpTransport", "MutationFailure", "PendingMutation", "Transport", "Unreached", "connect"]

@@ -33,7 +33,7 @@ class Background:
         self._thread: threading.Thread | None = None
         self._stop_listening: Stop | None = None
         self._failures = 0
-        self.trouble: StratalogError | None = None
+        self.last_error: StratalogError | None = None
 
     def start(self) -> None:
         """Start the thread; once started, nothing."""
@@ -71,13 +71,13 @@ class Background:
         try:
             self._round()
         except StratalogError as exc:
-            self.trouble = exc
+            self.last_error = exc
         except Exception as exc:  # noqa: BLE001 - a fault must not end the thread unseen
             _log.exception("a round failed for a reason of ours")
-            self.trouble = StratalogError("a round failed", reason=repr(exc))
+            self.last_error = StratalogError("a round failed", reason=repr(exc))
         else:
-            self.trouble, self._failures = None, 0
+            self.last_error, self._failures = None, 0
             return 0.0
         self._failures += 1
         pause = backoff_seconds(self._clock, self._failures, BACKOFF_SECONDS_FIRST, BACKOFF_SECONDS_MAX)
-        return max(pause, float(self.trouble.details.get("retry_after_seconds", 0.0)), 0.001)
+        return max(pause, float(self.last_error.details.get("retry_after_seconds", 0.0)), 0.001)

@@ -7,9 +7,9 @@ from typing import Any
 
 from stratalog.client.background import Background
 from stratalog.client.file import MEMORY
-from stratalog.client.pending import Pending
+from stratalog.client.pending_mutation import PendingMutation
 from stratalog.client.replica import Replica
-from stratalog.client.sync_cycle import Exchange
+from stratalog.client.sync_cycle import SyncCycle
 from stratalog.client.transport import Transport
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import StratalogError
@@ -38,10 +38,10 @@ class Client(Replica):
         clock = clock or SystemClock()
         super().__init__(path, mutators, clock, document)
         self._transport = transport
-        self._exchange = Exchange(self, transport, clock)
+        self._exchange = SyncCycle(self, transport, clock)
         self._background = Background(self._exchange.round, transport, clock)
 
-    def mutate(self, name: str, args: Any = None) -> Pending:
+    def mutate(self, name: str, args: Any = None) -> PendingMutation:
         """As `Replica.mutate`; once started, the server is told soon."""
         handle = super().mutate(name, args)
         self._background.wake()
@@ -60,9 +60,9 @@ class Client(Replica):
         return self
 
     @property
-    def trouble(self) -> StratalogError | None:
+    def last_error(self) -> StratalogError | None:
         """Why the last round in the background failed; None where it did not."""
-        return self._background.trouble
+        return self._background.last_error
 
     def close(self) -> None:
         """Stop, and let go of the file. What is pending stays in it. Closing twice is fine.

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote, urlsplit
 import httpx
 import msgspec
 
-from stratalog.client.live import Listener, Place
+from stratalog.client.live import PokeListener, ServerAddress
 from stratalog.client.transport import Stop, Unreached
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import BY_CODE, Corrupt, Forbidden, Invalid, NotFound, OutcomeUnknown, StratalogError
@@ -46,7 +46,7 @@ class HttpTransport:
         self._create = create
         self._clock = clock or SystemClock()
         self._http = httpx.Client(timeout=TIMEOUT)
-        self._live = Place("ws" + self._url.removeprefix("http") + "/live")
+        self._live = ServerAddress("ws" + self._url.removeprefix("http") + "/live")
 
     def push(self, push: Push) -> Pushed:
         """See `Transport`."""
@@ -58,7 +58,7 @@ class HttpTransport:
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
         """See `Transport`."""
-        listener = Listener(lambda: self._live, self._token, on_poke, self._clock)
+        listener = PokeListener(lambda: self._live, self._token, on_poke, self._clock)
         threading.Thread(target=listener.run, name="stratalog-pokes", daemon=True).start()
         return listener.stop
 
@@ -97,7 +97,7 @@ class HttpTransport:
         """Listen where the server says from the next connection on; the token goes there, so never with less care."""
         schemes = ("wss://",) if self._url.startswith("https:") else ("wss://", "ws://")
         if address.startswith(schemes):
-            self._live = Place(address, self._document)
+            self._live = ServerAddress(address, self._document)
 
 
 def document_of(url: str) -> str:
@@ -108,7 +108,7 @@ def document_of(url: str) -> str:
         raise Invalid("a document's URL begins with http or https and has no query", value=url)
     if len(segments) < 4 or (segments[-4], segments[-2]) != ("organisations", "documents"):
         raise Invalid("a document's URL ends in /organisations/{organisation}/documents/{document}", value=url)
-    return "/".join(quote(unquote(segments[place]), safe="") for place in (-3, -1))
+    return "/".join(quote(unquote(segments[position]), safe="") for position in (-3, -1))
 
 
 def error_of(response: httpx.Response) -> StratalogError:

@@ -14,7 +14,7 @@ from stratalog.clock import Clock, backoff_seconds
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.live import SILENCE_SECONDS_MAX, SUBPROTOCOL, FromServer, Gone, Hello, Poke, Ready
 
-__all__ = ["Listener", "Place"]
+__all__ = ["PokeListener", "ServerAddress"]
 
 OPEN_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 1.0
@@ -24,23 +24,23 @@ BACKOFF_SECONDS_MAX = 30.0
 _decode = msgspec.json.Decoder(FromServer).decode
 
 
-class Place(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """Where to listen, and to which document, if the URL does not say."""
 
     url: str
     document: str = ""
 
 
-class Listener:
+class PokeListener:
     """Calls ``on_poke`` at every poke, and whenever it is connected again, since pokes may have been missed.
 
     ``place`` and ``token`` are asked before each connection, since both may change.
     """
 
     def __init__(
-        self, place: Callable[[], Place], token: Callable[[], str], on_poke: Callable[[], None], clock: Clock
+        self, place: Callable[[], ServerAddress], token: Callable[[], str], on_poke: Callable[[], None], clock: Clock
     ) -> None:
-        self._place = place
+        self._address = place
         self._token = token
         self._on_poke = on_poke
         self._clock = clock
@@ -70,9 +70,9 @@ class Listener:
             connection.close()
 
     def _listen(self) -> None:
-        place, silence_seconds = self._place(), float(SILENCE_SECONDS_MAX)
+        environment, silence_seconds = self._address(), float(SILENCE_SECONDS_MAX)
         with connect(
-            place.url,
+            environment.url,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             open_timeout=OPEN_SECONDS_MAX,
             close_timeout=CLOSE_SECONDS_MAX,
@@ -81,7 +81,7 @@ class Listener:
                 self._connection = connection
                 if self._stopped.is_set():
                     return
-            connection.send(msgspec.json.encode(Hello(self._token(), place.document)).decode())
+            connection.send(msgspec.json.encode(Hello(self._token(), environment.document)).decode())
             while True:
                 message = _decode(connection.recv(silence_seconds))
                 if isinstance(message, Ready):

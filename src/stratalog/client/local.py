@@ -18,15 +18,15 @@ from stratalog.codec import canonical, decode, encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.limits import PENDING_MUTATIONS_MAX, REJECTIONS_TOLD_VERSIONS
 from stratalog.protocol.rebase import Intent
-from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, Put
+from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
 
-__all__ = ["Failure", "Local", "Settled"]
+__all__ = ["Local", "MutationFailure", "SettledMutation"]
 
 FAILURES_KEPT = 1000
 PENDING = "SELECT sequence, id, name, args, sent, answer, reason FROM pending"
 
 
-class Failure(msgspec.Struct, frozen=True):
+class MutationFailure(msgspec.Struct, frozen=True):
     """A mutation that came to nothing, with what is needed to try something else.
 
     rejected — committed without effect. unknown — sent, never answered, and the client's identity was refused since:
@@ -40,7 +40,7 @@ class Failure(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Settled(msgspec.Struct, frozen=True):
+class SettledMutation(msgspec.Struct, frozen=True):
     """A mutation that is pending no more. ``status`` is "applied", "rejected" or "unknown"."""
 
     sequence: int
@@ -169,13 +169,13 @@ class Local:
         with self._file.transaction() as connection:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
-    def refuse(self, waiting: Waiting, reason: str) -> list[Settled]:
+    def refuse(self, waiting: Waiting, reason: str) -> list[SettledMutation]:
         """The server will not take this one in any form: give it up, and its number with it."""
         with self._file.transaction() as connection:
             settled = [self._settle(connection, waiting, "rejected", reason)]
             return settled + self._reset(connection, range(waiting.sequence, _END))
 
-    def reset(self, uncommitted: Container[int]) -> list[Settled]:
+    def reset(self, uncommitted: Container[int]) -> list[SettledMutation]:
         """Go on as another client, since the server refuses this one.
 
         What was never sent, or is among ``uncommitted``, is numbered 1, 2, 3 … under the new id. What was answered is
@@ -184,14 +184,14 @@ class Local:
         with self._file.transaction() as connection:
             return self._reset(connection, uncommitted)
 
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[MutationFailure]:
         """The newest mutations that came to nothing, oldest first."""
         rows = self._file.read("SELECT sequence, name, args, status, reason FROM failures ORDER BY sequence")
-        return [Failure(row[0], row[1], decode(row[2]), row[3], row[4]) for row in rows]
+        return [MutationFailure(row[0], row[1], decode(row[2]), row[3], row[4]) for row in rows]
 
     # Pulls
 
-    def apply(self, asked: Cookie | None, pulled: Pulled) -> list[Settled]:
+    def apply(self, asked: Cookie | None, pulled: Pulled) -> list[SettledMutation]:
         """Take over a pull, whole. One that is older than the state, or answers another question, changes nothing."""
         if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):
             return []
@@ -206,7 +206,7 @@ class Local:
                 return self._reset(connection, ())
             return self._confirm(connection, pulled, asked is not None and _tells_rejections(asked, pulled))
 
-    def _confirm(self, connection: apsw.Connection, pulled: Pulled, told: bool) -> list[Settled]:
+    def _confirm(self, connection: apsw.Connection, pulled: Pulled, told: bool) -> list[SettledMutation]:
         last = pulled.last.get(self.client, 0)
         confirmed = [waiting for waiting in self.pending() if waiting.id <= last]
         if last >= self._next() or any(waiting.sent == NEVER for waiting in confirmed):
@@ -220,7 +220,7 @@ class Local:
 
     def _settle_confirmed(
         self, connection: apsw.Connection, waiting: Waiting, reason: str | None, told: bool
-    ) -> Settled:
+    ) -> SettledMutation:
         """It is committed. ``told`` says that ``reason`` would be there if it was rejected."""
         if reason is not None or waiting.answer == "rejected":
             return self._settle(connection, waiting, "rejected", reason or waiting.reason)
@@ -228,7 +228,9 @@ class Local:
             return self._settle(connection, waiting, "applied")
         return self._settle(connection, waiting, "unknown", UNTOLD)
 
-    def _settle(self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None = None) -> Settled:
+    def _settle(
+        self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None = None
+    ) -> SettledMutation:
         connection.execute("DELETE FROM pending WHERE sequence = ?", (waiting.sequence,))
         if status != "applied":
             connection.execute(
@@ -240,9 +242,9 @@ class Local:
                 " (SELECT sequence FROM failures ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
                 (FAILURES_KEPT,),
             )
-        return Settled(waiting.sequence, status, reason)
+        return SettledMutation(waiting.sequence, status, reason)
 
-    def _reset(self, connection: apsw.Connection, uncommitted: Container[int]) -> list[Settled]:
+    def _reset(self, connection: apsw.Connection, uncommitted: Container[int]) -> list[SettledMutation]:
         settled = []
         self._become_new(connection)
         for waiting in self.pending():
@@ -293,7 +295,7 @@ def _set(connection: apsw.Connection, name: str, value: Any) -> None:
 
 def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
     for operation in patch:
-        if isinstance(operation, Put):
+        if isinstance(operation, PutKey):
             value = encode(canonical(operation.value))
             connection.execute("INSERT OR REPLACE INTO items VALUES (?, ?)", (operation.key, value))
         elif isinstance(operation, Clear):

@@ -12,7 +12,7 @@ from stratalog.protocol.messages import Outcome, Status
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Pushed
 
-__all__ = ["COMMITTED", "NEVER", "OPEN", "REFUSED", "Judgement", "Waiting", "judge"]
+__all__ = ["COMMITTED", "NEVER", "OPEN", "REFUSED", "PushDecision", "Waiting", "interpret_push"]
 
 REFUSALS = frozenset({"unknown-client", "collected", "wrong-group"})
 COMMITTED = frozenset({"applied", "rejected", "seen"})
@@ -46,7 +46,7 @@ class Waiting(msgspec.Struct, frozen=True):
         return Intent(self.name, self.args)
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class PushDecision(msgspec.Struct, frozen=True):
     """What to do next. At most one of ``resend_from`` and ``reset`` is set."""
 
     queued: bool = False
@@ -63,24 +63,24 @@ class Judgement(msgspec.Struct, frozen=True):
     """With ``reset``: the sequences that certainly were not and will not be committed under their present ids."""
 
 
-def judge(client: str, batch: Sequence[Waiting], pushed: Pushed, first: Waiting) -> Judgement:
+def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first: Waiting) -> PushDecision:
     """What ``pushed`` says about ``batch``; ``first`` is the oldest mutation still pending. Raises Corrupt."""
     if pushed.queued:
-        return Judgement(queued=True)
+        return PushDecision(queued=True)
     _check_fits(client, batch, pushed.outcomes)
     pairs = list(zip(batch, pushed.outcomes, strict=True))
     committed = [(one.sequence, told.status, told.reason) for one, told in pairs if told.status in COMMITTED]
     if any(outcome.status in REFUSALS or outcome.status == "mismatch" for _, outcome in pairs):
-        return Judgement(committed=committed, reset=True, uncommitted=_uncommitted(pairs))
+        return PushDecision(committed=committed, reset=True, uncommitted=_uncommitted(pairs))
     gap = next((outcome for _, outcome in pairs if outcome.status == "gap"), None)
     if gap is None:
-        return Judgement(committed=committed)
+        return PushDecision(committed=committed)
     if gap.expected is None or gap.expected >= gap.id:
         raise Corrupt("a gap does not say what came before it", id=gap.id, expected=gap.expected)
     if gap.expected < first.id:
         # The server lost what it had confirmed. As long as that is missing it can take nothing of this client.
-        return Judgement(reset=True, uncommitted=range(first.sequence, INTEGER_MAX))
-    return Judgement(committed=committed, resend_from=gap.expected)
+        return PushDecision(reset=True, uncommitted=range(first.sequence, INTEGER_MAX))
+    return PushDecision(committed=committed, resend_from=gap.expected)
 
 
 def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:

@@ -10,8 +10,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from stratalog.client.file import ClientFile
-from stratalog.client.local import Failure, Local, Settled
-from stratalog.client.pending import Pending
+from stratalog.client.local import Local, MutationFailure, SettledMutation
+from stratalog.client.pending_mutation import PendingMutation
 from stratalog.client.push_decision import Waiting
 from stratalog.client.undo import inverse
 from stratalog.clock import Clock
@@ -39,7 +39,7 @@ class Replica:
         self._mutators = mutators
         self._changed = threading.Condition()
         close_in_child(self, "_changed")
-        self._handles: WeakValueDictionary[int, Pending] = WeakValueDictionary()
+        self._handles: WeakValueDictionary[int, PendingMutation] = WeakValueDictionary()
         self._subscribers: tuple[tuple[str, Callback], ...] = ()
         self._file = ClientFile(path)
         try:
@@ -68,7 +68,7 @@ class Replica:
         with self._changed:
             return key in self._shown
 
-    def mutate(self, name: str, args: Any = None) -> Pending:
+    def mutate(self, name: str, args: Any = None) -> PendingMutation:
         """Run a mutation on what is shown, and keep it for the server; durable on return.
 
         Raises what the mutator raises (`Rejected` above all), Invalid for an unknown mutator or what is no value, and
@@ -88,7 +88,7 @@ class Replica:
         self._tell(changed)
         return handle
 
-    def undo(self, mutation: Pending) -> Sequence[Pending]:
+    def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
         """Take back what a mutation of this client did, as new stock mutations: one for each key it changed.
 
         Raises Rejected where it had no effect, or where somebody has changed what it left.
@@ -113,12 +113,12 @@ class Replica:
 
         return stop
 
-    def pending(self) -> Sequence[Pending]:
+    def pending(self) -> Sequence[PendingMutation]:
         """The mutations that the server has not confirmed, in order; those made before a restart as well."""
         with self._changed:
             return [self._handle(waiting) for waiting in self._local.pending()]
 
-    def failures(self) -> Sequence[Failure]:
+    def failures(self) -> Sequence[MutationFailure]:
         """The newest thousand mutations that were rejected, or of which nobody can say what became, oldest first."""
         with self._changed:
             return self._local.failures()
@@ -139,7 +139,7 @@ class Replica:
                 if (handle := self._handles.get(one.sequence)) is not None:
                     handle.status = "queued"
 
-    def settle(self, change: Callable[[Local], Sequence[Settled]], pulled: Pulled | None = None) -> None:
+    def settle(self, change: Callable[[Local], Sequence[SettledMutation]], pulled: Pulled | None = None) -> None:
         """Change the local state — by ``pulled``, or not the canonical part of it — and all that follows from it."""
         with self._changed:
             before = self._shown_before(pulled)
@@ -177,11 +177,11 @@ class Replica:
             if one.sequence in self._handles:
                 self._handle(one)
 
-    def _handle(self, waiting: Waiting) -> Pending:
+    def _handle(self, waiting: Waiting) -> PendingMutation:
         """The one handle of a mutation, with what it did when it was last run."""
         handle = self._handles.get(waiting.sequence)
         if handle is None:
-            handle = self._handles[waiting.sequence] = Pending(waiting.sequence, waiting.intent, self._changed)
+            handle = self._handles[waiting.sequence] = PendingMutation(waiting.sequence, waiting.intent, self._changed)
         handle.effect = self._effects[waiting.sequence]
         handle.status = "queued" if waiting.answer == "queued" else "pending"
         return handle

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from stratalog.client.push_decision import Judgement, Waiting, judge
+from stratalog.client.push_decision import PushDecision, Waiting, interpret_push
 from stratalog.client.replica import Replica
 from stratalog.client.transport import Transport, Unreached
 from stratalog.clock import Clock, Observation
@@ -17,7 +17,7 @@ from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Pull, Push
 
-__all__ = ["Exchange"]
+__all__ = ["SyncCycle"]
 
 PUSH_BYTES_TARGET = 1024 * 1024
 QUEUED_SECONDS_MAX = 30
@@ -27,7 +27,7 @@ SETBACKS_MAX = 4
 NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
 
 
-class Exchange:
+class SyncCycle:
     """One round at a time, whichever thread asks for it."""
 
     def __init__(self, replica: Replica, transport: Transport, clock: Clock) -> None:
@@ -104,7 +104,7 @@ class Exchange:
         with self._replica.held() as local:
             return local.batch(size, PUSH_BYTES_TARGET)
 
-    def _push(self, batch: Sequence[Waiting]) -> Judgement:
+    def _push(self, batch: Sequence[Waiting]) -> PushDecision:
         with self._replica.held() as local:
             client, group, cookie, first = local.client, local.group, local.cookie, local.oldest()
             local.note_sending(batch)
@@ -115,9 +115,9 @@ class Exchange:
             with self._replica.held() as local:
                 local.note_refused(batch)
             raise
-        return judge(client, batch, pushed, first or batch[0])
+        return interpret_push(client, batch, pushed, first or batch[0])
 
-    def _follow(self, batch: Sequence[Waiting], judgement: Judgement) -> None:
+    def _follow(self, batch: Sequence[Waiting], judgement: PushDecision) -> None:
         with self._replica.held() as local:
             local.note_committed(judgement.committed)
             if judgement.resend_from is not None:

@@ -16,7 +16,7 @@ from stratalog.codec import encode
 from stratalog.costs.bill import Functions, Units, units_of
 from stratalog.documents import Document
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Event, Settings
+from stratalog.log import Event, LogSettings
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.maintenance.collection import collect_family
 from stratalog.maintenance.store_pass import maintain
@@ -61,7 +61,7 @@ class StandingClock:
 class Trial:
     """A store that is thrown away, and what work on it is billed."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: LogSettings | None = None) -> None:
         self.clock = StandingClock()
         self.meter = Meter()
         self._settings = settings
@@ -75,7 +75,7 @@ class Trial:
 
     def reopened(self) -> Store:
         """The same place as a process sees it that has just begun."""
-        return Store(self.store.place, self.store.queue)
+        return Store(self.store.environment, self.store.queue)
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ def measure_operations(functions: Functions) -> Iterator[Operation]:
     yield Operation("request", "one request by way of API Gateway, without its function", Units(http_requests=1))
 
 
-def measure_run(run: Callable[[Store], object], settings: Settings | None = None) -> Units:
+def measure_run(run: Callable[[Store], object], settings: LogSettings | None = None) -> Units:
     """What ``run`` does to an empty store is billed."""
     trial = Trial(settings)
     return trial.spent(lambda: run(trial.store))
@@ -152,7 +152,7 @@ def _opening() -> Iterator[Operation]:
 
 
 def _upkeep() -> Iterator[Operation]:
-    settings = Settings(segment_entries_target=SEGMENT_ENTRIES, snapshot_entries_interval=10**9)
+    settings = LogSettings(segment_entries_target=SEGMENT_ENTRIES, snapshot_entries_interval=10**9)
     trial = Trial(settings)
     log = trial.store.create_log("acme", "plan")
     for number in range(SEGMENT_ENTRIES):
@@ -161,7 +161,7 @@ def _upkeep() -> Iterator[Operation]:
     one = trial.spent(lambda: log.append(Event("set", {"cell": "C2", "value": 1})))
     yield Operation("append", "one small event on a log", one)
     yield Operation("roll-over", "the append that begins another segment", roll_over)
-    entries = Settings().segment_entries_target
+    entries = LogSettings().segment_entries_target
     share = (roll_over + one.times(-1)).times(1 / entries)
     yield Operation("roll-over-share", f"what it adds to each append, in segments of {entries:,} entries", share)
     document = _warm(trial)
@@ -182,9 +182,9 @@ def _collecting() -> Units:
     owner = document.log.record.owner
     for number in range(100):
         body = b"orphan %d" % number
-        trial.store.place.blobs.put(f"{owner}/items/items/{hashlib.sha256(body).hexdigest()}", body)
+        trial.store.environment.blobs.put(f"{owner}/items/items/{hashlib.sha256(body).hexdigest()}", body)
     trial.clock.sleep(FREE_SECONDS)
-    return trial.spent(lambda: collect_family(trial.store.place, owner))
+    return trial.spent(lambda: collect_family(trial.store.environment, owner))
 
 
 def _records() -> Iterator[Operation]:

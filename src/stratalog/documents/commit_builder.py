@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import decode, encode, sha256
-from stratalog.documents.commits import Change, Commit, Recorded
+from stratalog.documents.commits import Commit, PatchRow, Recorded
 from stratalog.documents.run import Ran, Run, net_changes
 from stratalog.documents.state import State
 from stratalog.documents.values import Values, as_reference
 from stratalog.limits import VALUE_INLINE_BYTES_MAX
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 
 __all__ = ["commit_of"]
 
 
-def commit_of(state: State, run: Run, values: Values, upload: Upload) -> Commit:
+def commit_of(state: State, run: Run, values: Values, upload: BlobBatch) -> Commit:
     """The commit that follows ``state``. Large values stand as blobs on return: blob first, index second."""
     touched = _touched(run.ran)
     items: dict[bytes, bytes] = {}
@@ -26,7 +26,7 @@ def commit_of(state: State, run: Run, values: Values, upload: Upload) -> Commit:
         stored = None if encoded is None else values.store(key, encoded, upload)
         if stored is not encoded and stored and (reference := as_reference(stored)):
             items[reference.content_hash] = stored
-        patch.append(Change(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
+        patch.append(PatchRow(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
     return Commit(
         mutations=tuple(_recorded(ran, values, upload, items) for ran in run.ran),
         patch=tuple(patch),
@@ -45,7 +45,7 @@ def load_arguments(recorded: Recorded, values: Values) -> Any:
     return _loaded(args, values)
 
 
-def _recorded(ran: Ran, values: Values, upload: Upload, items: dict[bytes, bytes]) -> Recorded:
+def _recorded(ran: Ran, values: Values, upload: BlobBatch, items: dict[bytes, bytes]) -> Recorded:
     mutation = ran.mutation
     args, payload = ran.args, None
     if len(args) > VALUE_INLINE_BYTES_MAX:
@@ -53,14 +53,14 @@ def _recorded(ran: Ran, values: Values, upload: Upload, items: dict[bytes, bytes
     return Recorded(mutation.client, mutation.id, mutation.name, args, ran.reason, payload, mutation.origin)
 
 
-def _externalised(args: Any, values: Values, upload: Upload, items: dict[bytes, bytes]) -> Any:
+def _externalised(args: Any, values: Values, upload: BlobBatch, items: dict[bytes, bytes]) -> Any:
     """Arguments with each large one replaced by a reference; an item with the same bytes shares its blob."""
     if isinstance(args, dict):
         return {name: _argument(value, values, upload, items) for name, value in args.items()}
     return _argument(args, values, upload, items)
 
 
-def _argument(value: Any, values: Values, upload: Upload, items: dict[bytes, bytes]) -> Any:
+def _argument(value: Any, values: Values, upload: BlobBatch, items: dict[bytes, bytes]) -> Any:
     encoded = encode(value)
     if len(encoded) <= VALUE_INLINE_BYTES_MAX:
         return value
@@ -74,8 +74,8 @@ def _loaded(value: Any, values: Values) -> Any:
 def _touched(ran: list[Ran]) -> dict[str, tuple[int, ...]]:
     """Which mutations touched each key."""
     touched: dict[str, tuple[int, ...]] = {}
-    for place, one in enumerate(ran):
-        alone = (place,)
+    for position, one in enumerate(ran):
+        alone = (position,)
         for key in one.changes:
             touched[key] = touched[key] + alone if key in touched else alone
     return touched

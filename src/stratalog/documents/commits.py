@@ -11,7 +11,7 @@ from stratalog.errors import Unsupported
 from stratalog.log import Entry, Event
 from stratalog.protocol.messages import payload_hash
 
-__all__ = ["COLLECT", "COMMIT", "FLOOR", "Change", "Commit", "Recorded", "check_schema", "read_commit"]
+__all__ = ["COLLECT", "COMMIT", "FLOOR", "Commit", "PatchRow", "Recorded", "check_schema", "read_commit"]
 
 COMMIT = "commit"
 COLLECT = "collect"
@@ -40,7 +40,7 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True):
         return self.payload or payload_hash(self.name, self.args)
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One key an entry changed."""
 
     key: str
@@ -58,7 +58,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True):
     """The data of a ``commit`` event."""
 
     mutations: tuple[Recorded, ...] = ()
-    patch: tuple[Change, ...] = ()
+    patch: tuple[PatchRow, ...] = ()
     bindings: tuple[tuple[str, str, str], ...] = ()
     """(client, group, owner) of clients seen for the first time."""
 

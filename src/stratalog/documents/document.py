@@ -30,11 +30,11 @@ from stratalog.errors import (
 )
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.head import Head
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
-from stratalog.log.retry import Patience
+from stratalog.log.retry import Retry
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.newest import Newest
 from stratalog.ports.index import no_turn
@@ -64,8 +64,8 @@ class Document:
     def __init__(self, log: Log, rules: Rules | None = None) -> None:
         self.log = log
         self.rules = rules or Rules()
-        self.values = Values(log.place.blobs, log.record.owner, self.rules.metadata_fields)
-        self.chunks = Chunks(log.place.blobs, log.record.owner)
+        self.values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
+        self.chunks = Chunks(log.environment.blobs, log.record.owner)
         self._turn = threading.Lock()
         self._snapshots = threading.Lock()
         close_in_child(self, "_turn", "_snapshots")
@@ -211,7 +211,7 @@ class Document:
 
         def make_base(floor: int) -> None:
             self.snapshot(floor)
-            base = newest_snapshot(self.log.place.index, self.log.record.prefix, floor)
+            base = newest_snapshot(self.log.environment.index, self.log.record.prefix, floor)
             if base is None or base.version < floor:
                 raise Unavailable("the base snapshot could not be made", version=floor)
             verify(floor)
@@ -225,14 +225,14 @@ class Document:
 
     def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
         """Steps 1 to 4 of DESIGN §7, until it stands or time runs out, which it does from the first lost race on."""
-        patience: Patience | None = None
+        retry: Retry | None = None
         lost: VersionConflict | None = None
         state = self._state.value
         fresh = state is None or self.log.is_behind()
         while True:
             # What must be read first is read inside the turn: a busy process would commit between the two.
             with self.log.turn() if fresh else no_turn() as has_turn:
-                if patience and not patience.wait(lost, has_turn=has_turn):
+                if retry and not retry.wait(lost, has_turn=has_turn):
                     raise ContentionError("others kept changing the document first", document=self.name) from lost
                 if state is None or fresh:
                     state = self._fresh_state()
@@ -241,7 +241,7 @@ class Document:
                     if run.ran or fresh:
                         return run.outcomes
                 except VersionConflict as exc:
-                    lost, patience = exc, patience or self.log.patience()
+                    lost, retry = exc, retry or self.log.retry()
             fresh = True
 
     def _try_batch(self, state: State, batch: list[Mutation], group: str, owner: str, author: str) -> Run:
@@ -257,7 +257,7 @@ class Document:
         return run
 
     def _append(self, state: State, run: Run, author: str) -> Entry:
-        upload = Upload(self.log.place)
+        upload = BlobBatch(self.log.environment)
         event = commit_of(state, run, self.values, upload).event()
         return self.log.append(event, expected=state.version, author=author, upload=upload, checked=True)
 
@@ -274,7 +274,7 @@ class Document:
         Readers come here beside a commit and do not wait for it.
         """
         head = self.log.head()
-        state, interval = self._state.value, self.log.place.settings.snapshot_entries_interval
+        state, interval = self._state.value, self.log.environment.settings.snapshot_entries_interval
         if state is not None and state.stale:
             self._state.drop(state)
             state = None
@@ -307,23 +307,23 @@ class Document:
         the lag stays, so that the next commit sees it, as does one that comes while another is made.
         """
         state = self._state.value
-        interval = self.log.place.settings.snapshot_entries_interval
+        interval = self.log.environment.settings.snapshot_entries_interval
         if state is None or state.version - max(state.snapshot_version, self.log.first) < interval:
             return
         if not self._snapshots.acquire(blocking=False):
             return
         try:
-            newest = newest_snapshot(self.log.place.index, self.log.record.prefix, state.version)
+            newest = newest_snapshot(self.log.environment.index, self.log.record.prefix, state.version)
             if newest and newest.version > state.snapshot_version:
                 state = self._state.offer(state.onto(newest.version, roots_of(newest)))
             if state.version - state.snapshot_version >= interval:
                 self._stand_on(take_snapshot(self.log, state))
         except (Unavailable, OutcomeUnknown):
-            self.log.place.counters["snapshot failed"] += 1
+            self.log.environment.counters["snapshot failed"] += 1
         except StratalogError:
             # The commit stands whatever becomes of its snapshot. Where a chunk is gone, so is the base of the state.
             self._forget_base(state.snapshot_version)
-            self.log.place.counters["snapshot failed"] += 1
+            self.log.environment.counters["snapshot failed"] += 1
         finally:
             self._snapshots.release()
 

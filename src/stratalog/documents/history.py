@@ -96,7 +96,7 @@ def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Ke
             entry.author,
             None if change.value is None else decode(values.load(change.value)),
             change.value is None,
-            tuple(_applied(commit.mutations[place], values) for place in change.by),
+            tuple(_applied(commit.mutations[position], values) for position in change.by),
         )
         version = abs(change.before)
 
@@ -123,7 +123,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     low, high = max(log.first, log.floor()), newest.version
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
         raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)
-    while high - low > log.place.settings.snapshot_entries_interval:
+    while high - low > log.environment.settings.snapshot_entries_interval:
         middle = (low + high) // 2
         if _reached(load_state(log, newest.chunks, middle), client, id):
             high = middle

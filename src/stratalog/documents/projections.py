@@ -29,7 +29,7 @@ class Projection:
 
     def checkpoint(self) -> int:
         """The version up to which the projection has gone."""
-        item = self._log.place.index.get(self._partition, self._sort)
+        item = self._log.environment.index.get(self._partition, self._sort)
         return int(item.attributes["v"]) if item else 0
 
     def catch_up(self, at_least: int | None = None) -> int:
@@ -58,7 +58,7 @@ class Projection:
         condition: Condition = Equals("v", checkpoint) if checkpoint else Absent()
         writes = [Put(Item(self._partition, self._sort, {"v": entry.version}), condition), *effects]
         try:
-            commit_once(self._log.place, writes, lambda: self.checkpoint() >= entry.version)
+            commit_once(self._log.environment, writes, lambda: self.checkpoint() >= entry.version)
         except ConditionFailed as exc:
             if 0 in exc.items:
                 return False

@@ -37,7 +37,7 @@ def verify(document: Document, upto: int | None = None, *, progress: Callable[[i
     state = _start(document)
     last = document.version if upto is None else upto
     start, compared = state.version, 0
-    for snapshot in list_snapshots(document.log.place.index, document.log.record.prefix):
+    for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         if start < snapshot.version <= last:
             state = _advance(document, state, snapshot.version, progress)
             _compare(state, roots_of(snapshot))
@@ -68,7 +68,7 @@ def _advance(document: Document, state: State, upto: int, progress: Callable[[in
 
 def _compare(state: State, stored: Roots) -> None:
     rebuilt = tree_roots(state)
-    for name in ("content", "clients", "graves"):
+    for name in ("content", "clients", "tombstones"):
         ours, theirs = getattr(rebuilt, name).address, getattr(stored, name).address
         if ours != theirs:
             raise Corrupt(

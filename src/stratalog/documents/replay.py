@@ -83,7 +83,7 @@ def _own_mutations(fork: Document, after: int) -> Iterator[_Own]:
     number = 0
     for entry in fork.log.read(fork.log.first):
         commit = read_commit(entry)
-        for place, recorded in enumerate(commit.mutations):
+        for position, recorded in enumerate(commit.mutations):
             number += 1
             if entry.version <= after:
                 continue
@@ -94,15 +94,15 @@ def _own_mutations(fork: Document, after: int) -> Iterator[_Own]:
                 args=load_arguments(recorded, fork.values),
                 origin=recorded.origin or (recorded.client, recorded.id),
             )
-            yield _Own(mutation, entry.version, recorded.reason, _effects(fork, commit, place))
+            yield _Own(mutation, entry.version, recorded.reason, _effects(fork, commit, position))
 
 
-def _effects(fork: Document, commit: Commit, place: int) -> dict[str, Any]:
+def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
     """What a mutation left behind: the keys it was the last of its entry to touch."""
     return {
         change.key: None if change.value is None else decode(fork.values.load(change.value))
         for change in commit.patch
-        if change.by and change.by[-1] == place
+        if change.by and change.by[-1] == position
     }
 
 

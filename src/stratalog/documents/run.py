@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stratalog.codec import encode
-from stratalog.documents.state import Client, State
+from stratalog.documents.state import ClientState, State
 from stratalog.documents.values import Values, same_value
 from stratalog.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import (
@@ -77,7 +77,7 @@ class _Running:
         self._mutators = mutators
         self._group = group
         self._owner = owner
-        self._clients: dict[str, Client | Ran | None] = {}
+        self._clients: dict[str, ClientState | Ran | None] = {}
         self._bound: dict[str, tuple[str, str] | None] = {}
         self._refused: dict[str, Outcome] = {}
         self._failure: Exception | None = None
@@ -101,7 +101,7 @@ class _Running:
             self.bindings.append((client, self._group, self._owner))
         return self._run(mutation if mutation.id else msgspec.structs.replace(mutation, id=number), args)
 
-    def _refusal(self, mutation: Mutation, last: Client | Ran | None, number: int, args: bytes) -> Outcome | None:
+    def _refusal(self, mutation: Mutation, last: ClientState | Ran | None, number: int, args: bytes) -> Outcome | None:
         """Why the mutation is not to be run; after a gap nothing of its client is."""
         client = mutation.client
         if client in self._refused:
@@ -115,7 +115,7 @@ class _Running:
             self._refused[client] = outcome
         return outcome
 
-    def _status(self, mutation: Mutation, last: Client | Ran | None, number: int, args: bytes) -> Status | None:
+    def _status(self, mutation: Mutation, last: ClientState | Ran | None, number: int, args: bytes) -> Status | None:
         if self._group and self._state.group_collected(self._group):
             return "collected"
         if last is None:
@@ -184,7 +184,7 @@ class _Running:
             )
         return fields_bytes
 
-    def _last(self, client: str) -> Client | Ran | None:
+    def _last(self, client: str) -> ClientState | Ran | None:
         if client not in self._clients:
             self._clients[client] = self._state.client(client)
         return self._clients[client]

@@ -12,7 +12,7 @@ from stratalog.codec import encode
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
 from stratalog.log import Log
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.head import Head
 from stratalog.log.snapshots import Snapshot, put_snapshot
 from stratalog.tree.chunks import TOGETHER_MIN, Chunks
@@ -46,17 +46,17 @@ def take_snapshot(log: Log, state: State) -> State:
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
-        log.place.counters["snapshot whose base was gone"] += 1
+        log.environment.counters["snapshot whose base was gone"] += 1
         return state
     if base is not None and (base.version, base.prefix) == (state.version, log.record.prefix):
         return state
-    upload = Upload(log.place)
+    upload = BlobBatch(log.environment)
     roots = tree_roots(state, partial(_put_chunks, upload, state.chunks))
     upload.refresh()
     try:
-        put_snapshot(log.place, log.record.prefix, state.version, encode(roots), base)
+        put_snapshot(log.environment, log.record.prefix, state.version, encode(roots), base)
     except ConditionFailed:
-        log.place.counters["snapshot whose base was gone"] += 1
+        log.environment.counters["snapshot whose base was gone"] += 1
         return state
     except OutcomeUnknown:
         upload.renew()
@@ -65,7 +65,7 @@ def take_snapshot(log: Log, state: State) -> State:
     return state.onto(state.version, roots)
 
 
-def _put_chunks(upload: Upload, chunks: Chunks, fresh: Collection[Chunk]) -> None:
+def _put_chunks(upload: BlobBatch, chunks: Chunks, fresh: Collection[Chunk]) -> None:
     """Few chunks one by one, so that a failure when they are put again costs one; many by batches, to wait together."""
     size = 1 if len(fresh) < TOGETHER_MIN else BATCH_CHUNKS
     left = iter(fresh)
@@ -79,7 +79,7 @@ def tree_roots(state: State, write: Write | None = None) -> Roots:
     return Roots(
         update(chunks, roots.content, _patch(state.content), write),
         update(chunks, roots.clients, _patch(state.clients), write),
-        update(chunks, roots.graves, {**_expired(state), **_patch(state.graves, above=state.floor)}, write),
+        update(chunks, roots.tombstones, {**_expired(state), **_patch(state.tombstones, above=state.floor)}, write),
         state.fields_bytes,
         state.floor,
     )
@@ -112,8 +112,8 @@ def _patch(layer: Layer, above: int = 0) -> Mapping[str, Slot | None]:
 
 
 def _expired(state: State) -> dict[str, Slot | None]:
-    """The graves that a floor raised since the last snapshot lets go."""
+    """The tombstones that a floor raised since the last snapshot lets go."""
     if state.floor == state.roots.floor:
         return {}
-    graves = scan(state.chunks, state.roots.graves)
-    return {key: None for key, slot in graves if slot.version <= state.floor and not key.startswith("\0")}
+    tombstones = scan(state.chunks, state.roots.tombstones)
+    return {key: None for key, slot in tombstones if slot.version <= state.floor and not key.startswith("\0")}

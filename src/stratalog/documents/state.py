@@ -23,7 +23,7 @@ from stratalog.tree.chunks import Chunks
 from stratalog.tree.lookup import leaf_of, scan
 from stratalog.tree.nodes import EMPTY, Leaf, Root, Slot
 
-__all__ = ["EMPTY_ROOTS", "Client", "Layer", "Roots", "State"]
+__all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 
 BINDING = "\0b/"
 GROUP = "\0g/"
@@ -43,7 +43,7 @@ class Roots(msgspec.Struct, frozen=True, array_like=True):
 
     content: Root
     clients: Root
-    graves: Root
+    tombstones: Root
     fields_bytes: int = 0
     floor: int = 0
 
@@ -51,7 +51,7 @@ class Roots(msgspec.Struct, frozen=True, array_like=True):
 EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
 
 
-class Client(msgspec.Struct, frozen=True, array_like=True):
+class ClientState(msgspec.Struct, frozen=True, array_like=True):
     """The newest mutation of a client, applied or rejected."""
 
     id: int
@@ -164,7 +164,7 @@ class _Near:
 
 
 class State:
-    """A document at ``version``: content, clients and graves."""
+    """A document at ``version``: content, clients and tombstones."""
 
     __slots__ = (
         "chunks",
@@ -172,10 +172,10 @@ class State:
         "content",
         "fields_bytes",
         "floor",
-        "graves",
         "roots",
         "snapshot_version",
         "stale",
+        "tombstones",
         "version",
     )
 
@@ -186,7 +186,7 @@ class State:
         self.version = version
         self.snapshot_version = snapshot_version
         self.roots = roots
-        self.content, self.clients, self.graves = layers
+        self.content, self.clients, self.tombstones = layers
         self.fields_bytes = roots.fields_bytes
         self.floor = roots.floor
         self.stale = False
@@ -195,7 +195,8 @@ class State:
     @classmethod
     def at_snapshot(cls, chunks: Chunks, version: int, roots: Roots) -> State:
         """The state that a snapshot holds."""
-        return cls(chunks, version, version, roots, (Layer(roots.content), Layer(roots.clients), Layer(roots.graves)))
+        layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
+        return cls(chunks, version, version, roots, layers)
 
     def slot(self, key: str) -> Slot | None:
         """What stands under a key of the content."""
@@ -220,15 +221,15 @@ class State:
             slot = self.slot(key)
         if slot is not None:
             return slot.version
-        grave = self._reading(self.graves, key)
-        return -grave.version if grave and grave.version > self.floor else 0
+        tombstone = self._reading(self.tombstones, key)
+        return -tombstone.version if tombstone and tombstone.version > self.floor else 0
 
     def collection_version(self, collection: str) -> int:
         """The newest version that changed a collection, deletions included; 0 for one never used."""
-        slot = self._reading(self.graves, COLLECTION + collection)
+        slot = self._reading(self.tombstones, COLLECTION + collection)
         return slot.version if slot else 0
 
-    def client(self, client: str) -> Client | None:
+    def client(self, client: str) -> ClientState | None:
         """The newest mutation of a client."""
         slot = self._reading(self.clients, client)
         return _decode_client(slot.value) if slot else None
@@ -271,7 +272,7 @@ class State:
         layers = (
             self.content.changed(fold.content),
             self.clients.changed(fold.client_slots()) if clients else self.clients,
-            self.graves.changed(fold.graves),
+            self.tombstones.changed(fold.tombstones),
         )
         after = State(self.chunks, fold.version, self.snapshot_version, self.roots, layers)
         after.fields_bytes, after.floor = fold.fields_bytes, fold.floor
@@ -281,14 +282,14 @@ class State:
         """The same state over a newer snapshot: only changes after it are kept over its trees."""
         layers = tuple(
             Layer(root, layer.changes(snapshot_version))
-            for root, layer in zip((roots.content, roots.clients, roots.graves), self._layers(), strict=True)
+            for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)
         )
         moved = State(self.chunks, self.version, snapshot_version, roots, (layers[0], layers[1], layers[2]))
         moved.fields_bytes, moved.floor = self.fields_bytes, self.floor
         return moved
 
     def _layers(self) -> tuple[Layer, Layer, Layer]:
-        return self.content, self.clients, self.graves
+        return self.content, self.clients, self.tombstones
 
     def _reading(self, layer: Layer, key: str) -> Slot | None:
         try:
@@ -309,7 +310,7 @@ class _Fold:
         self.fields_bytes = fields_bytes
         self.floor = floor
         self.content: dict[str, Slot] = {}
-        self.graves: dict[str, Slot] = {}
+        self.tombstones: dict[str, Slot] = {}
         self._bookkeeping: dict[str, Slot] = {}
         self._newest: dict[str, tuple[list[Any], int]] = {}
 
@@ -327,21 +328,21 @@ class _Fold:
 
     def _commit(self, data: list[Any], version: int) -> None:
         mutations, patch, bindings, fields_bytes = data
-        content, graves, mark = self.content, self.graves, Slot(NOTHING, version)
+        content, tombstones, mark = self.content, self.tombstones, Slot(NOTHING, version)
         collections: dict[str, None] = {}
         for recorded in mutations:
             self._newest[recorded[0]] = (recorded, version)
         for key, value, before, _ in patch:
             if value is None:
                 content[key] = Slot(GONE, version)
-                graves[key] = mark
+                tombstones[key] = mark
             else:
                 content[key] = Slot(value, version)
-                if before < 0 or key in graves:
-                    graves[key] = Slot(GONE, version)
+                if before < 0 or key in tombstones:
+                    tombstones[key] = Slot(GONE, version)
             collections[collection_of(key)] = None
         for collection in collections:
-            graves[COLLECTION + collection] = mark
+            tombstones[COLLECTION + collection] = mark
         for client, group, owner in bindings:
             self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
             if group:
@@ -370,7 +371,7 @@ _FOLDS: Mapping[str, Callable[[_Fold, Any, int], None]] = {
     COLLECT: _Fold._collect,
     FLOOR: _Fold._raise_floor,
 }
-_decode_client = msgspec.msgpack.Decoder(Client).decode
+_decode_client = msgspec.msgpack.Decoder(ClientState).decode
 _decode_binding = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 

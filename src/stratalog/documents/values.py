@@ -12,19 +12,19 @@ import msgspec
 from stratalog.codec import Value, decode, encode, sha256
 from stratalog.keys import escape
 from stratalog.limits import METADATA_BYTES_MAX, VALUE_INLINE_BYTES_MAX
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, read_body
 from stratalog.ports.blobs import Blobs
 from stratalog.protocol.keys import collection_of
 
-__all__ = ["Reference", "Values", "as_reference", "same_value", "value_size"]
+__all__ = ["ValueReference", "Values", "as_reference", "same_value", "value_size"]
 
 ARGUMENTS = "arguments"
 EXTENSION = 1
 EXTENSION_HEADS = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
-class Reference(msgspec.Struct, frozen=True, array_like=True):
+class ValueReference(msgspec.Struct, frozen=True, array_like=True):
     """A large value: where its canonical bytes lie, under which place of the owner, and its metadata inline."""
 
     body: BodyRef
@@ -57,20 +57,20 @@ class Values:
         reference = as_reference(stored)
         return reference.metadata if reference else self._metadata(stored)
 
-    def store(self, key: str, encoded: bytes, upload: Upload) -> bytes:
+    def store(self, key: str, encoded: bytes, upload: BlobBatch) -> bytes:
         """What a slot holds for ``key``; a large value is a blob on return."""
         if len(encoded) <= VALUE_INLINE_BYTES_MAX:
             return encoded
         collection = collection_of(key)
         return self._store(f"items/{escape(collection)}" if collection else "fields", encoded, upload)
 
-    def store_argument(self, encoded: bytes, upload: Upload) -> bytes:
+    def store_argument(self, encoded: bytes, upload: BlobBatch) -> bytes:
         """What a mutation holds for a large argument that is no item's value; a blob on return."""
         return self._store(ARGUMENTS, encoded, upload)
 
-    def _store(self, place: str, encoded: bytes, upload: Upload) -> bytes:
+    def _store(self, place: str, encoded: bytes, upload: BlobBatch) -> bytes:
         body = upload.write(f"{self._owner}/{place}", encoded)
-        reference = Reference(body, place, self._metadata(encoded))
+        reference = ValueReference(body, place, self._metadata(encoded))
         return encode(msgspec.msgpack.Ext(EXTENSION, encode(reference)))
 
     def _metadata(self, encoded: bytes) -> dict[str, Value]:
@@ -84,7 +84,7 @@ class Values:
         return found
 
 
-def as_reference(stored: bytes) -> Reference | None:
+def as_reference(stored: bytes) -> ValueReference | None:
     """The reference that ``stored`` is; None where it is a value itself."""
     if stored[0] not in EXTENSION_HEADS:
         return None
@@ -105,4 +105,4 @@ def value_size(stored: bytes) -> int:
     return reference.body.size if reference else len(stored)
 
 
-_decode_reference = msgspec.msgpack.Decoder(Reference).decode
+_decode_reference = msgspec.msgpack.Decoder(ValueReference).decode

@@ -28,19 +28,19 @@ sweep          removes what a deleted log left
 A log does not interpret its events. Documents do, and so do applications that use a log directly.
 """
 
-from stratalog.log.app_snapshots import Kept
+from stratalog.log.app_snapshots import AppSnapshot
 from stratalog.log.entries import Entry, Event, Upcasters
-from stratalog.log.environment import Place, Settings
+from stratalog.log.environment import Environment, LogSettings
 from stratalog.log.lifecycle import create_log, delete_log, fork_log, open_log
 from stratalog.log.log import Log
 
 __all__ = [
+    "AppSnapshot",
     "Entry",
+    "Environment",
     "Event",
-    "Kept",
     "Log",
-    "Place",
-    "Settings",
+    "LogSettings",
     "Upcasters",
     "create_log",
     "delete_log",

@@ -15,14 +15,14 @@ import msgspec
 from stratalog.codec import encode, sha256
 from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
 from stratalog.limits import BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, read_body
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord
 from stratalog.log.snapshots import Snapshot, put_snapshot
 from stratalog.ports.blobs import Blobs
 
-__all__ = ["Kept", "Manifest", "keep_parts", "kept_at", "manifest_of", "part_addresses", "read_parts"]
+__all__ = ["AppSnapshot", "Manifest", "kept_at", "manifest_of", "part_addresses", "read_parts", "save_app_snapshot"]
 
 ADDRESS_BYTES = 32
 
@@ -36,7 +36,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True):
     body: BodyRef | None
 
 
-class Kept(msgspec.Struct, frozen=True):
+class AppSnapshot(msgspec.Struct, frozen=True):
     """A kept state: its version, when it was kept, and where its parts lie."""
 
     version: int
@@ -44,7 +44,9 @@ class Kept(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-def keep_parts(place: Place, record: NameRecord, base: Snapshot | None, version: int, parts: Sequence[bytes]) -> bool:
+def save_app_snapshot(
+    environment: Environment, record: NameRecord, base: Snapshot | None, version: int, parts: Sequence[bytes]
+) -> bool:
     """Keep the state of ``version``; False where one is kept. ``base`` is the newest snapshot at or below it.
 
     Raises Invalid or LimitExceeded for parts that may not be stored, and what the ports raise.
@@ -54,16 +56,18 @@ def keep_parts(place: Place, record: NameRecord, base: Snapshot | None, version:
     if base is not None and (base.version, base.prefix) == (version, record.prefix):
         return False
     while True:
-        upload = Upload(place)
-        body = encode(_write(place.blobs, record.owner, upload, parts, _shared(place.blobs, record.owner, base)))
+        upload = BlobBatch(environment)
+        body = encode(
+            _write(environment.blobs, record.owner, upload, parts, _shared(environment.blobs, record.owner, base))
+        )
         try:
             upload.refresh()
-            made = put_snapshot(place, record.prefix, version, body, base)
+            made = put_snapshot(environment, record.prefix, version, body, base)
         except ConditionFailed:
             if base is None:
                 raise
             base = None
-            place.counters["snapshot whose base was gone"] += 1
+            environment.counters["snapshot whose base was gone"] += 1
             continue
         except OutcomeUnknown:
             upload.renew()
@@ -72,16 +76,16 @@ def keep_parts(place: Place, record: NameRecord, base: Snapshot | None, version:
         return made
 
 
-def kept_at(snapshot: Snapshot | None) -> Kept | None:
+def kept_at(snapshot: Snapshot | None) -> AppSnapshot | None:
     """The kept state that a snapshot record names. Raises Invalid for a snapshot of another kind."""
     if snapshot is None:
         return None
     if manifest_of(snapshot) is None:
         raise Invalid("the snapshot is no state kept in parts", version=snapshot.version)
-    return Kept(snapshot.version, snapshot.created_ms, snapshot)
+    return AppSnapshot(snapshot.version, snapshot.created_ms, snapshot)
 
 
-def read_parts(blobs: Blobs, owner: str, kept: Kept) -> Iterator[bytes]:
+def read_parts(blobs: Blobs, owner: str, kept: AppSnapshot) -> Iterator[bytes]:
     """The parts in order, each verified. Raises Corrupt for one that is missing or damaged."""
     for address in part_addresses(blobs, owner, kept.snapshot):
         try:
@@ -111,7 +115,7 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
         return None
 
 
-def _write(blobs: Blobs, owner: str, upload: Upload, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
+def _write(blobs: Blobs, owner: str, upload: BlobBatch, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
     addresses = [sha256(part) for part in parts]
     for address, part in zip(addresses, parts, strict=True):
         if address not in shared:

@@ -23,21 +23,21 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.group_commit import Lane
+from stratalog.group_commit import GroupCommit
 from stratalog.keys import number
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.contention import Contention
 from stratalog.log.entries import Entry
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.pending_entry import Pending
+from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.plan import Plan, plan_append
-from stratalog.log.retry import Patience
+from stratalog.log.retry import Retry
 from stratalog.newest import Newest
 from stratalog.ports.index import Delete, Equals, Item, no_turn
 
-__all__ = ["Appender", "Pending"]
+__all__ = ["Appender"]
 
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
@@ -54,18 +54,18 @@ class Appender:
 
     def __init__(
         self,
-        place: Place,
+        environment: Environment,
         name: NameRecord,
         stored_entry: Callable[[int], Entry],
         segment_ready: Callable[[Head], bool],
         seen: Observation | None,
     ) -> None:
-        self._place = place
+        self._environment = environment
         self._names = Newest(attrgetter("revision"), name)
         self._stored_entry = stored_entry
         self._segment_ready = segment_ready
         self.contention = Contention()
-        self._lane: Lane[Pending] = Lane()
+        self._group_commit: GroupCommit[PendingEntry] = GroupCommit()
         self._head: Newest[Head] = Newest(head_rank)
         self._left_behind: Head | None = None
         # The name record's segment spares reading the record again, as long as the observation rule allows.
@@ -77,31 +77,31 @@ class Appender:
         """The newest name record that this process has seen."""
         return self._names.require()
 
-    def append(self, pending: Pending) -> Entry:
+    def append(self, pending: PendingEntry) -> Entry:
         """Write ``pending`` as the next entry; its error otherwise. See `Log.append`.
 
         A leader that is interrupted ends its own call only. The others of its batch that have no answer yet go back to
         the front of the queue; the next leader resolves by their write ids what may have been written.
         """
-        if self._lane.enter(pending):
+        if self._group_commit.enter(pending):
             batch = [pending]
             try:
                 self._fill(batch)
                 self._run(batch)
             finally:
                 if len(batch) == 1:
-                    self._lane.leave()
+                    self._group_commit.leave()
                 else:
                     others = batch[1:]
-                    self._lane.leave(others, again=[other for other in others if not other.settled])
+                    self._group_commit.leave(others, again=[other for other in others if not other.settled])
         return pending.answer()
 
     def head(self) -> Head:
         """The head, read now and consistently; or a newer one that another thread has learnt of meanwhile."""
         known = self._head.value
-        read = follow_head(self._place.index, self._place.clock, self.name, known or self._origin.value)
+        read = follow_head(self._environment.index, self._environment.clock, self.name, known or self._origin.value)
         head = self._head.offer(read)
-        if known is not None and head is read and (self.contention.crowded or head.version != known.version):
+        if known is not None and head is read and (self.contention.contended or head.version != known.version):
             self.contention.saw(head.version - known.version, known.seen.seconds_until(head.seen))
         return head
 
@@ -111,24 +111,24 @@ class Appender:
 
     def turn(self) -> AbstractContextManager[bool]:
         """See `Log.turn`."""
-        return self._place.index.turn(self.name.prefix)
+        return self._environment.index.turn(self.name.prefix)
 
     def is_behind(self) -> bool:
         """See `Log.is_behind`."""
         head = self._head.value
         if head is None or head is self._left_behind:
             return True
-        return self.contention.crowded and self.contention.is_behind(head.seen.age_seconds())
+        return self.contention.contended and self.contention.is_behind(head.seen.age_seconds())
 
-    def _fill(self, batch: list[Pending]) -> None:
+    def _fill(self, batch: list[PendingEntry]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
         size = len(batch[0].body)
-        most = JOINT_ENTRIES_MAX if self._place.index.joint_commits else 1
-        while len(batch) < most and size < JOINT_BYTES_MAX and (pending := self._lane.next()):
+        most = JOINT_ENTRIES_MAX if self._environment.index.joint_commits else 1
+        while len(batch) < most and size < JOINT_BYTES_MAX and (pending := self._group_commit.next()):
             batch.append(pending)
             size += len(pending.body)
 
-    def _run(self, batch: list[Pending]) -> None:
+    def _run(self, batch: list[PendingEntry]) -> None:
         attempts = _Attempts(self, list(batch))
         try:
             attempts.run()
@@ -144,12 +144,12 @@ class Appender:
 class _Attempts:
     """One batch on its way, from the first try to the last."""
 
-    def __init__(self, appender: Appender, batch: list[Pending]) -> None:
+    def __init__(self, appender: Appender, batch: list[PendingEntry]) -> None:
         self._appender = appender
-        self._place = appender._place
+        self._environment = appender._environment
         self._batch = batch
-        self._begun = self._sent = Observation(self._place.clock)
-        self._patience: Patience | None = None
+        self._begun = self._sent = Observation(self._environment.clock)
+        self._retry: Retry | None = None
         self._fresh = False
         self._doubtful = any(map(_doubts, batch))
         self._sending: Plan | None = None
@@ -170,7 +170,7 @@ class _Attempts:
         with self._appender.turn() if lost or self._must_read_first() else no_turn() as has_turn:
             if setback is not None and lost:
                 self._wait(setback, has_turn=has_turn)
-            self._sent = Observation(self._place.clock)
+            self._sent = Observation(self._environment.clock)
             self._try_once()
 
     def _must_read_first(self) -> bool:
@@ -196,7 +196,7 @@ class _Attempts:
             if pending.upload is not None:
                 renewed += pending.upload.refresh()
         if renewed:
-            self._sent = Observation(self._place.clock)
+            self._sent = Observation(self._environment.clock)
 
     def _try(self) -> None:
         head = self._usable_head()
@@ -214,7 +214,7 @@ class _Attempts:
     def _commit(self, plan: Plan, head: Head) -> None:
         self._sending = plan
         try:
-            self._place.index.commit(plan.writes)
+            self._environment.index.commit(plan.writes)
         except ConditionFailed as exc:
             self._sending = None
             self._learn(plan, head, exc)
@@ -235,14 +235,14 @@ class _Attempts:
         head = self._appender._head.value
         if head is None or self._doubtful:
             return self._reread()
-        if self._appender.contention.crowded and self._appender.is_behind():
-            self._place.counters["read first"] += 1
+        if self._appender.contention.contended and self._appender.is_behind():
+            self._environment.counters["read first"] += 1
             return self._reread()
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
-    def _choose(self, head: Head) -> list[Pending]:
+    def _choose(self, head: Head) -> list[PendingEntry]:
         """Those whose expected version fits the version they would get after ``head``."""
-        chosen: list[Pending] = []
+        chosen: list[PendingEntry] = []
         for pending in self._batch:
             if pending.expected in (None, head.version + len(chosen)):
                 chosen.append(pending)
@@ -260,7 +260,7 @@ class _Attempts:
         for pending in list(self._batch):
             self._refuse(pending, head)
 
-    def _refuse(self, pending: Pending, head: Head) -> None:
+    def _refuse(self, pending: PendingEntry, head: Head) -> None:
         """The version expected is not the head's — unless an earlier call of the same write id made it so."""
         expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._stands_at(pending, expected + 1)):
@@ -269,7 +269,7 @@ class _Attempts:
             )
         self._batch.remove(pending)
 
-    def _stands_at(self, pending: Pending, version: int) -> bool:
+    def _stands_at(self, pending: PendingEntry, version: int) -> bool:
         """Whether the answer is found at ``version``: the entry itself, or that its place is forgotten by now."""
         try:
             entry = self._appender._stored_entry(version)
@@ -283,12 +283,12 @@ class _Attempts:
         pending.settle(version, entry.created_ms)
         return True
 
-    def _plan(self, head: Head, chosen: list[Pending]) -> Plan | None:
+    def _plan(self, head: Head, chosen: list[PendingEntry]) -> Plan | None:
         """None: the head's segment is sealed, as its name record shows, and may be freed by the time of the commit."""
         roll_over = self._roll_over_due(head)
         if roll_over:
-            name, seen = self._appender.name, Observation(self._place.clock)
-            name = require_name(self._place.index, name.organisation, name.name, name.incarnation)
+            name, seen = self._appender.name, Observation(self._environment.clock)
+            name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
             name = self._appender._names.offer(name)
             if name.segment != head.segment:
                 self._appender._head.drop(head)
@@ -297,12 +297,12 @@ class _Attempts:
         return plan_append(self._appender.name, head, chosen, self._sent.wall_ms, roll_over)
 
     def _roll_over_due(self, head: Head) -> bool:
-        target = self._place.settings.segment_entries_target
+        target = self._environment.settings.segment_entries_target
         over = head.version - head.segment + 1 - target
         if over < 0:
             return False
         if over >= target:
-            self._place.counters["roll-over without snapshot"] += not self._appender._segment_ready(head)
+            self._environment.counters["roll-over without snapshot"] += not self._appender._segment_ready(head)
             return True
         if head.version < self._appender._ask_again_at:
             return False
@@ -319,11 +319,11 @@ class _Attempts:
         self._settle(plan)
         self._appender._head.offer(Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent))
         self._fresh = True
-        if (contention := self._appender.contention).crowded:
+        if (contention := self._appender.contention).contended:
             contention.saw(0, head.seen.seconds_until(self._sent))
             contention.won()
         if plan.segment != head.segment:
-            self._place.counters["roll-over"] += 1
+            self._environment.counters["roll-over"] += 1
             name = self._appender.name
             name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
             self._appender._names.offer(name)
@@ -342,12 +342,12 @@ class _Attempts:
 
         The head is read after the wait, not before it: what is read now would be left behind by then.
         """
-        self._place.counters["conflict"] += 1
+        self._environment.counters["conflict"] += 1
         ours = {pending.write_id for pending in plan.batch}
         if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
             self._doubt(plan)
         self._appender._left_behind = head
-        self._appender.contention.lost(self._place.settings)
+        self._appender.contention.lost(self._environment.settings)
 
     def _doubt(self, plan: Plan) -> None:
         self._doubtful = True
@@ -364,8 +364,8 @@ class _Attempts:
                     break
         self._doubtful = any(pending.doubts for pending in self._batch)
 
-    def _landed(self, pending: Pending, partition: str, version: int, head: Head) -> bool:
-        item = self._place.index.get(partition, number(version))
+    def _landed(self, pending: PendingEntry, partition: str, version: int, head: Head) -> bool:
+        item = self._environment.index.get(partition, number(version))
         if item is None and version > head.version:
             return False
         ours = item is not None and item.attributes.get("w") == pending.write_id
@@ -376,20 +376,20 @@ class _Attempts:
         pending.doubts.remove((partition, version))
         return False
 
-    def _remove_stray(self, item: Item, pending: Pending) -> None:
+    def _remove_stray(self, item: Item, pending: PendingEntry) -> None:
         """It fell into a place that was freed in the meantime: no reader goes there, so it is only in the way.
 
         Whoever may not delete leaves it, as one does who dies here.
         """
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
-            self._place.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
+            self._environment.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
 
     def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
-        if self._patience is None:
-            self._patience = Patience(self._place, self._begun, contention=self._appender.contention)
-        if not self._patience.wait(cause, has_turn=has_turn):
-            self._give_up(cause, self._patience.attempts)
+        if self._retry is None:
+            self._retry = Retry(self._environment, self._begun, contention=self._appender.contention)
+        if not self._retry.wait(cause, has_turn=has_turn):
+            self._give_up(cause, self._retry.attempts)
 
     def _give_up(self, cause: StratalogError, attempts: int) -> None:
         name = self._appender.name.name

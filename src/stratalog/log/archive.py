@@ -9,49 +9,51 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, Unavailable
 from stratalog.keys import entries_partition, number, parse_number
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, read_body
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.segments import Segment
 from stratalog.ports.index import Item
 
 __all__ = ["open_archive", "read_archive", "write_archive"]
 
 
-def write_archive(place: Place, prefix: str, owner: str, segment: Segment, last: int, upload: Upload) -> BodyRef:
+def write_archive(
+    environment: Environment, prefix: str, owner: str, segment: Segment, last: int, upload: BlobBatch
+) -> BodyRef:
     """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie.
 
     Raises Corrupt where an entry is missing, Unavailable where the archive does not read back: nothing names it yet.
     """
-    items = _indexed(place, prefix, segment, last)
+    items = _indexed(environment, prefix, segment, last)
     body = encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
     ref = upload.write(f"{owner}/archive", body)
     try:
-        read_body(place.blobs, f"{owner}/archive", ref)
+        read_body(environment.blobs, f"{owner}/archive", ref)
     except Corrupt as exc:
         raise Unavailable("an archive did not read back; try again", prefix=prefix, segment=segment.first) from exc
     return ref
 
 
-def read_archive(place: Place, prefix: str, owner: str, segment: Segment) -> list[Item]:
+def read_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
     """The items of an archived segment. Raises Corrupt.
 
     Until they are freed the index has them still, and makes up for an archive that does not read: a mark that landed
     late may name one that was collected meanwhile.
     """
     try:
-        return open_archive(place, prefix, owner, segment)
+        return open_archive(environment, prefix, owner, segment)
     except Corrupt:
         if segment.freed:
             raise
-        return _indexed(place, prefix, segment, segment.last)
+        return _indexed(environment, prefix, segment, segment.last)
 
 
-def open_archive(place: Place, prefix: str, owner: str, segment: Segment) -> list[Item]:
+def open_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
     """The items of an archived segment, from the archive alone. Raises Corrupt."""
     if segment.archive is None:
         raise Corrupt("a segment has no archive", prefix=prefix, segment=segment.first)
-    body = read_body(place.blobs, f"{owner}/archive", segment.archive)
+    body = read_body(environment.blobs, f"{owner}/archive", segment.archive)
     try:
         rows = _decode_rows(body)
     except msgspec.DecodeError as exc:
@@ -60,9 +62,9 @@ def open_archive(place: Place, prefix: str, owner: str, segment: Segment) -> lis
     return [Item(partition, number(version), attributes) for version, attributes in rows]
 
 
-def _indexed(place: Place, prefix: str, segment: Segment, last: int) -> list[Item]:
+def _indexed(environment: Environment, prefix: str, segment: Segment, last: int) -> list[Item]:
     """The items of a segment that ends at ``last``, from the index. Raises Corrupt where one is missing."""
-    items = list(place.index.query(entries_partition(prefix, segment.first), before=number(last + 1)))
+    items = list(environment.index.query(entries_partition(prefix, segment.first), before=number(last + 1)))
     if [parse_number(item.sort) for item in items] != list(range(segment.first, last + 1)):
         raise Corrupt("a segment's items are not gapless", prefix=prefix, segment=segment.first, last=last)
     return items

@@ -9,15 +9,15 @@ from stratalog.clock import Observation
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.bodies import BodyRef, write_body
-from stratalog.log.environment import Place
-from stratalog.log.retry import Patience
+from stratalog.log.environment import Environment
+from stratalog.log.retry import Retry
 
-__all__ = ["Upload"]
+__all__ = ["BlobBatch"]
 
 T = TypeVar("T")
 
 
-class Upload:
+class BlobBatch:
     """Blob first, index second: made before the first blob is put, asked to refresh before the commit is sent, and to
     renew once it was answered.
 
@@ -26,18 +26,18 @@ class Upload:
     It holds what it put, since what that was made from may be collected as well.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
         self._looked: Observation | None = None
         self._puts: list[Callable[[], object]] = []
 
     def write(self, prefix: str, body: bytes) -> BodyRef:
         """Store ``body`` under ``prefix``. Raises what ``Blobs.put`` raises."""
-        return self.put(lambda: write_body(self._place.blobs, prefix, body))
+        return self.put(lambda: write_body(self._environment.blobs, prefix, body))
 
     def put(self, store: Callable[[], T]) -> T:
         """Call ``store``, which puts blobs, now and each time that they are put again."""
-        self._looked = self._looked or Observation(self._place.clock)
+        self._looked = self._looked or Observation(self._environment.clock)
         self._puts.append(store)
         return store()
 
@@ -48,7 +48,7 @@ class Upload:
         """
         if self._looked is None or self._looked.age_seconds() <= OBSERVATION_SECONDS_MAX:
             return False
-        looked = Observation(self._place.clock)
+        looked = Observation(self._environment.clock)
         try:
             for store in self._puts:
                 store()
@@ -68,11 +68,11 @@ class Upload:
             self._put_again(store)
 
     def _put_again(self, store: Callable[[], object]) -> None:
-        patience = Patience(self._place)
+        retry = Retry(self._environment)
         while True:
             try:
                 store()
                 return
             except (Unavailable, OutcomeUnknown) as exc:
-                if not patience.wait():
+                if not retry.wait():
                     raise OutcomeUnknown("the blobs of a commit that may stand could not be put again") from exc

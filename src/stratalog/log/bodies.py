@@ -50,10 +50,10 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
         return
     whole = hashlib.sha256()
     addresses = _manifest(blobs, prefix, ref)
-    for place, address in enumerate(addresses):
+    for position, address in enumerate(addresses):
         part = _get(blobs, prefix, address)
         whole.update(part)
-        if place == len(addresses) - 1 and whole.digest() != ref.digest:
+        if position == len(addresses) - 1 and whole.digest() != ref.digest:
             raise Corrupt("a body's parts do not have the hash of the whole", address=ref.address.hex())
         yield part
 

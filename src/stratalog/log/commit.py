@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.log.environment import Place
-from stratalog.log.retry import Patience
+from stratalog.log.environment import Environment
+from stratalog.log.retry import Retry
 from stratalog.ports.index import Write
 
 __all__ = ["commit_once"]
 
 
-def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool]) -> None:
+def commit_once(environment: Environment, writes: Sequence[Write], landed: Callable[[], bool]) -> None:
     """Commit ``writes``, which no two callers may write alike; ``landed`` reads whether they stand.
 
     A lost answer is resolved by asking ``landed`` and committing again where it says no: a write on its way still
     meets the same conditions, so only one of the two can take effect.
     Raises ConditionFailed — nothing written; Unavailable — nothing written within the time budget; OutcomeUnknown.
     """
-    patience = Patience(place)
+    retry = Retry(environment)
     in_doubt = False
     refused: ConditionFailed | None = None
     cause: StratalogError
@@ -29,7 +29,7 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
                 return
             if refused is not None:
                 raise refused
-            place.index.commit(writes)
+            environment.index.commit(writes)
             return
         except ConditionFailed as exc:
             if not in_doubt or refused is not None:
@@ -40,7 +40,7 @@ def commit_once(place: Place, writes: Sequence[Write], landed: Callable[[], bool
             in_doubt, cause = True, exc
         except Unavailable as exc:
             cause = _cause(exc, in_doubt)
-        if not patience.wait(cause):
+        if not retry.wait(cause):
             raise cause
 
 

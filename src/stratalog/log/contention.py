@@ -1,4 +1,4 @@
-"""Contention: how crowded a log is, as one process sees it, and what that means for its next try.
+"""Contention: how contended a log is, as one process sees it, and what that means for its next try.
 
 A put that comes too late is billed like one that lands, and a read costs a fifth of it. So a writer whose head has
 probably been left behind reads before it puts; one who is alone never does.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from stratalog.log.environment import Settings
+from stratalog.log.environment import LogSettings
 
 __all__ = ["READ_SHARE", "Contention"]
 
@@ -29,10 +29,10 @@ class Contention:
     long these took: they suit a log that others write once an hour as well as one that they write 100 times a second.
     """
 
-    __slots__ = ("_others", "_seconds", "backoff_seconds", "crowded")
+    __slots__ = ("_others", "_seconds", "backoff_seconds", "contended")
 
     def __init__(self) -> None:
-        self.crowded = False
+        self.contended = False
         """Whether others wrote of late; while nobody did there is nothing to ask here."""
 
         self._others = 0.0
@@ -45,7 +45,7 @@ class Contention:
         kept = self._others * KEPT
         self._others = others + (kept if kept > FORGOTTEN else 0)
         self._seconds = max(0.0, seconds) + self._seconds * KEPT
-        self.crowded = self._others > 0
+        self.contended = self._others > 0
 
     def is_behind(self, age_seconds: float) -> bool:
         """Whether a head seen so long ago is more likely left behind than reading it anew is dear.
@@ -58,8 +58,8 @@ class Contention:
         """A put landed."""
         self.backoff_seconds *= BACKOFF_DECAY
 
-    def lost(self, settings: Settings) -> None:
+    def lost(self, settings: LogSettings) -> None:
         """A put came too late."""
-        self.crowded = True
+        self.contended = True
         first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
         self.backoff_seconds = min(most, max(first, self.backoff_seconds * BACKOFF_GROWTH))

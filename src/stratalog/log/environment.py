@@ -1,4 +1,4 @@
-"""A place: the ports a log stands on, with the numbers that tune it."""
+"""The environment of a log: its ports, clock, settings, counters and background tasks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
 
-__all__ = ["Beside", "Place", "Settings"]
+__all__ = ["BackgroundTasks", "Environment", "LogSettings"]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers that tune speed and cost; none of them is part of a stored format."""
 
     segment_entries_target: int = 10_000
@@ -39,8 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a follower looks for new entries."""
 
 
-class Beside:
-    """Work beside the callers', each in a thread of its own. Whoever closes the place waits for all of it first."""
+class BackgroundTasks:
+    """Work in threads of its own. Closing the store waits for all of it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Beside:
 
     def start(self, work: Callable[[], None]) -> threading.Thread:
         """Begin ``work``, which raises nothing. Join what is answered to wait for its end."""
-        thread = threading.Thread(target=work, name="stratalog-beside")
+        thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
             self._threads = [other for other in self._threads if other.is_alive()]
             self._threads.append(thread)
@@ -64,14 +64,14 @@ class Beside:
             thread.join()
 
 
-class Place:
-    """Index, blobs and clock behind one store, its settings, and counters of what is worth knowing."""
+class Environment:
+    """Index, blobs and clock of one store, its settings, and counters of notable events."""
 
-    def __init__(self, index: Index, blobs: Blobs, clock: Clock, settings: Settings | None = None) -> None:
+    def __init__(self, index: Index, blobs: Blobs, clock: Clock, settings: LogSettings | None = None) -> None:
         self.index = index
         self.blobs = blobs
         self.clock = clock
-        self.settings = settings or Settings()
+        self.settings = settings or LogSettings()
         self.counters: Counter[str] = Counter()
-        self.beside = Beside()
+        self.background = BackgroundTasks()
         close_in_child(self, "index", "blobs")

@@ -18,7 +18,7 @@ from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_delete, directory_put, home_item, organisation_put
 from stratalog.log.entries import END, Upcasters
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.segments import Segment, segment_put
@@ -31,20 +31,20 @@ INCARNATION_CHARACTERS = 12
 
 
 def create_log(
-    place: Place, organisation: str, name: str, kind: str = "log", *, upcasters: Upcasters | None = None
+    environment: Environment, organisation: str, name: str, kind: str = "log", *, upcasters: Upcasters | None = None
 ) -> Log:
     """Create a log, in one commit with its first segment and its line in the directory.
 
     Raises Conflict where one of that name lives, in this organisation or another; NotFound never.
     """
-    seen = Observation(place.clock)
-    return Log(place, _create(place, organisation, name, kind), upcasters, seen=seen)
+    seen = Observation(environment.clock)
+    return Log(environment, _create(environment, organisation, name, kind), upcasters, seen=seen)
 
 
-def open_log(place: Place, organisation: str, name: str, *, upcasters: Upcasters | None = None) -> Log:
+def open_log(environment: Environment, organisation: str, name: str, *, upcasters: Upcasters | None = None) -> Log:
     """The log that lives under the name now. One read. Raises NotFound."""
-    seen = Observation(place.clock)
-    return Log(place, require_name(place.index, organisation, name), upcasters, seen=seen)
+    seen = Observation(environment.clock)
+    return Log(environment, require_name(environment.index, organisation, name), upcasters, seen=seen)
 
 
 def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
@@ -54,20 +54,22 @@ def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None
     whose blobs it shares; another one gets a copy.
     Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), Invalid.
     """
-    place, organisation = log.place, log.record.organisation
+    environment, organisation = log.environment, log.record.organisation
     head = log.head()
     if at > head.version or at < 0:
         raise NotFound("no such version to fork from", log=log.record.name, version=at)
     for _ in range(ATTEMPTS_MAX):
-        source = _holder(place, log.record, at)
+        source = _holder(environment, log.record, at)
         if at < source.floor:
             raise VersionForgotten("the version is not kept", log=source.name, version=at, floor=source.floor)
-        seen = Observation(place.clock)
+        seen = Observation(environment.clock)
         try:
-            record = _create(place, organisation, name, source.kind, source, _lineage(source, at), head.created_ms)
+            record = _create(
+                environment, organisation, name, source.kind, source, _lineage(source, at), head.created_ms
+            )
         except _SourceChanged:
             continue
-        return Log(place, record, upcasters, seen=seen)
+        return Log(environment, record, upcasters, seen=seen)
     raise ContentionError("the log to fork from kept changing", log=log.record.name)
 
 
@@ -76,26 +78,26 @@ def delete_log(log: Log) -> None:
 
     Its items go once nobody can rely on having seen them; see `sweep_deleted`. Deleting it again raises NotFound.
     """
-    place, record = log.place, log.record
+    environment, record = log.environment, log.record
     for _ in range(ATTEMPTS_MAX):
         # The name first: its revision fences a roll-over, so that the segment of the head read after it is the current.
-        record = require_name(place.index, record.organisation, record.name, record.incarnation)
+        record = require_name(environment.index, record.organisation, record.name, record.incarnation)
         head = log.head()
         seal = Item(
             entries_partition(record.prefix, head.segment),
             number(head.version + 1),
-            {"c": max(place.clock.wall_ms(), head.created_ms), "k": END, "w": new_id(place.clock)},
+            {"c": max(environment.clock.wall_ms(), head.created_ms), "k": END, "w": new_id(environment.clock)},
         )
 
         def landed(seal: Item = seal) -> bool:
-            found = place.index.get(seal.partition, seal.sort)
+            found = environment.index.get(seal.partition, seal.sort)
             return found is not None and found.attributes.get("w") == seal.attributes["w"]
 
         try:
-            commit_once(place, _deletion(record, seal, place.clock.wall_ms()), landed)
+            commit_once(environment, _deletion(record, seal, environment.clock.wall_ms()), landed)
         except ConditionFailed:
             continue
-        place.counters["deletion"] += 1
+        environment.counters["deletion"] += 1
         return
     raise ContentionError("the log to delete kept changing", log=record.name)
 
@@ -105,7 +107,7 @@ class _SourceChanged(Exception):
 
 
 def _create(
-    place: Place,
+    environment: Environment,
     organisation: str,
     name: str,
     kind: str,
@@ -113,44 +115,44 @@ def _create(
     lineage: tuple[Parent, ...] = (),
     created_ms_min: int = 0,
 ) -> NameRecord:
-    former = read_name(place.index, organisation, name)
+    former = read_name(environment.index, organisation, name)
     if former is not None and not former.deleted_ms:
         raise Conflict("a log of that name exists", organisation=organisation, log=name)
-    incarnation = new_id(place.clock, INCARNATION_CHARACTERS)
+    incarnation = new_id(environment.clock, INCARNATION_CHARACTERS)
     record = NameRecord(
         organisation=organisation,
         name=name,
         kind=kind,
         incarnation=incarnation,
-        created_ms=max(place.clock.wall_ms(), created_ms_min),
+        created_ms=max(environment.clock.wall_ms(), created_ms_min),
         revision=former.revision + 1 if former else 1,
         segment=lineage[-1].version + 1 if lineage else 1,
         floor=source.floor if source else 0,
         owner=source.owner if source else log_prefix(organisation, name, incarnation),
         lineage=lineage,
     )
-    creation = _creation(record, former, _depth(place, source))
+    creation = _creation(record, former, _depth(environment, source))
     writes = creation + (_pin(source, record) if source else [])
 
     def landed() -> bool:
-        found = read_name(place.index, organisation, name)
+        found = read_name(environment.index, organisation, name)
         return found is not None and found.incarnation == incarnation
 
     try:
-        commit_once(place, writes, landed)
+        commit_once(environment, writes, landed)
     except ConditionFailed as exc:
         if min(exc.items) >= len(creation):
             raise _SourceChanged from exc
         raise Conflict("a log of that name exists", organisation=organisation, log=name) from exc
-    place.counters["creation"] += 1
+    environment.counters["creation"] += 1
     return record
 
 
-def _depth(place: Place, source: NameRecord | None) -> int:
+def _depth(environment: Environment, source: NameRecord | None) -> int:
     """How many forks lie between a log and the first of its family: a log's references are read before its forks'."""
     if source is None:
         return 0
-    item = place.index.get(family_partition(source.owner), source.prefix)
+    item = environment.index.get(family_partition(source.owner), source.prefix)
     return int(item.attributes["d"]) + 1 if item else 1
 
 
@@ -167,15 +169,15 @@ def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list
     ]
 
 
-def _holder(place: Place, record: NameRecord, at: int) -> NameRecord:
+def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord:
     """The living log that holds version ``at``: the log itself, or the ancestor whose version that is.
 
     Raises NotFound where that ancestor was deleted: what its forks pin stays readable, but nothing new is pinned on it.
     """
     for parent in record.lineage:
         if at < parent.version:
-            return require_name(place.index, parent.organisation, parent.name, parent.incarnation)
-    return require_name(place.index, record.organisation, record.name, record.incarnation)
+            return require_name(environment.index, parent.organisation, parent.name, parent.incarnation)
+    return require_name(environment.index, record.organisation, record.name, record.incarnation)
 
 
 def _lineage(source: NameRecord, at: int) -> tuple[Parent, ...]:

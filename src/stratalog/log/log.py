@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
-from stratalog.log.app_snapshots import Kept, keep_parts, kept_at, read_parts
+from stratalog.log.app_snapshots import AppSnapshot, kept_at, read_parts, save_app_snapshot
 from stratalog.log.append import Appender
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.entries import Entry, Event, Upcasters
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.reader import Reader
-from stratalog.log.retry import Patience
+from stratalog.log.retry import Retry
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.newest import Newest
 
@@ -32,17 +32,24 @@ class Log:
     """
 
     def __init__(
-        self, place: Place, record: NameRecord, upcasters: Upcasters | None = None, *, seen: Observation | None = None
+        self,
+        environment: Environment,
+        record: NameRecord,
+        upcasters: Upcasters | None = None,
+        *,
+        seen: Observation | None = None,
     ) -> None:
         """``seen`` was taken before ``record`` was read or written, and spares reading it again."""
-        self.place = place
+        self.environment = environment
         self.record = record
         """The name record as it was when the handle was made."""
 
         self._floor: Newest[int] = Newest(int, record.floor)
-        self._appender = Appender(place, record, self._stored_entry, self._segment_ready, seen)
-        self._reader = Reader(place, record.prefix, record.owner, upcasters)
-        self._ancestors = [(parent, Reader(place, parent.prefix, record.owner, upcasters)) for parent in record.lineage]
+        self._appender = Appender(environment, record, self._stored_entry, self._segment_ready, seen)
+        self._reader = Reader(environment, record.prefix, record.owner, upcasters)
+        self._ancestors = [
+            (parent, Reader(environment, parent.prefix, record.owner, upcasters)) for parent in record.lineage
+        ]
 
     @property
     def first(self) -> int:
@@ -56,7 +63,7 @@ class Log:
         expected: int | None = None,
         author: str = "",
         write_id: str | None = None,
-        upload: Upload | None = None,
+        upload: BlobBatch | None = None,
         checked: bool = False,
     ) -> Entry:
         """Append ``events`` as one entry, durably, and return it.
@@ -73,7 +80,7 @@ class Log:
         """
         wanted = [events] if isinstance(events, Event) else events
         pending = prepare_entry(
-            self.place,
+            self.environment,
             self.record.owner,
             wanted,
             expected=expected,
@@ -106,14 +113,14 @@ class Log:
         """
         return self._appender.turn()
 
-    def patience(self) -> Patience:
+    def retry(self) -> Retry:
         """The time budget of who appends again and again until nobody else was first: its waits grow with the crowd."""
-        return Patience(self.place, contention=self._appender.contention)
+        return Retry(self.environment, contention=self._appender.contention)
 
     def floor(self) -> int:
         """The oldest version kept, read now; 0 while all are."""
         record = self.record
-        floor = require_name(self.place.index, record.organisation, record.name, record.incarnation).floor
+        floor = require_name(self.environment.index, record.organisation, record.name, record.incarnation).floor
         return self._floor.offer(floor)
 
     def entry(self, version: int) -> Entry:
@@ -147,7 +154,7 @@ class Log:
             for entry in self.read(after):
                 after = entry.version
                 yield entry
-            self.place.clock.sleep(self.place.settings.follow_poll_seconds)
+            self.environment.clock.sleep(self.environment.settings.follow_poll_seconds)
 
     def version_at(self, time_ms: int) -> int:
         """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.
@@ -171,9 +178,9 @@ class Log:
 
     def snapshot_at(self, version: int) -> Snapshot | None:
         """The newest snapshot of ``version`` or below, an ancestor's included."""
-        found = newest_snapshot(self.place.index, self.record.prefix, version)
+        found = newest_snapshot(self.environment.index, self.record.prefix, version)
         for parent, _ in reversed(self._ancestors):
-            found = found or newest_snapshot(self.place.index, parent.prefix, min(version, parent.version))
+            found = found or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
         return found
 
     def keep(self, version: int, parts: Sequence[bytes]) -> bool:
@@ -183,15 +190,15 @@ class Log:
         change leaves most parts alone. Raises NotFound for a version that is not there, LimitExceeded.
         """
         self.entry(version)
-        return keep_parts(self.place, self.record, self.snapshot_at(version), version, parts)
+        return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, parts)
 
-    def kept(self, at: int) -> Kept | None:
+    def kept(self, at: int) -> AppSnapshot | None:
         """The newest state that was kept at ``at`` or before, an ancestor's included; see `parts`."""
         return kept_at(self.snapshot_at(at))
 
-    def parts(self, kept: Kept) -> Iterator[bytes]:
+    def parts(self, kept: AppSnapshot) -> Iterator[bytes]:
         """The parts of a kept state in order, each verified. Raises Corrupt."""
-        return read_parts(self.place.blobs, self.record.owner, kept)
+        return read_parts(self.environment.blobs, self.record.owner, kept)
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
         for parent, reader in self._ancestors:
@@ -214,7 +221,7 @@ class Log:
         """Whether a log with state has a snapshot in its current segment, so that the segment may be sealed."""
         if self.record.kind == "log":
             return True
-        found = newest_snapshot(self.place.index, self.record.prefix, head.version)
+        found = newest_snapshot(self.environment.index, self.record.prefix, head.version)
         return found is not None and found.version >= head.segment
 
     def _check_kept(self, version: int) -> None:

@@ -8,18 +8,18 @@ from contextlib import suppress
 from stratalog.clock import new_id
 from stratalog.codec import encode
 from stratalog.errors import NotFound, OutcomeUnknown
-from stratalog.group_commit import Gate
-from stratalog.log.blob_batch import Upload
+from stratalog.group_commit import Latch
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.entries import Entry, Event, check_author, check_write_id, encode_events, inline_body
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute
 
-__all__ = ["Pending", "prepare_entry"]
+__all__ = ["PendingEntry", "prepare_entry"]
 
 WRITE_ID_CHARACTERS = 16
 
 
-class Pending:
+class PendingEntry:
     """An entry on its way: what is to be written, and in the end its answer."""
 
     __slots__ = (
@@ -30,8 +30,8 @@ class Pending:
         "error",
         "events",
         "expected",
-        "gate",
-        "leads",
+        "is_leader",
+        "latch",
         "named",
         "upload",
         "write_id",
@@ -43,7 +43,7 @@ class Pending:
         body: bytes,
         attributes: dict[str, Attribute],
         expected: int | None,
-        upload: Upload | None,
+        upload: BlobBatch | None,
     ) -> None:
         self.events = tuple(events)
         self.body = body
@@ -55,8 +55,8 @@ class Pending:
         self.doubts: list[tuple[str, int]] = []
         self.entry: Entry | None = None
         self.error: BaseException | None = None
-        self.gate: Gate | None = None
-        self.leads: bool | None = None
+        self.latch: Latch | None = None
+        self.is_leader: bool | None = None
 
     @property
     def settled(self) -> bool:
@@ -87,29 +87,29 @@ class Pending:
 
 
 def prepare_entry(
-    place: Place,
+    environment: Environment,
     owner: str,
     events: Sequence[Event],
     *,
     expected: int | None = None,
     author: str = "",
     write_id: str | None = None,
-    upload: Upload | None = None,
+    upload: BlobBatch | None = None,
     checked: bool = False,
-) -> Pending:
+) -> PendingEntry:
     """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
     attributes: dict[str, Attribute] = {
-        "w": check_write_id(write_id) if write_id is not None else new_id(place.clock, WRITE_ID_CHARACTERS)
+        "w": check_write_id(write_id) if write_id is not None else new_id(environment.clock, WRITE_ID_CHARACTERS)
     }
     if author:
         attributes["a"] = check_author(author)
     body = encode_events(events, checked=checked)
     name, stored = inline_body(body)
-    if len(stored) <= place.settings.body_inline_bytes_max:
+    if len(stored) <= environment.settings.body_inline_bytes_max:
         attributes[name] = stored
     else:
-        upload = upload or Upload(place)
+        upload = upload or BlobBatch(environment)
         attributes["x"] = encode(upload.write(f"{owner}/bodies", body))
-    pending = Pending(events, body, attributes, expected, upload)
+    pending = PendingEntry(events, body, attributes, expected, upload)
     pending.named = write_id is not None
     return pending

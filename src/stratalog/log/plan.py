@@ -10,7 +10,7 @@ from stratalog.keys import entries_partition, number
 from stratalog.log.entries import SEAL
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, name_put
-from stratalog.log.pending_entry import Pending
+from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.segments import Segment, segment_put
 from stratalog.ports.index import Absent, Item, Put, Write
 
@@ -24,13 +24,13 @@ class Plan(msgspec.Struct, frozen=True):
 
     writes: Sequence[Write]
     first: int
-    batch: Sequence[Pending]
+    batch: Sequence[PendingEntry]
     partition: str
     segment: int
     created_ms: int
 
 
-def plan_append(name: NameRecord, head: Head, batch: Sequence[Pending], now_ms: int, roll_over: bool) -> Plan:
+def plan_append(name: NameRecord, head: Head, batch: Sequence[PendingEntry], now_ms: int, roll_over: bool) -> Plan:
     """What to write so that ``batch`` follows ``head``: an item each, and on roll-over the seal and the new segment."""
     created_ms = max(now_ms, head.created_ms)
     segment = head.version + 1 if roll_over else head.segment

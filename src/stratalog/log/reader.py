@@ -12,7 +12,7 @@ from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import read_archive
 from stratalog.log.entries import Entry, Upcasters, entry_from_item, inline_entries
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.head import Head
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.ports.index import Item
@@ -30,8 +30,8 @@ Run = Generator[list[Entry], None, int]
 class Reader:
     """Reads the entries of one incarnation of a log from wherever they lie: index or archive."""
 
-    def __init__(self, place: Place, prefix: str, owner: str, upcasters: Upcasters | None) -> None:
-        self._place = place
+    def __init__(self, environment: Environment, prefix: str, owner: str, upcasters: Upcasters | None) -> None:
+        self._environment = environment
         self._prefix = prefix
         self._owner = owner
         self._upcasters = upcasters
@@ -60,9 +60,9 @@ class Reader:
         """Entries from ``first`` on, as far as one segment holds them; at least one. Answers the last version."""
         if head is not None and first >= head.segment and not _outdated(head.seen):
             return (yield from self._from_index(head.segment, first, upto, head.seen))
-        seen = Observation(self._place.clock)
+        seen = Observation(self._environment.clock)
         segment = self._segment(first)
-        following = next(list_segments(self._place.index, self._prefix, first=first + 1), None)
+        following = next(list_segments(self._environment.index, self._prefix, first=first + 1), None)
         last = min(upto, following.first - 1) if following else upto
         if segment.marked_ms:
             last = min(last, segment.last)
@@ -73,7 +73,7 @@ class Reader:
 
     def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Run:
         """Entries of a segment that stood when ``seen`` was taken: what comes later may be a stray in a freed place."""
-        items = self._place.index.query(
+        items = self._environment.index.query(
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
         )
         version = first - 1
@@ -117,7 +117,7 @@ class Reader:
         """
         late = True
         for _ in range(LOOKS_MAX):
-            seen = Observation(self._place.clock)
+            seen = Observation(self._environment.clock)
             segment = self._segment(version)
             if segment.marked_ms:
                 return next(self._from_archive(segment, version, version))
@@ -130,13 +130,13 @@ class Reader:
         raise NotFound("no such version", prefix=self._prefix, version=version)
 
     def _segment(self, version: int) -> Segment:
-        segment = segment_holding(self._place.index, self._prefix, version) if version > 0 else None
+        segment = segment_holding(self._environment.index, self._prefix, version) if version > 0 else None
         if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
             raise VersionForgotten("the version is not kept", prefix=self._prefix, version=version)
         return segment
 
     def _item(self, version: int, segment: int) -> Item | None:
-        item = self._place.index.get(entries_partition(self._prefix, segment), number(version))
+        item = self._environment.index.get(entries_partition(self._prefix, segment), number(version))
         return None if item is None or "k" in item.attributes else item
 
     def _from_archive(self, segment: Segment, first: int, last: int) -> Iterator[Item]:
@@ -150,14 +150,14 @@ class Reader:
 
     def _opened(self, segment: Segment) -> list[Item]:
         try:
-            return read_archive(self._place, self._prefix, self._owner, segment)
+            return read_archive(self._environment, self._prefix, self._owner, segment)
         except Corrupt:
             self._segment(segment.first)
             raise
 
     def _entry(self, item: Item) -> Entry:
         try:
-            return entry_from_item(item, self._place.blobs, self._owner, self._upcasters)
+            return entry_from_item(item, self._environment.blobs, self._owner, self._upcasters)
         except Corrupt:
             # What is forgotten or swept while it is read is not corrupt, but gone.
             self._segment(parse_number(item.sort))

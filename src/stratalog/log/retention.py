@@ -17,10 +17,10 @@ from stratalog.keys import entries_partition, forks_partition, segments_partitio
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import write_archive
-from stratalog.log.blob_batch import Upload
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import read_body, write_body
 from stratalog.log.commit import commit_once
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
 from stratalog.log.segments import Segment, list_segments, segment_change, segment_holding, segment_unchanged
@@ -55,26 +55,26 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
     Each is uploaded, read back, and then its record is flipped; from then on readers go to the archive. ``stop`` is
     asked before each.
     """
-    place, prefix = log.place, log.record.prefix
+    environment, prefix = log.environment, log.record.prefix
     archived = 0
-    for segment, last in sealed_segments(place.index, prefix):
+    for segment, last in sealed_segments(environment.index, prefix):
         if segment.marked_ms or (upto is not None and last > upto):
             continue
         if stop():
             break
-        upload = Upload(place)
+        upload = BlobBatch(environment)
         try:
-            ref = write_archive(place, prefix, log.record.owner, segment, last, upload)
+            ref = write_archive(environment, prefix, log.record.owner, segment, last, upload)
         except Corrupt:
-            if _changed(place.index, prefix, segment):
+            if _changed(environment.index, prefix, segment):
                 continue
             raise
         upload.refresh()
         try:
-            archived += _mark(place, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
+            archived += _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
         finally:
             upload.renew()  # also where the answer was lost: the mark may stand
-    place.counters["archive"] += archived
+    environment.counters["archive"] += archived
     return archived
 
 
@@ -85,20 +85,20 @@ def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None 
     forgotten; the base is named in the first kept segment in the same commit that raises the floor.
     Raises NotFound for a version beyond the head.
     """
-    place = log.place
+    environment = log.environment
     if version > log.head().version:
         raise NotFound("no such version", log=log.record.name, version=version)
     for _ in range(ATTEMPTS_MAX):
-        record = require_name(place.index, log.record.organisation, log.record.name, log.record.incarnation)
-        floor = pinned_floor(place.index, record.prefix, version)
+        record = require_name(environment.index, log.record.organisation, log.record.name, log.record.incarnation)
+        floor = pinned_floor(environment.index, record.prefix, version)
         if floor <= max(record.floor, log.first - 1):
-            _forget_below(place, record.prefix, record.floor)
+            _forget_below(environment, record.prefix, record.floor)
             return record.floor
         if make_base is not None:
             make_base(floor)
-        if _commit_floor(place, record, floor):
-            _forget_below(place, record.prefix, floor)
-            place.counters["floor"] += 1
+        if _commit_floor(environment, record, floor):
+            _forget_below(environment, record.prefix, floor)
+            environment.counters["floor"] += 1
             return log.floor()
     raise ContentionError("the log kept changing while its floor was raised", log=log.record.name)
 
@@ -113,18 +113,18 @@ def free_segments(log: Log, stop: Stop = never) -> int:
 
     ``stop`` is asked before each.
     """
-    place, prefix = log.place, log.record.prefix
+    environment, prefix = log.environment, log.record.prefix
     freed = 0
-    for segment in list_segments(place.index, prefix):
-        if not is_due(place.clock, segment):
+    for segment in list_segments(environment.index, prefix):
+        if not is_due(environment.clock, segment):
             continue
         if stop():
             break
         if _prove_archive(log, segment):
-            delete_items(place.index, entries_partition(prefix, segment.first))
-            _settle_freed(place, prefix, segment)
+            delete_items(environment.index, entries_partition(prefix, segment.first))
+            _settle_freed(environment, prefix, segment)
             freed += 1
-    place.counters["freed segment"] += freed
+    environment.counters["freed segment"] += freed
     return freed
 
 
@@ -170,16 +170,18 @@ def _prove_archive(log: Log, segment: Segment) -> bool:
     """Read an archive once more before what it was made from goes, and put it again: a collection under way since
     before it was named may have it in hand. False where the segment was forgotten meanwhile, and its archive with it.
     """
-    place, prefix, owner = log.place, log.record.prefix, log.record.owner
+    environment, prefix, owner = log.environment, log.record.prefix, log.record.owner
     if segment.archive is None:
         return True
     try:
-        write_body(place.blobs, f"{owner}/archive", read_body(place.blobs, f"{owner}/archive", segment.archive))
+        write_body(
+            environment.blobs, f"{owner}/archive", read_body(environment.blobs, f"{owner}/archive", segment.archive)
+        )
     except Corrupt:
-        if _changed(place.index, prefix, segment):
+        if _changed(environment.index, prefix, segment):
             return False
-        log.place.counters["archive made anew"] += 1
-        write_archive(place, prefix, owner, segment, segment.last, Upload(place))
+        log.environment.counters["archive made anew"] += 1
+        write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment))
     return True
 
 
@@ -196,12 +198,12 @@ def _pinned(index: Index, prefix: str) -> list[int]:
     return [int(item.attributes["v"]) for item in seen]
 
 
-def _commit_floor(place: Place, record: NameRecord, floor: int) -> bool:
+def _commit_floor(environment: Environment, record: NameRecord, floor: int) -> bool:
     """Raise the floor in the name record and name the base in the first kept segment. False: the record changed.
 
     A fork that now has its own base at or above where its own history starts lets go of its ancestors.
     """
-    kept = _first_kept(place.index, record.prefix, floor)
+    kept = _first_kept(environment.index, record.prefix, floor)
     own = bool(record.lineage) and record.lineage[-1].version <= floor
     raised = msgspec.structs.replace(
         record, floor=floor, revision=record.revision + 1, lineage=() if own else record.lineage
@@ -213,11 +215,11 @@ def _commit_floor(place: Place, record: NameRecord, floor: int) -> bool:
         writes += [Delete(forks_partition(parent.prefix), record.prefix) for parent in record.lineage]
 
     def landed() -> bool:
-        found = read_name(place.index, record.organisation, record.name)
+        found = read_name(environment.index, record.organisation, record.name)
         return found is not None and (found.incarnation, found.floor) == (record.incarnation, floor)
 
     try:
-        commit_once(place, writes, landed)
+        commit_once(environment, writes, landed)
     except ConditionFailed:
         return False
     return True
@@ -230,31 +232,33 @@ def _first_kept(index: Index, prefix: str, floor: int) -> Segment | None:
     return None
 
 
-def _forget_below(place: Place, prefix: str, floor: int) -> None:
+def _forget_below(environment: Environment, prefix: str, floor: int) -> None:
     """Mark the segments that end at or below the floor, and drop the snapshots below the base."""
-    for segment, last in sealed_segments(place.index, prefix):
+    for segment, last in sealed_segments(environment.index, prefix):
         if last <= floor and (not segment.marked_ms or segment.archive):
-            forget_segment(place, prefix, msgspec.structs.replace(segment, last=last))
-    for item in place.index.query(snapshots_partition(prefix), before=fixed(floor)):
-        place.index.commit([Delete(item.partition, item.sort)])
+            forget_segment(environment, prefix, msgspec.structs.replace(segment, last=last))
+    for item in environment.index.query(snapshots_partition(prefix), before=fixed(floor)):
+        environment.index.commit([Delete(item.partition, item.sort)])
 
 
-def forget_segment(place: Place, prefix: str, segment: Segment) -> bool:
+def forget_segment(environment: Environment, prefix: str, segment: Segment) -> bool:
     """Mark a segment so that readers are told its versions are not kept. False where its record changed."""
-    return _mark(place, prefix, msgspec.structs.replace(segment, archive=None))
+    return _mark(environment, prefix, msgspec.structs.replace(segment, archive=None))
 
 
-def _mark(place: Place, prefix: str, segment: Segment) -> bool:
+def _mark(environment: Environment, prefix: str, segment: Segment) -> bool:
     """Flip the record of a segment, unless somebody has."""
-    marked = msgspec.structs.replace(segment, marked_ms=max(place.clock.wall_ms(), segment.marked_ms + 1), freed=False)
+    marked = msgspec.structs.replace(
+        segment, marked_ms=max(environment.clock.wall_ms(), segment.marked_ms + 1), freed=False
+    )
     try:
-        place.index.commit([segment_change(prefix, marked)])
+        environment.index.commit([segment_change(prefix, marked)])
     except ConditionFailed:
         return False
     return True
 
 
-def _settle_freed(place: Place, prefix: str, segment: Segment) -> None:
+def _settle_freed(environment: Environment, prefix: str, segment: Segment) -> None:
     """An archived segment's record stays and says so; a forgotten one's goes."""
     write: Write = (
         segment_change(prefix, msgspec.structs.replace(segment, freed=True))
@@ -262,6 +266,6 @@ def _settle_freed(place: Place, prefix: str, segment: Segment) -> None:
         else Delete(segments_partition(prefix), fixed(segment.first), segment_unchanged(segment))
     )
     try:
-        place.index.commit([write])
+        environment.index.commit([write])
     except ConditionFailed:
-        place.counters["segment record changed while freed"] += 1
+        environment.counters["segment record changed while freed"] += 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 from stratalog.clock import Observation, backoff_seconds
 from stratalog.errors import Conflict, StratalogError
 from stratalog.log.contention import Contention
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 
-__all__ = ["Patience"]
+__all__ = ["Retry"]
 
 LEFT_SHARE = 0.1
 
 
-class Patience:
+class Retry:
     """A time budget, spent with full-jitter back-off. It begins when it is made, or with ``since``.
 
     No wait for others is longer than a tenth of what is left, so that one who has waited long tries more often, not
@@ -20,10 +20,12 @@ class Patience:
     asked more often for that.
     """
 
-    def __init__(self, place: Place, since: Observation | None = None, *, contention: Contention | None = None) -> None:
+    def __init__(
+        self, environment: Environment, since: Observation | None = None, *, contention: Contention | None = None
+    ) -> None:
         """With ``contention`` the waits for others grow with what was seen of them, not with the tries alone."""
-        self._place = place
-        self._since = since or Observation(place.clock)
+        self._environment = environment
+        self._since = since or Observation(environment.clock)
         self._contention = contention
         self.attempts = 0
         """How many tries have failed."""
@@ -34,7 +36,7 @@ class Patience:
         A writer that has its turn holds others off and does not wait for them; see `Index.turn`.
         """
         self.attempts += 1
-        clock, settings = self._place.clock, self._place.settings
+        clock, settings = self._environment.clock, self._environment.settings
         left = settings.append_seconds_max - self._since.age_seconds()
         if left < 0:
             return False

@@ -11,7 +11,7 @@ from stratalog.clock import new_id
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import number, parse_number, snapshots_partition
 from stratalog.log.commit import commit_once
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Index, Item, Put, Write
 
 __all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot"]
@@ -27,30 +27,30 @@ class Snapshot(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def put_snapshot(place: Place, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
+def put_snapshot(environment: Environment, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
     """Store a snapshot whose blobs stand already. False where one of that version stands.
 
     ``base`` is the snapshot whose blobs it reuses: the commit stands only while that one does, since its blobs are safe
     no longer than its record. Raises ConditionFailed where it is gone, and what ``Index.commit`` raises.
     """
-    id = new_id(place.clock)
-    attributes: dict[str, Attribute] = {"c": place.clock.wall_ms(), "w": id, "b": body}
+    id = new_id(environment.clock)
+    attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, "b": body}
     partition = snapshots_partition(prefix)
     writes: list[Write] = [Put(Item(partition, number(version), attributes), Absent())]
     if base is not None:
         writes.append(Check(snapshots_partition(base.prefix), number(base.version), Equals("w", base.id)))
 
     def landed() -> bool:
-        item = place.index.get(partition, number(version))
+        item = environment.index.get(partition, number(version))
         return item is not None and item.attributes["w"] == id
 
     try:
-        commit_once(place, writes, landed)
+        commit_once(environment, writes, landed)
     except ConditionFailed as exc:
         if 0 in exc.items:
             return False
         raise
-    place.counters["snapshot"] += 1
+    environment.counters["snapshot"] += 1
     return True
 
 

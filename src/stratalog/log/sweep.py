@@ -14,7 +14,7 @@ from stratalog.keys import (
     snapshots_partition,
 )
 from stratalog.log.entries import END
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.retention import Stop, delete_items, forget_segment, free_time_reached, never
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item
@@ -22,7 +22,7 @@ from stratalog.ports.index import Delete, Item
 __all__ = ["sweep_deleted"]
 
 
-def sweep_deleted(place: Place, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
+def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
     """Sweep the deleted incarnations of an organisation that are due; answer how many. Restartable.
 
     A dry run only counts them. ``stop`` is asked before each.
@@ -31,39 +31,39 @@ def sweep_deleted(place: Place, organisation: str, *, dry_run: bool = False, sto
     last member; until then they are the collector's.
     """
     swept = 0
-    for item in place.index.query(deleted_partition(organisation)):
+    for item in environment.index.query(deleted_partition(organisation)):
         attributes: Any = item.attributes
-        if not free_time_reached(place.clock, attributes["m"]) or _pinned(place, item.sort):
+        if not free_time_reached(environment.clock, attributes["m"]) or _pinned(environment, item.sort):
             continue
         if stop():
             break
         if not dry_run:
-            _sweep(place, item)
-            place.counters["swept log"] += 1
+            _sweep(environment, item)
+            environment.counters["swept log"] += 1
         swept += 1
     return swept
 
 
-def _pinned(place: Place, prefix: str) -> bool:
-    return next(place.index.query(forks_partition(prefix), limit=1), None) is not None
+def _pinned(environment: Environment, prefix: str) -> bool:
+    return next(environment.index.query(forks_partition(prefix), limit=1), None) is not None
 
 
-def _sweep(place: Place, gone: Item) -> None:
+def _sweep(environment: Environment, gone: Item) -> None:
     prefix, owner = gone.sort, str(gone.attributes["o"])
-    for segment in list_segments(place.index, prefix):
+    for segment in list_segments(environment.index, prefix):
         # Readers who come amid the sweep are told that the versions are gone, not that an entry is missing.
-        forget_segment(place, prefix, segment)
-        delete_items(place.index, entries_partition(prefix, segment.first), keep=END)
+        forget_segment(environment, prefix, segment)
+        delete_items(environment.index, entries_partition(prefix, segment.first), keep=END)
     for partition in (segments_partition(prefix), snapshots_partition(prefix), checkpoints_partition(prefix)):
-        delete_items(place.index, partition)
-    _release_ancestors(place, gone)
-    place.index.commit([Delete(family_partition(owner), prefix)])
-    if next(place.index.query(family_partition(owner), limit=1), None) is None:
-        for stat in place.blobs.list(f"{owner}/"):
-            place.blobs.delete(stat.key, stat.stamp)
-    place.index.commit([Delete(gone.partition, gone.sort)])
+        delete_items(environment.index, partition)
+    _release_ancestors(environment, gone)
+    environment.index.commit([Delete(family_partition(owner), prefix)])
+    if next(environment.index.query(family_partition(owner), limit=1), None) is None:
+        for stat in environment.blobs.list(f"{owner}/"):
+            environment.blobs.delete(stat.key, stat.stamp)
+    environment.index.commit([Delete(gone.partition, gone.sort)])
 
 
-def _release_ancestors(place: Place, gone: Item) -> None:
+def _release_ancestors(environment: Environment, gone: Item) -> None:
     for prefix in str(gone.attributes["l"]).split():
-        place.index.commit([Delete(forks_partition(prefix), gone.sort)])
+        environment.index.commit([Delete(forks_partition(prefix), gone.sort)])

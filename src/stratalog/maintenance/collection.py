@@ -27,16 +27,16 @@ from stratalog.limits import (
     UNKNOWN_OWNER_SECONDS_MAX,
 )
 from stratalog.log.directory import LOGS, list_directory
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.names import read_name
 from stratalog.log.retention import Stop, never
 from stratalog.maintenance.marks import Marking
-from stratalog.maintenance.progress import Candidate, Work, drop_work, load_work, save_work
+from stratalog.maintenance.progress import Candidate, CollectionProgress, drop_work, load_work, save_work
 from stratalog.ports.blobs import BlobStat
 from stratalog.records.retention import is_known, referenced
 from stratalog.records.versions import Name
 
-__all__ = ["Collected", "Trouble", "collect", "collect_family", "owners"]
+__all__ = ["CollectionReport", "MaintenanceFailure", "collect", "collect_family", "owners"]
 
 SAVE_SECONDS = 60
 FAILURES_MAX = 3
@@ -45,7 +45,7 @@ OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
 PLACES = ("archive", "arguments", "bodies", "chunks", "collecting", "fields", "items", "parts")
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class MaintenanceFailure(msgspec.Struct, frozen=True):
     """What could not be looked after, and why; the rest was."""
 
     what: str
@@ -53,7 +53,7 @@ class Trouble(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Collected(msgspec.Struct, frozen=True):
+class CollectionReport(msgspec.Struct, frozen=True):
     """What a collection did with the blobs it looked at; a dry run says what one would do."""
 
     scope: str
@@ -70,7 +70,7 @@ class Collected(msgspec.Struct, frozen=True):
     """The keys of those deleted."""
 
     garbage_bytes: int
-    troubles: tuple[Trouble, ...] = ()
+    failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
     """False where it was stopped: the next one goes on from there."""
 
@@ -84,39 +84,41 @@ def _unheard(blobs: int) -> None:
     """Nobody listens."""
 
 
-def owners(place: Place, organisation: str) -> Iterator[str]:
+def owners(environment: Environment, organisation: str) -> Iterator[str]:
     """The owners of blobs among an organisation's living logs, each once."""
     seen: set[str] = set()
-    for listing in list_directory(place.index, organisation, LOGS):
-        record = read_name(place.index, organisation, listing.id)
+    for listing in list_directory(environment.index, organisation, LOGS):
+        record = read_name(environment.index, organisation, listing.id)
         if record is not None and record.owner not in seen:
             seen.add(record.owner)
             yield record.owner
 
 
-def collect_family(place: Place, owner: str, *, dry_run: bool = False, stop: Stop = never) -> Collected:
+def collect_family(
+    environment: Environment, owner: str, *, dry_run: bool = False, stop: Stop = never
+) -> CollectionReport:
     """`collect` for the blobs of one family of logs. Raises Corrupt, and deletes nothing, where it cannot be marked.
 
     That is so for a log whose snapshots are another model's: what they refer to is not known.
     """
-    return _Collection(place, owner, dry_run, stop, _unheard, is_strict=True).run()
+    return _Collection(environment, owner, dry_run, stop, _unheard, is_strict=True).run()
 
 
 def collect(
-    place: Place,
+    environment: Environment,
     scope: str,
     *,
     dry_run: bool = False,
     stop: Stop = never,
     tell: Callable[[int], None] = _unheard,
-) -> Collected:
+) -> CollectionReport:
     """Delete the blobs under ``scope``, an escaped organisation or an owner, that nothing refers to.
 
     One owner is in hand at a time. One that cannot be judged is left alone and told of; the others are collected. A
     dry run takes the same way up to the delete, and goes on from where the next run would. ``stop`` is asked often;
     ``tell`` hears how many blobs were looked at. Raises Unavailable, OutcomeUnknown: call it again.
     """
-    return _Collection(place, scope, dry_run, stop, tell).run()
+    return _Collection(environment, scope, dry_run, stop, tell).run()
 
 
 class _Stopped(Exception):
@@ -128,7 +130,7 @@ class _Collection:
 
     def __init__(
         self,
-        place: Place,
+        environment: Environment,
         scope: str,
         dry_run: bool,
         stop: Stop,
@@ -136,21 +138,21 @@ class _Collection:
         *,
         is_strict: bool = False,
     ) -> None:
-        self._place = place
+        self._environment = environment
         self._scope = scope
         self._dry_run = dry_run
         self._stop = stop
         self._tell = tell
         self._is_strict = is_strict
-        self._work, self._is_kept = load_work(place, scope)
-        self._saved = Observation(place.clock)
+        self._work, self._is_kept = load_work(environment, scope)
+        self._saved = Observation(environment.clock)
         self._listing: Iterator[BlobStat] = iter(())
         self._next: BlobStat | None = None
         self._kept = self._young = self._changed = self._garbage_bytes = 0
         self._garbage: list[str] = []
-        self._troubles: list[Trouble] = []
+        self._failures: list[MaintenanceFailure] = []
 
-    def run(self) -> Collected:
+    def run(self) -> CollectionReport:
         try:
             while self._work.owner or self._take():
                 self._settle()
@@ -158,7 +160,7 @@ class _Collection:
             self._save()
             return self._found(False)
         if self._is_kept and not self._dry_run:
-            drop_work(self._place, self._scope)
+            drop_work(self._environment, self._scope)
         return self._found(True)
 
     def _take(self) -> bool:
@@ -167,8 +169,8 @@ class _Collection:
             self._seek(self._work.after)
         if self._next is None:
             return False
-        work = self._work = Work(owner=_owner_of(self._next.key), after=self._work.after)
-        now_ms = self._place.clock.wall_ms()
+        work = self._work = CollectionProgress(owner=_owner_of(self._next.key), after=self._work.after)
+        now_ms = self._environment.clock.wall_ms()
         while self._next is not None and self._next.key.startswith(f"{work.owner}/"):
             self._list(work, self._next, now_ms)
             self._next = next(self._listing, None)
@@ -177,7 +179,7 @@ class _Collection:
             self._step()
         return True
 
-    def _list(self, work: Work, stat: BlobStat, now_ms: int) -> None:
+    def _list(self, work: CollectionProgress, stat: BlobStat, now_ms: int) -> None:
         if not _is_old(now_ms, stat.modified_ms):
             work.young += 1
         elif not _is_ours(work.owner, stat.key):
@@ -189,7 +191,7 @@ class _Collection:
         work.upto = stat.key
 
     def _seek(self, after: str) -> None:
-        self._listing = iter(self._place.blobs.list(f"{self._scope}/", after=after))
+        self._listing = iter(self._environment.blobs.list(f"{self._scope}/", after=after))
         self._next = next(self._listing, None)
 
     def _settle(self) -> None:
@@ -208,9 +210,9 @@ class _Collection:
         else:
             self._kept, self._young = self._kept + work.kept, self._young + work.young
             self._tell(work.kept + work.young)
-            self._work = Work(after=work.upto)
+            self._work = CollectionProgress(after=work.upto)
 
-    def _fail(self, work: Work, error: StratalogError) -> None:
+    def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
         """Keep the work for the next run; an owner that keeps failing is passed over in the end."""
         work.failures += 1
         if work.failures >= FAILURES_MAX:
@@ -223,11 +225,13 @@ class _Collection:
     def _pass_over(self, owner: str, error: StratalogError) -> None:
         if self._is_strict:
             raise error
-        self._troubles.append(Trouble(owner, error.code, str(error)))
-        self._work = Work(after=f"{owner}0")  # no key of the owner's is greater, since `0` comes after `/`
+        self._failures.append(MaintenanceFailure(owner, error.code, str(error)))
+        self._work = CollectionProgress(
+            after=f"{owner}0"
+        )  # no key of the owner's is greater, since `0` comes after `/`
         self._next = None
 
-    def _mark(self, work: Work) -> None:
+    def _mark(self, work: CollectionProgress) -> None:
         """Take what is referred to, or may be, out of the candidates."""
         if not work.candidates:
             return
@@ -240,18 +244,18 @@ class _Collection:
         else:
             self._keep_younger(work, OLD_SECONDS if self._is_gone(parts[0], parts[2]) else QUEUED_SECONDS_MAX)
 
-    def _mark_family(self, work: Work, parts: list[str]) -> None:
-        if next(self._place.index.query(family_partition(work.owner), limit=1), None) is None:
+    def _mark_family(self, work: CollectionProgress, parts: list[str]) -> None:
+        if next(self._environment.index.query(family_partition(work.owner), limit=1), None) is None:
             self._keep_younger(work, OLD_SECONDS if self._is_gone(*parts) else UNKNOWN_OWNER_SECONDS_MAX)
         else:
-            Marking(self._place, work.owner, work.mark, work.reached, work.seen, self._step).run()
+            Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
-    def _mark_record(self, work: Work, parts: list[str]) -> None:
+    def _mark_record(self, work: CollectionProgress, parts: list[str]) -> None:
         name = Name(unescape(parts[0]), unescape(parts[2]))
-        if not is_known(self._place, name):
+        if not is_known(self._environment, name):
             self._keep_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
             return
-        roots = referenced(self._place, name, dry_run=self._dry_run)
+        roots = referenced(self._environment, name, dry_run=self._dry_run)
         for key in list(work.candidates):
             if roots is None or key.rpartition("/")[2] in roots:
                 work.mark(key)
@@ -259,24 +263,24 @@ class _Collection:
     def _is_gone(self, organisation: str, incarnation: str) -> bool:
         """Whether it is known that the log was deleted: its name is free, or another incarnation has it."""
         log, _, own = incarnation.partition("@")
-        record = read_name(self._place.index, unescape(organisation), unescape(log))
+        record = read_name(self._environment.index, unescape(organisation), unescape(log))
         return record is not None and (record.incarnation != own or bool(record.deleted_ms))
 
-    def _keep_younger(self, work: Work, seconds: float) -> None:
+    def _keep_younger(self, work: CollectionProgress, seconds: float) -> None:
         """Keep what is not that old: what refers to it is not to be found, or not there yet."""
-        now_ms = self._place.clock.wall_ms()
+        now_ms = self._environment.clock.wall_ms()
         for key, candidate in list(work.candidates.items()):
             if now_ms - candidate.modified_ms <= seconds * 1000:
                 work.mark(key)
 
-    def _delete_unmarked(self, work: Work) -> None:
+    def _delete_unmarked(self, work: CollectionProgress) -> None:
         for name, candidate in sorted(work.candidates.items()):
             self._step()
             key = f"{work.owner}/{name}"
             if self._delete(key, candidate.stamp):
                 self._garbage.append(key)
                 self._garbage_bytes += candidate.stored_bytes
-                self._place.counters["collected blob"] += 0 if self._dry_run else 1
+                self._environment.counters["collected blob"] += 0 if self._dry_run else 1
             else:
                 self._changed += 1
             del work.candidates[name]
@@ -284,10 +288,10 @@ class _Collection:
 
     def _delete(self, key: str, stamp: str) -> bool:
         """Look again, and delete the generation that was listed."""
-        again = self._place.blobs.stat(key)
+        again = self._environment.blobs.stat(key)
         if again is None or again.stamp != stamp:
             return False
-        return self._dry_run or self._place.blobs.delete(key, stamp)
+        return self._dry_run or self._environment.blobs.delete(key, stamp)
 
     def _step(self) -> None:
         """Between two calls: stop where it is time to, and keep now and then how far the work came."""
@@ -299,19 +303,19 @@ class _Collection:
     def _save(self) -> None:
         if self._dry_run:
             return
-        self._saved = Observation(self._place.clock)
-        save_work(self._place, self._scope, self._work)
+        self._saved = Observation(self._environment.clock)
+        save_work(self._environment, self._scope, self._work)
         self._is_kept = True
 
-    def _found(self, is_finished: bool) -> Collected:
-        return Collected(
+    def _found(self, is_finished: bool) -> CollectionReport:
+        return CollectionReport(
             scope=self._scope,
             kept=self._kept,
             young=self._young,
             changed=self._changed,
             garbage=tuple(self._garbage),
             garbage_bytes=self._garbage_bytes,
-            troubles=tuple(self._troubles),
+            failures=tuple(self._failures),
             is_finished=is_finished,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 from stratalog.documents import Document, Rules
 from stratalog.errors import Conflict, Corrupt, VersionForgotten
 from stratalog.keys import failures_partition, unescape
-from stratalog.log import Log, Place, open_log
+from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
 from stratalog.ports.blobs import Blobs
@@ -22,7 +22,7 @@ SAMPLES = 3
 MOVED = "the source was written to while it was copied; once nobody writes to it, run this again"
 
 
-def check_copy(source: Place, target: Place, organisations: Sequence[str]) -> tuple[int, int]:
+def check_copy(source: Environment, target: Environment, organisations: Sequence[str]) -> tuple[int, int]:
     """Compare every log and record; answer how many. `stratalog verify` looks at each version, this at samples.
 
     Of a document: the digests of its content at the head, at the oldest version and at a few between; of another log:
@@ -42,7 +42,7 @@ def check_copy(source: Place, target: Place, organisations: Sequence[str]) -> tu
     return logs, records
 
 
-def _same(source: Place, target: Place, organisation: str, shelf: str) -> Iterator[str]:
+def _same(source: Environment, target: Environment, organisation: str, shelf: str) -> Iterator[str]:
     """The ids of a shelf, which must be the same in both."""
     theirs = list_directory(target.index, organisation, shelf)
     for ours in list_directory(source.index, organisation, shelf):
@@ -53,7 +53,7 @@ def _same(source: Place, target: Place, organisation: str, shelf: str) -> Iterat
         raise Conflict(MOVED, organisation=organisation, id=other.id)
 
 
-def _check_log(source: Place, target: Place, organisation: str, name: str) -> None:
+def _check_log(source: Environment, target: Environment, organisation: str, name: str) -> None:
     ours, theirs = (open_log(_untouched(place), organisation, name) for place in (source, target))
     if (ours.head().version, ours.record) != (theirs.head().version, theirs.record):
         raise Conflict(MOVED, organisation=organisation, log=name)
@@ -62,9 +62,9 @@ def _check_log(source: Place, target: Place, organisation: str, name: str) -> No
             raise Corrupt("a copied log is not its source", organisation=organisation, log=name, version=version)
 
 
-def _untouched(place: Place) -> Place:
+def _untouched(environment: Environment) -> Environment:
     """The same place, but that its blobs take nothing: who tells the digest of a state makes the chunks of its tree."""
-    return Place(place.index, _Aside(place.blobs), place.clock, place.settings)
+    return Environment(environment.index, _Aside(environment.blobs), environment.clock, environment.settings)
 
 
 class _Aside:
@@ -85,9 +85,9 @@ class _Aside:
         return self._aside[key] if key in self._aside else self._blobs.get(key)
 
 
-def _samples(place: Place, log: Log) -> list[int]:
+def _samples(environment: Environment, log: Log) -> list[int]:
     oldest, head = log.floor(), log.head().version
-    between = [oldest + int(place.clock.random() * (head - oldest + 1)) for _ in range(SAMPLES)]
+    between = [oldest + int(environment.clock.random() * (head - oldest + 1)) for _ in range(SAMPLES)]
     return sorted({oldest, head, *between})
 
 
@@ -104,7 +104,7 @@ def _look(log: Log, version: int) -> Any:
         return None
 
 
-def _check_record(source: Place, target: Place, organisation: str, id: str) -> None:
+def _check_record(source: Environment, target: Environment, organisation: str, id: str) -> None:
     ours, theirs = (Records(place, organisation).stat(id) for place in (source, target))
     if ours.version != theirs.version:
         raise Conflict(MOVED, organisation=organisation, record=id)
@@ -112,7 +112,7 @@ def _check_record(source: Place, target: Place, organisation: str, id: str) -> N
         raise Corrupt("a copied record is not its source", organisation=organisation, record=id, version=ours.version)
 
 
-def _check_failures(source: Place, target: Place, organisation: str) -> None:
+def _check_failures(source: Environment, target: Environment, organisation: str) -> None:
     theirs = target.index.query(failures_partition(organisation))
     for ours in source.index.query(failures_partition(organisation)):
         there, id = next(theirs, None), unescape(ours.sort)
@@ -125,8 +125,8 @@ def _check_failures(source: Place, target: Place, organisation: str) -> None:
         raise Conflict(MOVED, organisation=organisation, record=unescape(other.sort))
 
 
-def _has_body(place: Place, name: Name, ref: BodyRef | None) -> bool:
+def _has_body(environment: Environment, name: Name, ref: BodyRef | None) -> bool:
     """Whether all blobs of a body are there, if it is in blobs."""
     prefix = body_prefix(name)
-    addresses = blob_addresses(place.blobs, prefix, ref) if ref is not None else ()
-    return all(place.blobs.stat(f"{prefix}/{address.hex()}") is not None for address in addresses)
+    addresses = blob_addresses(environment.blobs, prefix, ref) if ref is not None else ()
+    return all(environment.blobs.stat(f"{prefix}/{address.hex()}") is not None for address in addresses)

@@ -14,7 +14,7 @@ import msgspec
 from stratalog.codec import decode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import load_arguments
-from stratalog.documents.commits import COMMIT, Change, Recorded, read_commit
+from stratalog.documents.commits import COMMIT, PatchRow, Recorded, read_commit
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Entry
 from stratalog.protocol.messages import Mutation
@@ -156,7 +156,7 @@ def _mutation_plain(document: Document, recorded: Recorded) -> dict[str, Any]:
     }
 
 
-def _change_plain(document: Document, change: Change) -> dict[str, Any]:
+def _change_plain(document: Document, change: PatchRow) -> dict[str, Any]:
     plain = {"key": change.key, "before": change.before, "by": change.by}
     if change.value is None:
         return {**plain, "deleted": True}

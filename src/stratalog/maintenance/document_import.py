@@ -21,8 +21,8 @@ from stratalog.documents.snapshots import load_state, take_snapshot, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
 from stratalog.documents.values import Values
 from stratalog.errors import Corrupt, Invalid, StratalogError, Unsupported
-from stratalog.log import Event, Log, Place, create_log
-from stratalog.log.blob_batch import Upload
+from stratalog.log import Environment, Event, Log, create_log
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put
 from stratalog.log.lifecycle import delete_log, fork_log
@@ -47,9 +47,9 @@ def import_document(
     written. Raises Unsupported (a newer format), Corrupt (damaged), Conflict (the name lives): no document is made.
     """
     header = _check(file)
-    clock = ReplayedClock(store.place.clock)
-    place = Place(store.place.index, store.place.blobs, clock, store.place.settings)
-    importing = _Import(store, place, clock, organisation, name)
+    clock = ReplayedClock(store.environment.clock)
+    environment = Environment(store.environment.index, store.environment.blobs, clock, store.environment.settings)
+    importing = _Import(store, environment, clock, organisation, name)
     try:
         importing.run(header, file, progress)
     except StratalogError:
@@ -158,9 +158,11 @@ def _first_ms(file: BinaryIO, default: int) -> int:
 class _Import:
     """One import under way. A fork is made as it was: its ancestors first, under names of their own that go again."""
 
-    def __init__(self, store: Store, place: Place, clock: ReplayedClock, organisation: str, name: str) -> None:
+    def __init__(
+        self, store: Store, environment: Environment, clock: ReplayedClock, organisation: str, name: str
+    ) -> None:
         self._store = store
-        self._place = place
+        self._environment = environment
         self._clock = clock
         self._organisation = organisation
         self._name = name
@@ -169,7 +171,7 @@ class _Import:
     def run(self, header: _Header, file: BinaryIO, progress: Progress | None) -> None:
         boundaries = [*header.forked_at, None]
         self._clock.say(min(header.created_ms, _first_ms(file, header.created_ms)))
-        log = self._keep(create_log(self._place, self._organisation, self._stage(0, boundaries), UNFINISHED))
+        log = self._keep(create_log(self._environment, self._organisation, self._stage(0, boundaries), UNFINISHED))
         document = Document(log, self._store.rules)
         state = State.at_snapshot(document.chunks, 0, EMPTY_ROOTS)
         level = 0
@@ -211,33 +213,33 @@ class _Import:
         return fork, load_state(log, fork.chunks, state.version)
 
     def _write(self, document: Document, state: State, entry: _Entry) -> State:
-        upload = Upload(document.log.place)
+        upload = BlobBatch(document.log.environment)
         event = Event(*_event(entry)) if entry.event else _commit(state, entry, document.values, upload).event()
         written = document.log.append(
             event, expected=state.version, author=entry.author, write_id=entry.write_id, upload=upload
         )
         state = state.after([written])
-        if state.version - state.snapshot_version >= self._place.settings.snapshot_entries_interval:
+        if state.version - state.snapshot_version >= self._environment.settings.snapshot_entries_interval:
             return take_snapshot(document.log, state)
         return state
 
     def _publish(self, log: Log) -> None:
         """Turn the finished log into a document, in one commit, and let its ancestors go: it pins what it needs."""
         self._clock.say(None)
-        record = require_name(self._place.index, log.record.organisation, log.record.name, log.record.incarnation)
+        record = require_name(self._environment.index, log.record.organisation, log.record.name, log.record.incarnation)
         done = msgspec.structs.replace(record, kind="document", revision=record.revision + 1)
         line = directory_put(record.organisation, LOGS, record.name, "document", record.created_ms)
 
         def landed() -> bool:
-            found = require_name(self._place.index, record.organisation, record.name, record.incarnation)
+            found = require_name(self._environment.index, record.organisation, record.name, record.incarnation)
             return found.kind == "document"
 
-        commit_once(self._store.place, [name_put(done), line], landed)
+        commit_once(self._store.environment, [name_put(done), line], landed)
         for ancestor in self._made[:-1]:
             delete_log(ancestor)
 
 
-def _commit(state: State, entry: _Entry, values: Values, upload: Upload) -> Commit:
+def _commit(state: State, entry: _Entry, values: Values, upload: BlobBatch) -> Commit:
     """The commit as this store would have made it; it must say what the export says."""
     commit = commit_of(state, _run_of(state, entry), values, upload)
     ours = [(change.key, change.before, change.by) for change in commit.patch]
@@ -255,8 +257,8 @@ def _run_of(state: State, entry: _Entry) -> Run:
     """What the mutations of an exported version did, as if they had just been run."""
     changes = {change.key: None if change.deleted else encode(from_plain(change.value)) for change in entry.patch}
     touched: list[dict[str, bytes | None]] = [
-        {change.key: changes[change.key] for change in entry.patch if place in change.by}
-        for place in range(len(entry.mutations))
+        {change.key: changes[change.key] for change in entry.patch if position in change.by}
+        for position in range(len(entry.mutations))
     ]
     ran = [_ran(mutation, own) for mutation, own in zip(entry.mutations, touched, strict=True)]
     fields_bytes = state.fields_bytes if entry.fields_bytes is None else entry.fields_bytes

@@ -15,15 +15,15 @@ from stratalog.log import Log
 from stratalog.log.retention import Stop, archive_segments, free_segments, is_due, pinned_floor, raise_floor
 from stratalog.log.segments import Segment, list_segments
 from stratalog.log.snapshots import newest_snapshot
-from stratalog.maintenance.policy import Retention
+from stratalog.maintenance.policy import RetentionPolicy
 
-__all__ = ["archive_bound", "floor_bound", "tend_log"]
+__all__ = ["archive_bound", "floor_bound", "maintain_log"]
 
 DAY_MS = 86_400_000
 
 
-def tend_log(
-    log: Log, rules: Rules, retention: Retention, *, snapshots: bool = True, dry_run: bool = False, stop: Stop
+def maintain_log(
+    log: Log, rules: Rules, retention: RetentionPolicy, *, snapshots: bool = True, dry_run: bool = False, stop: Stop
 ) -> Counter[str]:
     """Do what is due for a log; how often each thing was done. Raises what the operations raise."""
     done: Counter[str] = Counter()
@@ -32,37 +32,37 @@ def tend_log(
         done["snapshots"] += 1
         if not dry_run:
             document.snapshot()
-    segments = list(list_segments(log.place.index, log.record.prefix))
+    segments = list(list_segments(log.environment.index, log.record.prefix))
     floor = floor_bound(log, segments, retention)
     if floor and not stop():
         done["floors"] += 1
         if not dry_run:
             _raise(log, document, floor)
-    bound = archive_bound(log.place.clock, segments, retention)
+    bound = archive_bound(log.environment.clock, segments, retention)
     if bound and not stop():
         done["archived_segments"] += _archive(log, segments, bound, floor, dry_run, stop)
     if dry_run:
-        done["freed_segments"] += sum(is_due(log.place.clock, segment) for segment in segments)
-    elif any(is_due(log.place.clock, segment) for segment in segments):
+        done["freed_segments"] += sum(is_due(log.environment.clock, segment) for segment in segments)
+    elif any(is_due(log.environment.clock, segment) for segment in segments):
         done["freed_segments"] += free_segments(log, stop)
     return done
 
 
-def floor_bound(log: Log, segments: Sequence[Segment], retention: Retention) -> int:
+def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
     """The version that the floor may rise to; 0 where it stays. The end of a segment, since those go as a whole."""
     bounds = []
     if retention.keep_segments is not None:
         bounds.append(len(segments) - retention.keep_segments)
     if retention.keep_days is not None:
-        bounds.append(_ended_before(log.place.clock, segments, retention.keep_days))
-    place = min(bounds, default=0)
-    if place <= 0:
+        bounds.append(_ended_before(log.environment.clock, segments, retention.keep_days))
+    position = min(bounds, default=0)
+    if position <= 0:
         return 0
-    floor = _provable(log, pinned_floor(log.place.index, log.record.prefix, segments[place].first - 1))
+    floor = _provable(log, pinned_floor(log.environment.index, log.record.prefix, segments[position].first - 1))
     return floor if floor > max(log.record.floor, log.first - 1) else 0
 
 
-def archive_bound(clock: Clock, segments: Sequence[Segment], retention: Retention) -> int:
+def archive_bound(clock: Clock, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
     """The version up to which sealed segments are to be archived; 0 where none are."""
     if retention.archive_days is None:
         return 0
@@ -80,7 +80,7 @@ def _provable(log: Log, floor: int) -> int:
     """The floor for a log that is no document: one that keeps states begins with the newest of its own at or below."""
     if log.record.kind == "document" or log.snapshot_at(log.head().version) is None:
         return floor
-    base = newest_snapshot(log.place.index, log.record.prefix, floor)
+    base = newest_snapshot(log.environment.index, log.record.prefix, floor)
     return base.version if base else 0
 
 
@@ -89,7 +89,8 @@ def _is_snapshot_due(log: Log) -> bool:
     head = log.head()
     newest = log.snapshot_at(head.version)
     return (
-        head.version - max(newest.version if newest else 0, log.first) >= log.place.settings.snapshot_entries_interval
+        head.version - max(newest.version if newest else 0, log.first)
+        >= log.environment.settings.snapshot_entries_interval
     )
 
 

@@ -24,7 +24,7 @@ from stratalog.log.app_snapshots import Manifest, manifest_of, part_addresses
 from stratalog.log.archive import read_archive
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.entries import Entry, entry_from_item
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
 from stratalog.ports.index import Item
@@ -55,7 +55,7 @@ class Marking:
 
     def __init__(
         self,
-        place: Place,
+        environment: Environment,
         owner: str,
         mark: Callable[[str], None],
         reached: Reached,
@@ -63,12 +63,12 @@ class Marking:
         step: Callable[[], None],
     ) -> None:
         self.reached = reached
-        self._place = place
+        self._environment = environment
         self._owner = owner
         self._mark = mark
         self._seen = seen
         self._step = step
-        self._chunks = Chunks(place.blobs, owner)
+        self._chunks = Chunks(environment.blobs, owner)
         self._manifests: set[tuple[str, bytes]] = set()
 
     def run(self) -> None:
@@ -83,11 +83,13 @@ class Marking:
         Asked again until there is none: a fork made meanwhile may have taken over what its parent then let go.
         """
         done = set(self.reached.done)
-        members = [item for item in self._place.index.query(family_partition(self._owner)) if item.sort not in done]
+        members = [
+            item for item in self._environment.index.query(family_partition(self._owner)) if item.sort not in done
+        ]
         return [item.sort for item in sorted(members, key=lambda item: (item.sort != self.reached.log, _depth(item)))]
 
     def _mark_log(self, prefix: str) -> None:
-        reached, index = self.reached, self._place.index
+        reached, index = self.reached, self._environment.index
         if reached.log != prefix:
             reached.log, reached.segment, reached.snapshot = prefix, 0, -1
         if reached.snapshot < 0:
@@ -110,7 +112,7 @@ class Marking:
                     self._mark_entry(item)
             except (Corrupt, NotFound) as exc:
                 failure = exc
-            again = segment_holding(self._place.index, prefix, segment.first)
+            again = segment_holding(self._environment.index, prefix, segment.first)
             if again is None or again.first != segment.first:
                 return
             if again.marked_ms == segment.marked_ms:
@@ -122,10 +124,10 @@ class Marking:
     def _items(self, prefix: str, segment: Segment) -> Iterable[Item]:
         if segment.archive:
             self._mark_archive(segment.archive)
-            return read_archive(self._place, prefix, self._owner, segment)
+            return read_archive(self._environment, prefix, self._owner, segment)
         if segment.marked_ms:
             return ()
-        return self._place.index.query(entries_partition(prefix, segment.first))
+        return self._environment.index.query(entries_partition(prefix, segment.first))
 
     def _mark_archive(self, archive: BodyRef) -> None:
         with suppress(Corrupt):  # it is made anew before its segment is freed
@@ -138,7 +140,7 @@ class Marking:
         external: Any = item.attributes.get("x")
         if external is not None:
             self._mark_body("bodies", _decode_ref(external))
-        for stored in _stored_values(entry_from_item(item, self._place.blobs, self._owner)):
+        for stored in _stored_values(entry_from_item(item, self._environment.blobs, self._owner)):
             self._mark_value(stored)
 
     def _mark_snapshot(self, snapshot: Snapshot) -> None:
@@ -147,10 +149,10 @@ class Marking:
                 self._mark_parts(snapshot, manifest)
                 return
             roots = roots_of(snapshot)
-            for root in (roots.content, roots.clients, roots.graves):
+            for root in (roots.content, roots.clients, roots.tombstones):
                 self._mark_tree(root)
         except (Corrupt, NotFound):
-            again = newest_snapshot(self._place.index, snapshot.prefix, snapshot.version)
+            again = newest_snapshot(self._environment.index, snapshot.prefix, snapshot.version)
             if again is not None and again.id == snapshot.id:
                 raise
 
@@ -158,7 +160,7 @@ class Marking:
         """The parts of an application's kept state, and the list of them where that is a body."""
         if manifest.body is not None:
             self._mark_body("parts", manifest.body)
-        for address in part_addresses(self._place.blobs, self._owner, snapshot):
+        for address in part_addresses(self._environment.blobs, self._owner, snapshot):
             self._mark(f"parts/{address.hex()}")
 
     def _mark_tree(self, root: Root) -> None:
@@ -174,9 +176,9 @@ class Marking:
             for stored in node.values:
                 self._mark_value(stored)
             return
-        for place, address in enumerate(node.addresses):
+        for position, address in enumerate(node.addresses):
             if address not in self._seen:
-                self._mark_below(self._chunks.child(node, place))
+                self._mark_below(self._chunks.child(node, position))
                 self._mark_chunk(address)
 
     def _mark_chunk(self, address: bytes) -> None:
@@ -195,7 +197,7 @@ class Marking:
         if body.digest is None:
             self._mark(f"{place}/{body.address.hex()}")
         elif (place, body.address) not in self._manifests:
-            for address in blob_addresses(self._place.blobs, f"{self._owner}/{place}", body):
+            for address in blob_addresses(self._environment.blobs, f"{self._owner}/{place}", body):
                 self._mark(f"{place}/{address.hex()}")
             self._manifests.add((place, body.address))
 

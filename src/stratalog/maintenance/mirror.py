@@ -15,8 +15,8 @@ import msgspec
 from stratalog.errors import NotFound, OutcomeUnknown, Unavailable
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.commit import commit_once
-from stratalog.log.environment import Place
-from stratalog.log.retry import Patience
+from stratalog.log.environment import Environment
+from stratalog.log.retry import Retry
 from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
 
 __all__ = ["Mirror", "Written", "last_item"]
@@ -41,7 +41,7 @@ class Mirror:
     crash at any point, and goes on. Use it in a ``with`` statement.
     """
 
-    def __init__(self, source: Place, target: Place, told: Callable[[int], None]) -> None:
+    def __init__(self, source: Environment, target: Environment, told: Callable[[int], None]) -> None:
         self.source = source
         self.target = target
         self.written = Written()
@@ -105,13 +105,13 @@ class Mirror:
             body = self.source.blobs.get(key)
         except NotFound:
             return  # collected meanwhile, so nothing refers to it
-        patience = Patience(self.target)
+        retry = Retry(self.target)
         while True:
             try:
                 self.target.blobs.put(key, body)
                 return
             except (Unavailable, OutcomeUnknown):
-                if not patience.wait():
+                if not retry.wait():
                     raise
 
     def _write(self, writes: Sequence[Write]) -> None:

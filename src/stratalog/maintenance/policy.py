@@ -9,13 +9,13 @@ import msgspec
 
 from stratalog.errors import Invalid
 
-__all__ = ["Policy", "Retention", "read_policy"]
+__all__ = ["MaintenancePolicy", "RetentionPolicy", "read_policy"]
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Days = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of a log's history. Where both are said, what either of them keeps is kept."""
 
     keep_segments: Count | None = None
@@ -28,17 +28,17 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Segments that ended so many days ago become blobs; their versions stay readable."""
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a pass does. The default makes snapshots and takes away what nobody can reach any more."""
 
     snapshots: bool = True
     """Whether documents are given the snapshots that are due."""
 
-    documents: Retention = Retention()
-    logs: Retention = Retention()
+    documents: RetentionPolicy = RetentionPolicy()
+    logs: RetentionPolicy = RetentionPolicy()
     """For logs that are no documents. One that keeps states loses nothing after the newest state that is old enough."""
 
-    exceptions: Mapping[str, Retention] = {}
+    exceptions: Mapping[str, RetentionPolicy] = {}
     """By `ORGANISATION/DOCUMENT` or `ORGANISATION`: what holds there instead, the more exact first."""
 
     keep_record_versions: Count | None = None
@@ -54,15 +54,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.keep_record_versions is not None and self.keep_record_days is not None:
             raise ValueError("records are kept by number of versions or by days, not by both")
 
-    def retention(self, organisation: str, id: str, kind: str) -> Retention:
+    def retention(self, organisation: str, id: str, kind: str) -> RetentionPolicy:
         """What holds for one log."""
         found = self.exceptions.get(f"{organisation}/{id}") or self.exceptions.get(organisation)
         return found or (self.documents if kind == "document" else self.logs)
 
 
-def read_policy(text: str | bytes) -> Policy:
+def read_policy(text: str | bytes) -> MaintenancePolicy:
     """The policy that a JSON object says. Raises Invalid."""
     try:
-        return msgspec.json.decode(text, type=Policy)
+        return msgspec.json.decode(text, type=MaintenancePolicy)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Invalid("the policy is not valid", reason=str(exc)) from exc

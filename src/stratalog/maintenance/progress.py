@@ -15,11 +15,11 @@ from stratalog.errors import Corrupt, LimitExceeded
 from stratalog.keys import collecting_partition, unescape
 from stratalog.limits import BODY_INLINE_BYTES_MAX
 from stratalog.log.bodies import BodyRef, read_body, write_body
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.maintenance.marks import Reached
 from stratalog.ports.index import Attribute, Delete, Item, Put
 
-__all__ = ["Candidate", "Work", "drop_work", "load_work", "save_work"]
+__all__ = ["Candidate", "CollectionProgress", "drop_work", "load_work", "save_work"]
 
 FORMAT = 1
 STORED_BYTES_MAX = 1024 * 1024 * 1024
@@ -33,7 +33,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     stored_bytes: int
 
 
-class Work(msgspec.Struct):
+class CollectionProgress(msgspec.Struct):
     """What a collection has in hand: blobs of one owner, from the key ``after`` to ``upto``, that are not marked."""
 
     after: str = ""
@@ -57,41 +57,41 @@ class Work(msgspec.Struct):
         self.candidates.pop(key, None)
 
 
-def load_work(place: Place, scope: str) -> tuple[Work, bool]:
+def load_work(environment: Environment, scope: str) -> tuple[CollectionProgress, bool]:
     """The work that is kept, and whether any is. One that cannot be read is begun again at its owner."""
-    item = place.index.get(_partition(scope), scope)
+    item = environment.index.get(_partition(scope), scope)
     if item is None:
-        return Work(), False
+        return CollectionProgress(), False
     attributes: Any = item.attributes
     try:
-        return _decode(_stored(place, attributes)), True
+        return _decode(_stored(environment, attributes)), True
     except (Corrupt, KeyError, msgspec.DecodeError, LimitExceeded):
-        return Work(after=str(attributes.get("a", ""))), True
+        return CollectionProgress(after=str(attributes.get("a", ""))), True
 
 
-def save_work(place: Place, scope: str, work: Work) -> None:
+def save_work(environment: Environment, scope: str, work: CollectionProgress) -> None:
     """Keep the work in place of what is kept. Raises what the ports raise."""
-    attributes: dict[str, Attribute] = {"f": FORMAT, "a": work.after, "c": place.clock.wall_ms()}
+    attributes: dict[str, Attribute] = {"f": FORMAT, "a": work.after, "c": environment.clock.wall_ms()}
     body = compress(msgspec.msgpack.encode(work))
     if len(body) <= BODY_INLINE_BYTES_MAX:
         attributes["b"] = body
     else:
         attributes["o"] = work.owner
-        attributes["x"] = msgspec.msgpack.encode(write_body(place.blobs, f"{work.owner}/collecting", body))
-    place.index.commit([Put(Item(_partition(scope), scope, attributes))])
+        attributes["x"] = msgspec.msgpack.encode(write_body(environment.blobs, f"{work.owner}/collecting", body))
+    environment.index.commit([Put(Item(_partition(scope), scope, attributes))])
 
 
-def drop_work(place: Place, scope: str) -> None:
+def drop_work(environment: Environment, scope: str) -> None:
     """The collection came to its end. Raises what ``commit`` raises."""
-    place.index.commit([Delete(_partition(scope), scope)])
+    environment.index.commit([Delete(_partition(scope), scope)])
 
 
-def _stored(place: Place, attributes: Any) -> bytes:
+def _stored(environment: Environment, attributes: Any) -> bytes:
     if attributes["f"] != FORMAT:
         raise Corrupt("a collection's progress is of another format", format=attributes["f"])
     body = attributes.get("b")
     if body is None:
-        body = read_body(place.blobs, f"{attributes['o']}/collecting", _decode_ref(attributes["x"]))
+        body = read_body(environment.blobs, f"{attributes['o']}/collecting", _decode_ref(attributes["x"]))
     return decompress(body, STORED_BYTES_MAX)
 
 
@@ -99,5 +99,5 @@ def _partition(scope: str) -> str:
     return collecting_partition(unescape(scope.partition("/")[0]))
 
 
-_decode = msgspec.msgpack.Decoder(Work).decode
+_decode = msgspec.msgpack.Decoder(CollectionProgress).decode
 _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode

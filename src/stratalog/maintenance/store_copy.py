@@ -50,7 +50,7 @@ from stratalog.ports.index import Delete, Item, Put, Write
 from stratalog.records.versions import BEFORE_VERSIONS
 from stratalog.store import Store
 
-__all__ = ["Copied", "copy_store"]
+__all__ = ["CopyReport", "copy_store"]
 
 STATE_SORT = "state"
 RECORDS_PER_MARK = 100
@@ -59,7 +59,7 @@ ATTEMPTS_MAX = 3
 Progress = Callable[[int], None]
 
 
-class Copied(msgspec.Struct, frozen=True):
+class CopyReport(msgspec.Struct, frozen=True):
     """What a copy found in the source and proved in the target, and what this run of it had to write."""
 
     organisations: int
@@ -69,14 +69,14 @@ class Copied(msgspec.Struct, frozen=True):
     blobs_written: int
 
 
-def copy_store(source: Store, target: Store, progress: Progress | None = None) -> Copied:
+def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
     """Make ``target`` the same store as ``source``. Again after a crash, or once there is more, it goes on.
 
     Nobody may write to the target meanwhile, and to the source not during the last run. The end is a proof: see
     `check_copy`. Raises Conflict where the target holds what the source does not, and where the source was written to
     meanwhile (run it again); Corrupt where the proof fails; what the ports raise.
     """
-    with Mirror(source.place, target.place, progress or (lambda count: None)) as mirror:
+    with Mirror(source.environment, target.environment, progress or (lambda count: None)) as mirror:
         return _Copy(mirror).run()
 
 
@@ -111,7 +111,7 @@ class _Copy:
         self._target = mirror.target.index
         self._owners: set[str] = set()
 
-    def run(self) -> Copied:
+    def run(self) -> CopyReport:
         organisations = list(list_organisations(self._source))
         self._refuse_others(organisations)
         start = self._position()
@@ -123,7 +123,7 @@ class _Copy:
         commit_once(self._mirror.target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
         logs, records = check_copy(self._mirror.source, self._mirror.target, organisations)
         written = self._mirror.written
-        return Copied(len(organisations), logs, records, written.items, written.blobs)
+        return CopyReport(len(organisations), logs, records, written.items, written.blobs)
 
     def _copy_organisation(self, organisation: str, start: _Position) -> None:
         entered = organisation_put(organisation).item

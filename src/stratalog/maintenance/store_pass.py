@@ -1,11 +1,11 @@
-"""Maintaining: one pass over a store that does what is due, by those who run it, as often as they like.
+"""A maintenance pass: everything that is due in a store.
 
-A pass collects blobs every so often, tends every log and record in the order of the directory, sweeps what was deleted,
-and lets the application do its own. Where its time is over it stops, and the next one goes on behind the last thing
-that was tended; tending and collecting each have a place of their own, and half of the time where both are due, so
-that neither waits for the other. What cannot be tended is told of, and the rest is tended all the same.
+A pass collects blobs at intervals, maintains every log and record in the order of the directory, sweeps deleted logs,
+and runs the application's own steps. It stops when its time is over, and the next pass continues behind the last log
+or record. Maintenance and collection each remember where they stopped. Where both are due, each gets half of the time.
+A failure is reported, and the pass continues.
 
-Passes may be killed, and run at once: the place is a help, and whatever they do is safe by itself.
+A pass may be killed, and several may run at once: the remembered position only saves work, and each step is safe alone.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from stratalog.log.directory import Listing
 from stratalog.log.names import read_name
 from stratalog.log.retention import Stop, never
 from stratalog.log.sweep import sweep_deleted
-from stratalog.maintenance.collection import Trouble, collect
-from stratalog.maintenance.log_pass import DAY_MS, tend_log
-from stratalog.maintenance.policy import Policy
+from stratalog.maintenance.collection import MaintenanceFailure, collect
+from stratalog.maintenance.log_pass import DAY_MS, maintain_log
+from stratalog.maintenance.policy import MaintenancePolicy
 from stratalog.ports.index import Item, Put
 from stratalog.records.floor import read_floor
 from stratalog.records.retention import free_versions, prune_versions
@@ -35,7 +35,7 @@ from stratalog.records.uploads import sweep_pins
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
-__all__ = ["Maintained", "Step", "maintain"]
+__all__ = ["MaintenanceReport", "Step", "maintain"]
 
 FORMAT = 1
 PLACE_SORT = "pass"
@@ -47,7 +47,7 @@ LOGS, RECORDS, DELETED, STEPS = range(4)
 Step = Callable[[Store], None]
 
 
-class Maintained(msgspec.Struct, frozen=True):
+class MaintenanceReport(msgspec.Struct, frozen=True):
     """What a pass did, or would in a dry run; the numbers are of this run alone."""
 
     logs: int = 0
@@ -68,13 +68,13 @@ class Maintained(msgspec.Struct, frozen=True):
     garbage: tuple[str, ...] = ()
     """The keys of the blobs that were deleted."""
 
-    troubles: tuple[Trouble, ...] = ()
+    failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
     """False where the time was over first: the next pass goes on from there."""
 
 
 class _Place(msgspec.Struct, array_like=True):
-    """How far the passes came: behind what was tended, and behind the organisation whose blobs were collected."""
+    """How far the passes came: the last log or record, and the last organisation whose blobs were collected."""
 
     organisation: str = ""
     shelf: int = LOGS
@@ -87,59 +87,61 @@ class _Place(msgspec.Struct, array_like=True):
 
 def maintain(
     store: Store,
-    policy: Policy | None = None,
+    policy: MaintenancePolicy | None = None,
     *,
     steps: Sequence[Step] = (),
     seconds: float | None = None,
     dry_run: bool = False,
     tell: Callable[[str], None] = lambda what: None,
-) -> Maintained:
-    """Do what is due, for about so many ``seconds`` or to the end. ``tell`` hears what is tended next.
+) -> MaintenanceReport:
+    """Do what is due, for about so many ``seconds`` or to the end.
+
+    ``tell`` is called with the name of each log or record before its maintenance.
 
     ``steps`` are the application's own; each is called once a pass, behind the logs and records, and not in a dry run.
-    Raises Unavailable where the store cannot be reached, Closed; what else goes wrong is among the troubles.
+    Raises Unavailable where the store cannot be reached, Closed; what else goes wrong is among the failures.
     """
-    return _Pass(store, policy or Policy(), steps, seconds, dry_run, tell).run()
+    return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, tell).run()
 
 
 class _Pass:
     def __init__(
         self,
         store: Store,
-        policy: Policy,
+        policy: MaintenancePolicy,
         steps: Sequence[Step],
         seconds: float | None,
         dry_run: bool,
         tell: Callable[[str], None],
     ) -> None:
         self._store = store
-        self._index = store.place.index
-        self._clock = store.place.clock
+        self._index = store.environment.index
+        self._clock = store.environment.clock
         self._policy = policy
         self._steps = steps
         self._dry_run = dry_run
         self._tell = tell
         self._started = self._saved = Observation(self._clock)
         self._seconds = seconds
-        self._place = self._load()
+        self._position = self._load()
         self._counts: Counter[str] = Counter()
         self._garbage: list[str] = []
-        self._troubles: list[Trouble] = []
+        self._failures: list[MaintenanceFailure] = []
         self._outages = 0
 
-    def run(self) -> Maintained:
+    def run(self) -> MaintenanceReport:
         due = self._is_collection_due()
         # Collecting comes first, so that a dry run meets the same blobs: tending lets go of some.
         is_collected = not due or self._collect(self._until(0.5))
-        is_tended = self._tend(self._until(1))
-        if is_tended and not is_collected:
+        is_maintained = self._maintain(self._until(1))
+        if is_maintained and not is_collected:
             is_collected = self._collect(self._until(1))
         self._save()
-        return Maintained(
+        return MaintenanceReport(
             **self._counts,
             garbage=tuple(self._garbage),
-            troubles=tuple(self._troubles),
-            is_finished=is_tended and is_collected,
+            failures=tuple(self._failures),
+            is_finished=is_maintained and is_collected,
         )
 
     def _until(self, share: float) -> Stop:
@@ -148,30 +150,31 @@ class _Pass:
             return never
         return lambda: self._started.age_seconds() >= seconds * share
 
-    def _tend(self, stop: Stop) -> bool:
+    def _maintain(self, stop: Stop) -> bool:
         """Tend all that lies behind the place. False where the time was over first."""
         for at, what, act in self._stations(stop):
             if stop():
                 return False
             self._tell(what)
             self._do(what, act)
-            self._place.organisation, self._place.shelf, self._place.id = at
+            self._position.organisation, self._position.shelf, self._position.id = at
             self._save_now_and_then()
-        self._place.organisation, self._place.shelf, self._place.id = "", LOGS, ""
+        self._position.organisation, self._position.shelf, self._position.id = "", LOGS, ""
         return True
 
     def _stations(self, stop: Stop) -> Iterator[tuple[tuple[str, int, str], str, Callable[[], Any]]]:
-        """What is to be tended: its place, its name, and how."""
-        start = msgspec.structs.replace(self._place)
+        """The logs and records to maintain: position, name and function of each."""
+        start = msgspec.structs.replace(self._position)
         for organisation in self._organisations(start.organisation) if start.shelf < STEPS else ():
             here = start if organisation == start.organisation else _Place()
             for listing in self._store.list(organisation, after=here.id) if here.shelf == LOGS else ():
                 what = f"{organisation}/{listing.id}"
-                yield (organisation, LOGS, listing.id), what, partial(self._tend_log, organisation, listing, stop)
+                yield (organisation, LOGS, listing.id), what, partial(self._maintain_log, organisation, listing, stop)
             records = self._store.records(organisation)
             for listing in records.list(here.id if here.shelf == RECORDS else "") if here.shelf <= RECORDS else ():
                 what = f"{organisation}/records/{listing.id}"
-                yield (organisation, RECORDS, listing.id), what, partial(self._tend_record, organisation, listing.id)
+                maintain_record = partial(self._maintain_record, organisation, listing.id)
+                yield (organisation, RECORDS, listing.id), what, maintain_record
             if here.shelf < DELETED:
                 what = f"{organisation}, what was deleted or given up"
                 yield (organisation, DELETED, ""), what, partial(self._sweep, organisation, stop)
@@ -191,19 +194,19 @@ class _Pass:
             raise
         except Exception as exc:  # one broken document, or step of an application, must not stop the others
             code = exc.code if isinstance(exc, StratalogError) else "error"
-            self._troubles.append(Trouble(what, code, str(exc) or type(exc).__name__))
+            self._failures.append(MaintenanceFailure(what, code, str(exc) or type(exc).__name__))
             self._outages = self._outages + 1 if isinstance(exc, Unavailable) else 0
             if self._outages >= OUTAGES_IN_A_ROW_MAX:
                 raise
         else:
             self._outages = 0
 
-    def _tend_log(self, organisation: str, listing: Listing, stop: Stop) -> None:
+    def _maintain_log(self, organisation: str, listing: Listing, stop: Stop) -> None:
         retention = self._policy.retention(organisation, listing.id, listing.kind)
         self._counts["logs"] += 1
         try:
             log = self._store.log(organisation, listing.id)
-            self._counts += tend_log(
+            self._counts += maintain_log(
                 log, self._store.rules, retention, snapshots=self._policy.snapshots, dry_run=self._dry_run, stop=stop
             )
         except NotFound:
@@ -211,36 +214,38 @@ class _Pass:
             if found is not None and not found.deleted_ms:
                 raise
 
-    def _tend_record(self, organisation: str, id: str) -> None:
-        place, name, policy = self._store.place, Name(organisation, id), self._policy
+    def _maintain_record(self, organisation: str, id: str) -> None:
+        environment, name, policy = self._store.environment, Name(organisation, id), self._policy
         self._counts["records"] += 1
         days = policy.keep_record_days
         before_ms = None if days is None else self._clock.wall_ms() - int(days * DAY_MS)
         keep = policy.keep_record_versions
         if keep is not None or before_ms is not None:
-            floor = read_floor(place.index, name).version
+            floor = read_floor(environment.index, name).version
             with suppress(NotFound):  # no version was ever put
-                raised = prune_versions(place, name, keep=keep, before_ms=before_ms, dry_run=self._dry_run)
+                raised = prune_versions(environment, name, keep=keep, before_ms=before_ms, dry_run=self._dry_run)
                 self._counts["pruned_records"] += int(raised > floor)
-        self._counts["freed_record_versions"] += free_versions(place, name, dry_run=self._dry_run)
+        self._counts["freed_record_versions"] += free_versions(environment, name, dry_run=self._dry_run)
 
     def _sweep(self, organisation: str, stop: Stop) -> None:
-        self._counts["deleted_logs"] += sweep_deleted(self._store.place, organisation, dry_run=self._dry_run, stop=stop)
+        self._counts["deleted_logs"] += sweep_deleted(
+            self._store.environment, organisation, dry_run=self._dry_run, stop=stop
+        )
         if not self._dry_run:
-            sweep_pins(self._store.place, organisation)
+            sweep_pins(self._store.environment, organisation)
 
     def _step(self, step: Step) -> None:
         step(self._store)
         self._counts["steps"] += 1
 
     def _is_collection_due(self) -> bool:
-        place = self._place
+        place = self._position
         age_ms = self._clock.wall_ms() - place.collected_ms
         return place.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
 
     def _collect(self, stop: Stop) -> bool:
         """Collect the organisations behind the place. False where the time was over first."""
-        place = self._place
+        place = self._position
         if not place.is_collecting:
             place.is_collecting, place.collected, place.collected_ms = True, "", self._clock.wall_ms()
         for organisation in self._organisations(place.collected):
@@ -259,10 +264,10 @@ class _Pass:
         return True
 
     def _collect_one(self, organisation: str, stop: Stop, finished: list[bool]) -> None:
-        found = collect(self._store.place, escape(organisation), dry_run=self._dry_run, stop=stop)
+        found = collect(self._store.environment, escape(organisation), dry_run=self._dry_run, stop=stop)
         finished.append(found.is_finished)
         self._garbage += found.garbage
-        self._troubles += found.troubles
+        self._failures += found.failures
         self._counts.update(
             blobs_kept=found.kept,
             blobs_young=found.young,
@@ -288,7 +293,7 @@ class _Pass:
     def _save(self) -> None:
         self._saved = Observation(self._clock)
         if not self._dry_run:
-            body = msgspec.msgpack.encode(self._place)
+            body = msgspec.msgpack.encode(self._position)
             self._index.commit([Put(Item(MAINTENANCE_PARTITION, PLACE_SORT, {"f": FORMAT, "b": body}))])
 
 

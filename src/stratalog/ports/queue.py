@@ -10,7 +10,7 @@ import msgspec
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import MESSAGE_BYTES_MAX, RECEIVE_MESSAGES_MAX, VISIBILITY_SECONDS_MAX
 
-__all__ = ["DeadLetter", "Message", "Queue", "check_receive", "check_send"]
+__all__ = ["DeadMessage", "Message", "Queue", "check_receive", "check_send"]
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Message(msgspec.Struct, frozen=True):
     receipt: str
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class DeadMessage(msgspec.Struct, frozen=True):
     """A message that was given out `receives_max` times and never acknowledged."""
 
     id: str
@@ -64,7 +64,7 @@ class Queue(Protocol):
         """Let the message be given out again that long from now; a long time extends the hold. False: receipt stale."""
         ...
 
-    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         """Messages moved aside, oldest first, those after the id ``after``."""
         ...
 

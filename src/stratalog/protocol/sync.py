@@ -16,13 +16,13 @@ __all__ = [
     "PATH_HEADER",
     "Clear",
     "Cookie",
-    "Delete",
+    "DeleteKey",
     "Operation",
     "Pull",
     "Pulled",
     "Push",
     "Pushed",
-    "Put",
+    "PutKey",
     "Rejection",
 ]
 
@@ -38,14 +38,14 @@ class Cookie(msgspec.Struct, frozen=True):
     version: int
 
 
-class Put(msgspec.Struct, frozen=True, tag="put", tag_field="op"):
+class PutKey(msgspec.Struct, frozen=True, tag="put", tag_field="op"):
     """Set a key."""
 
     key: str
     value: Any
 
 
-class Delete(msgspec.Struct, frozen=True, tag="del", tag_field="op"):
+class DeleteKey(msgspec.Struct, frozen=True, tag="del", tag_field="op"):
     """Remove a key; removing none is fine."""
 
     key: str
@@ -55,7 +55,7 @@ class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="op"):
     """Remove every key: what follows is the whole state."""
 
 
-Operation = Put | Delete | Clear
+Operation = PutKey | DeleteKey | Clear
 
 
 class Push(msgspec.Struct, frozen=True):

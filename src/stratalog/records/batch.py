@@ -19,10 +19,10 @@ from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Stratalog
 from stratalog.keys import escape
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.entries import check_write_id
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Item, Put, Write, item_bytes
-from stratalog.records.content import Content
-from stratalog.records.decisions import Call, Wanted, next_newer, next_put
+from stratalog.records.content import RecordBody
+from stratalog.records.decisions import RecordCall, Wanted, next_newer, next_put
 from stratalog.records.put import Attempts, Decide, Heads, Planned
 from stratalog.records.versions import Name, RecordVersion, check_metadata, check_source_time, version_from_item
 
@@ -67,15 +67,15 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 class _Put:
     """One body on its way."""
 
-    def __init__(self, place: Place, organisation: str, heads: Heads, body: NewBody) -> None:
+    def __init__(self, environment: Environment, organisation: str, heads: Heads, body: NewBody) -> None:
         self.id = body.id
         self.item: Item | None = None
         self.planned: Planned | None = None
         self.error: StratalogError | None = None
-        self._made: list[Content] = []
+        self._made: list[RecordBody] = []
         try:
-            call = _call(place, organisation, body)
-            self.attempts = Attempts(place, call.name, heads, call.write_id, _decide(call, body, self._made))
+            call = _call(environment, organisation, body)
+            self.attempts = Attempts(environment, call.name, heads, call.write_id, _decide(call, body, self._made))
             self._call = call
         except StratalogError as exc:
             self.error = exc
@@ -134,28 +134,28 @@ class _Put:
 
 
 def put_many(
-    place: Place, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
+    environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
 ) -> Iterator[Stored]:
     """The answers to all bodies in order. Raises only what taking the next body raises."""
-    with nullcontext() if place.index.joint_commits else ThreadPoolExecutor(threads) as pool:
-        yield from put_through(pool, place, organisation, heads, bodies)
+    with nullcontext() if environment.index.joint_commits else ThreadPoolExecutor(threads) as pool:
+        yield from put_through(pool, environment, organisation, heads, bodies)
 
 
 def put_through(
-    pool: Executor | None, place: Place, organisation: str, heads: Heads, bodies: Iterable[NewBody]
+    pool: Executor | None, environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody]
 ) -> Iterator[Stored]:
     """The same with the threads of ``pool``, or jointly where there is none."""
     rest = iter(bodies)
     while turn := _turn(rest):
-        puts = [_Put(place, organisation, heads, body) for body in turn]
+        puts = [_Put(environment, organisation, heads, body) for body in turn]
         if pool is None:
-            _put_jointly(place, puts)
+            _put_jointly(environment, puts)
             yield from (put.finish() for put in puts)
         else:
             yield from _put_at_once(pool, puts)
 
 
-def _put_jointly(place: Place, puts: list[_Put]) -> None:
+def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
     """Commit all first puts of their records, so many at a time as a commit may hold; the rest is left open."""
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
     group: list[_Put] = []
@@ -168,24 +168,24 @@ def _put_jointly(place: Place, puts: list[_Put]) -> None:
         more = {_key(write): write for write in put.planned.writes}
         more_bytes = item_bytes(put.planned.item) + WRITE_OVERHEAD_BYTES
         if len(writes.keys() | more.keys()) > COMMIT_WRITES_MAX or size + more_bytes > COMMIT_BYTES_MAX:
-            _commit(place, group, list(writes.values()))
+            _commit(environment, group, list(writes.values()))
             group, writes, size = [], {}, 0
         group.append(put)
         writes |= more
         size += more_bytes
     if group:
-        _commit(place, group, list(writes.values()))
+        _commit(environment, group, list(writes.values()))
 
 
-def _commit(place: Place, group: list[_Put], writes: list[Write]) -> None:
-    sent = Observation(place.clock)
+def _commit(environment: Environment, group: list[_Put], writes: list[Write]) -> None:
+    sent = Observation(environment.clock)
     try:
-        place.index.commit(writes)
+        environment.index.commit(writes)
     except OutcomeUnknown:
         for put in group:
             put.doubt()
     except (ConditionFailed, Unavailable):
-        place.counters["record joint put failed"] += 1
+        environment.counters["record joint put failed"] += 1
     else:
         for put in group:
             put.landed(sent)
@@ -205,15 +205,15 @@ def _finish(row: list[_Put]) -> list[Stored]:
     return [put.finish() for put in row]
 
 
-def _call(place: Place, organisation: str, body: NewBody) -> Call:
+def _call(environment: Environment, organisation: str, body: NewBody) -> RecordCall:
     escape(body.id, "record id")
-    own = new_id(place.clock) if body.write_id is None else check_write_id(body.write_id)
-    return Call(place, Name(organisation, body.id), own, body.write_id is not None)
+    own = new_id(environment.clock) if body.write_id is None else check_write_id(body.write_id)
+    return RecordCall(environment, Name(organisation, body.id), own, body.write_id is not None)
 
 
-def _decide(call: Call, body: NewBody, made: list[Content]) -> Decide:
+def _decide(call: RecordCall, body: NewBody, made: list[RecordBody]) -> Decide:
     said = {**check_metadata(body.metadata), **check_source_time(body.source_time_ms)}
-    content = Content(call.place, call.name, body.body)
+    content = RecordBody(call.environment, call.name, body.body)
     made.append(content)
     if not body.newer_only:
         return next_put(call, Wanted(said, body.metadata is not None, content, None), None)

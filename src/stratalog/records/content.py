@@ -31,28 +31,30 @@ from stratalog.log.bodies import BodyRef, stream_body, write_body
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.entries import inline_body
-from stratalog.log.environment import Place
-from stratalog.log.retry import Patience
+from stratalog.log.environment import Environment
+from stratalog.log.retry import Retry
 from stratalog.ports.index import Attribute, Item, Write
 from stratalog.records.floor import read_floor
 from stratalog.records.uploads import pin_put, unpin
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref, inline_content
 
-__all__ = ["Content", "body_prefix", "stream_item"]
+__all__ = ["RecordBody", "body_prefix", "stream_item"]
 
 UPLOADS_MAX = 3
 INLINE_RATIO_MAX = 16
 """A body larger than this many times what may stand inline is not worth compressing to see whether it fits."""
 
 
-class Content:
+class RecordBody:
     """A body and where it went. ``size``, if said, is checked both ways."""
 
-    def __init__(self, place: Place, name: Name, body: bytes | Iterable[bytes], size: int | None = None) -> None:
-        self._place = place
+    def __init__(
+        self, environment: Environment, name: Name, body: bytes | Iterable[bytes], size: int | None = None
+    ) -> None:
+        self._environment = environment
         self._name = name
         self._size = size
-        self._seen = Observation(place.clock)
+        self._seen = Observation(environment.clock)
         self._pin = ""
         self._attributes: dict[str, Attribute] = {}
         self.bytes: bytes | None = None
@@ -101,7 +103,7 @@ class Content:
         """No item will point here: take the pin away, so that the collector need not wait for it to run out."""
         if self._pin:
             with suppress(StratalogError):
-                self._place.index.commit(self.guards())
+                self._environment.index.commit(self.guards())
 
     def _hold(self, body: bytes) -> None:
         _check_size(self._size, len(body), True)
@@ -121,14 +123,14 @@ class Content:
     def _stream(self, pieces: Iterator[bytes]) -> None:
         self._set_pin()
         try:
-            ref = write_body(_Patient(self._place), body_prefix(self._name), _counted(pieces, self._size))
+            ref = write_body(RetryingBlobs(self._environment), body_prefix(self._name), _counted(pieces, self._size))
         except BaseException:
             self.release()
             raise
         self._point_to(ref)
 
     def _place_bytes(self, body: bytes) -> None:
-        most = self._place.settings.body_inline_bytes_max
+        most = self._environment.settings.body_inline_bytes_max
         if len(body) <= most * INLINE_RATIO_MAX:
             attribute, stored = inline_body(body)
             if len(stored) <= most:
@@ -140,8 +142,8 @@ class Content:
 
     def _upload(self, body: bytes | None) -> None:
         if body is not None:
-            self._seen = Observation(self._place.clock)
-            self._point_to(write_body(_Patient(self._place), body_prefix(self._name), body))
+            self._seen = Observation(self._environment.clock)
+            self._point_to(write_body(RetryingBlobs(self._environment), body_prefix(self._name), body))
 
     def _point_to(self, ref: BodyRef) -> None:
         self._attributes = {"n": ref.size, "h": ref.digest or ref.address, "x": encode(ref)}
@@ -151,9 +153,11 @@ class Content:
         return late and "x" in self._attributes and self.bytes is not None and not self._pin
 
     def _set_pin(self) -> None:
-        pin = new_id(self._place.clock)
-        entering = organisation_missing(self._place.index, self._name.organisation)
-        commit_once(self._place, [pin_put(self._name, pin, self._place.clock.wall_ms()), *entering], lambda: False)
+        pin = new_id(self._environment.clock)
+        entering = organisation_missing(self._environment.index, self._name.organisation)
+        commit_once(
+            self._environment, [pin_put(self._name, pin, self._environment.clock.wall_ms()), *entering], lambda: False
+        )
         self._pin = pin
 
 
@@ -162,7 +166,7 @@ def body_prefix(name: Name) -> str:
     return f"{record_owner(name.organisation, name.id)}/bodies"
 
 
-def stream_item(place: Place, name: Name, item: Item) -> Iterator[bytes]:
+def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:
     """The body that an item holds or points to, part by part, verified.
 
     Raises Corrupt, also for a missing blob; VersionForgotten where it is gone because its version was freed meanwhile.
@@ -171,9 +175,9 @@ def stream_item(place: Place, name: Name, item: Item) -> Iterator[bytes]:
         yield inline_content(item)
         return
     try:
-        yield from stream_body(place.blobs, body_prefix(name), decode_ref(item.attributes["x"]))
+        yield from stream_body(environment.blobs, body_prefix(name), decode_ref(item.attributes["x"]))
     except Corrupt as exc:
-        floor = read_floor(place.index, name).version
+        floor = read_floor(environment.index, name).version
         if BEFORE_VERSIONS < item.sort < number(floor):
             raise VersionForgotten("the version was forgotten while it was read", record=name.id, floor=floor) from exc
         raise
@@ -196,26 +200,26 @@ def _check_size(size: int | None, count: int, ended: bool) -> None:
         raise LimitExceeded("a record's body is too large", value=count, limit=RECORD_BYTES_MAX)
 
 
-class _Patient:
+class RetryingBlobs:
     """Blobs whose puts are tried again for a while, since putting again is always safe."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._blobs = place.blobs
-        self.get = place.blobs.get
-        self.stat = place.blobs.stat
-        self.list = place.blobs.list
-        self.delete = place.blobs.delete
-        self.close = place.blobs.close
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._blobs = environment.blobs
+        self.get = environment.blobs.get
+        self.stat = environment.blobs.stat
+        self.list = environment.blobs.list
+        self.delete = environment.blobs.delete
+        self.close = environment.blobs.close
 
     def put(self, key: str, body: bytes) -> None:
-        patience = Patience(self._place)
+        retry = Retry(self._environment)
         while True:
             try:
                 self._blobs.put(key, body)
                 return
             except (Unavailable, OutcomeUnknown) as exc:
-                if patience.wait():
+                if retry.wait():
                     continue
                 if isinstance(exc, Unavailable):
                     raise

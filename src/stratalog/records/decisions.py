@@ -11,23 +11,23 @@ import msgspec
 
 from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionConflict, VersionForgotten
 from stratalog.keys import parse_number
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item
-from stratalog.records.content import Content, stream_item
+from stratalog.records.content import RecordBody, stream_item
 from stratalog.records.floor import floor_check, read_floor
 from stratalog.records.history import item_at
-from stratalog.records.put import Decide, Draft
+from stratalog.records.put import Decide, RecordDraft
 from stratalog.records.versions import TOMBSTONE, Name
 
-__all__ = ["Call", "Contents", "Wanted", "next_deletion", "next_newer", "next_put", "next_revival", "next_update"]
+__all__ = ["Contents", "RecordCall", "Wanted", "next_deletion", "next_newer", "next_put", "next_revival", "next_update"]
 
-Contents = list[Content]
+Contents = list[RecordBody]
 
 
-class Call(msgspec.Struct, frozen=True):
+class RecordCall(msgspec.Struct, frozen=True):
     """One call that changes a record. ``named`` says that the caller chose the write id, and may use it again."""
 
-    place: Place
+    environment: Environment
     name: Name
     write_id: str
     named: bool
@@ -42,10 +42,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
     said: dict[str, Attribute]
     metadata_said: bool
-    content: Content
+    content: RecordBody
     equal: Callable[[bytes, bytes], bool] | None
 
-    def stands_in(self, call: Call, item: Item) -> bool:
+    def stands_in(self, call: RecordCall, item: Item) -> bool:
         """Whether ``item`` says the same and holds the same."""
         if _deleted(item) or ("t" in self.said and self.said["t"] != item.attributes.get("t")):
             return False
@@ -56,10 +56,10 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.equal is not None and self.equal(_body(call, item), self.content.bytes or b"")
 
 
-def next_put(call: Call, wanted: Wanted, expected: int | None) -> Decide:
+def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
     """The body, unless the latest version is as good as it; after the expected version only."""
 
-    def decide(latest: Item | None) -> Draft | Item:
+    def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is not None and call.wrote(latest):
             return latest
         if expected is not None and expected != _version(latest):
@@ -72,11 +72,11 @@ def next_put(call: Call, wanted: Wanted, expected: int | None) -> Decide:
 
 
 def next_newer(
-    call: Call, said: dict[str, Attribute], content: Content, source_time_ms: int, changed_only: bool = False
+    call: RecordCall, said: dict[str, Attribute], content: RecordBody, source_time_ms: int, changed_only: bool = False
 ) -> Decide:
     """The body, unless the latest version's source time is the same or later; or, so asked, its bytes are the same."""
 
-    def decide(latest: Item | None) -> Draft | Item:
+    def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is not None:
             stored = latest.attributes.get("t")
             if call.wrote(latest) or (stored is not None and int(stored) >= source_time_ms):
@@ -88,10 +88,10 @@ def next_newer(
     return decide
 
 
-def next_update(call: Call, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
+def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
     """The function of the latest body, or ``create`` where there is none. ``made`` gets each content on its way."""
 
-    def decide(latest: Item | None) -> Draft | Item:
+    def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is not None and call.wrote(latest):
             return latest
         if latest is None or _deleted(latest):
@@ -107,10 +107,10 @@ def next_update(call: Call, function: Callable[[bytes], bytes], create: bytes | 
     return decide
 
 
-def next_deletion(call: Call, said: dict[str, Attribute], expected: int | None) -> Decide:
+def next_deletion(call: RecordCall, said: dict[str, Attribute], expected: int | None) -> Decide:
     """A tombstone, unless the latest version is one; with the source's time as said or as it was."""
 
-    def decide(latest: Item | None) -> Draft | Item:
+    def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is None:
             raise NotFound("no such record", record=call.name.id)
         if expected is not None and expected != _version(latest) and not call.wrote(latest):
@@ -118,43 +118,43 @@ def next_deletion(call: Call, said: dict[str, Attribute], expected: int | None) 
         if call.wrote(latest) or _deleted(latest):
             return latest
         time = {"t": latest.attributes["t"]} if "t" in latest.attributes else {}
-        return Draft({"w": call.write_id, "k": TOMBSTONE, "n": 0, "h": b"", **time, **said})
+        return RecordDraft({"w": call.write_id, "k": TOMBSTONE, "n": 0, "h": b"", **time, **said})
 
     return decide
 
 
-def next_revival(call: Call) -> Decide:
+def next_revival(call: RecordCall) -> Decide:
     """What stood before the tombstone, unless the latest version is none.
 
     The blob may have no other referrer soon, so the commit stands only while the floor is where it was looked at.
     """
 
-    def decide(latest: Item | None) -> Draft | Item:
+    def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is None:
             raise NotFound("no such record", record=call.name.id)
         if call.wrote(latest) or not _deleted(latest):
             return latest
-        floor = read_floor(call.place.index, call.name)
-        before = item_at(call.place, call.name, _version(latest) - 1)
+        floor = read_floor(call.environment.index, call.name)
+        before = item_at(call.environment, call.name, _version(latest) - 1)
         if before is None:
             raise Corrupt("a version of a record is missing", record=call.name.id, version=_version(latest) - 1)
         attributes = {name: value for name, value in before.attributes.items() if name != "c"}
-        return Draft({**attributes, "w": call.write_id}, (floor_check(call.name, floor),))
+        return RecordDraft({**attributes, "w": call.write_id}, (floor_check(call.name, floor),))
 
     return decide
 
 
-def _draft(call: Call, said: dict[str, Attribute], content: Content) -> Draft:
+def _draft(call: RecordCall, said: dict[str, Attribute], content: RecordBody) -> RecordDraft:
     attributes = {"w": call.write_id, **said, **content.attributes()}
     guards = tuple(content.guards())
-    return Draft(attributes, guards, content.lost_pin if guards else None, content.refresh)
+    return RecordDraft(attributes, guards, content.lost_pin if guards else None, content.refresh)
 
 
-def _followed(call: Call, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:
+def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:
     """What followed the expected version, if that is the very change asked for. Raises VersionConflict."""
     if 0 <= expected < actual:
         try:
-            item = item_at(call.place, call.name, expected + 1)
+            item = item_at(call.environment, call.name, expected + 1)
         except VersionForgotten as exc:
             if call.named:
                 raise OutcomeUnknown("what followed the expected version is forgotten", record=call.name.id) from exc
@@ -166,16 +166,16 @@ def _followed(call: Call, expected: int, actual: int, same: Callable[[Item], boo
     )
 
 
-def _content(call: Call, made: Contents, body: bytes) -> Content:
+def _content(call: RecordCall, made: Contents, body: bytes) -> RecordBody:
     """The content of ``body``, made anew only where it is not the last one's."""
     if not made or made[-1].bytes != body:
-        made.append(Content(call.place, call.name, body))
+        made.append(RecordBody(call.environment, call.name, body))
     return made[-1]
 
 
-def _body(call: Call, item: Item) -> bytes:
+def _body(call: RecordCall, item: Item) -> bytes:
     try:
-        return b"".join(stream_item(call.place, call.name, item))
+        return b"".join(stream_item(call.environment, call.name, item))
     except VersionForgotten as exc:
         raise Unavailable("the latest version was superseded while it was read", record=call.name.id) from exc
 

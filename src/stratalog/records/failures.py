@@ -25,10 +25,10 @@ from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
-from stratalog.log.environment import Place
-from stratalog.log.retry import Patience
+from stratalog.log.environment import Environment
+from stratalog.log.retry import Retry
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
-from stratalog.records.content import Content
+from stratalog.records.content import RecordBody
 from stratalog.records.versions import Name, decode_ref
 
 __all__ = [
@@ -62,32 +62,32 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """Where that body lies; None where the item itself holds it."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class CountedFailure(msgspec.Struct, frozen=True):
     """One failure to count. ``write_id`` keeps it from being counted twice."""
 
     write_id: str
     reason: str
     pointer: str
-    content: Content | None
+    content: RecordBody | None
 
 
-def count_failure(place: Place, name: Name, failure: Failure, failures_max: int) -> DeadLetter:
+def count_failure(environment: Environment, name: Name, failure: CountedFailure, failures_max: int) -> DeadLetter:
     """Count one more failure; the ``failures_max``-th and each later one enters the record in the list.
 
     Raises Invalid, LimitExceeded, ContentionError, Unavailable: nothing counted. OutcomeUnknown.
     """
     _check_texts(failure)
-    patience = Patience(place)
+    retry = Retry(environment)
     while True:
-        known = failure_item(place, name)
-        item = _next(place, name, known, failure, failures_max)
+        known = failure_item(environment, name)
+        item = _next(environment, name, known, failure, failures_max)
         writes = _writes(name, known, item, failure)
         if known is None:
-            writes += organisation_missing(place.index, name.organisation)
+            writes += organisation_missing(environment.index, name.organisation)
         try:
-            commit_once(place, writes, lambda: _counted(place, name, failure))
+            commit_once(environment, writes, lambda: _counted(environment, name, failure))
         except ConditionFailed as exc:
-            if not patience.wait():
+            if not retry.wait():
                 raise ContentionError("others kept counting failures first", record=name.id) from exc
             continue
         if failure.content is not None:
@@ -95,35 +95,35 @@ def count_failure(place: Place, name: Name, failure: Failure, failures_max: int)
         return letter_from_item(name.id, item)
 
 
-def resolve_failures(place: Place, name: Name) -> None:
+def resolve_failures(environment: Environment, name: Name) -> None:
     """Forget a record's failures and take it off the list. Raises NotFound where it has none."""
     while True:
-        known = failure_item(place, name)
+        known = failure_item(environment, name)
         if known is None:
             raise NotFound("the record has no failures", record=name.id)
         writes: list[Write] = [Delete(known.partition, known.sort, _unchanged(known))]
         if known.attributes["d"]:
             writes.append(Delete(dead_letters_partition(name.organisation), escape(name.id)))
         try:
-            commit_once(place, writes, lambda: failure_item(place, name) is None)
+            commit_once(environment, writes, lambda: failure_item(environment, name) is None)
             return
         except ConditionFailed:
-            place.counters["record failures conflict"] += 1
+            environment.counters["record failures conflict"] += 1
 
 
-def list_dead_letters(place: Place, organisation: str, *, after: str = "") -> Iterator[DeadLetter]:
+def list_dead_letters(environment: Environment, organisation: str, *, after: str = "") -> Iterator[DeadLetter]:
     """The dead letters in order of escaped id, those after the id ``after``, by pages."""
     start = escape(after) if after else None
-    for item in place.index.query(dead_letters_partition(organisation), after=start):
+    for item in environment.index.query(dead_letters_partition(organisation), after=start):
         yield letter_from_item(unescape(item.sort), item)
 
 
-def failure_item(place: Place, name: Name) -> Item | None:
+def failure_item(environment: Environment, name: Name) -> Item | None:
     """What is counted of a record's failures, with the body of the last."""
-    return place.index.get(failures_partition(name.organisation), escape(name.id))
+    return environment.index.get(failures_partition(name.organisation), escape(name.id))
 
 
-def _make_sure(content: Content, name: Name) -> None:
+def _make_sure(content: RecordBody, name: Name) -> None:
     try:
         content.refresh()
     except Unavailable as exc:
@@ -131,8 +131,8 @@ def _make_sure(content: Content, name: Name) -> None:
     content.settle()
 
 
-def _next(place: Place, name: Name, known: Item | None, failure: Failure, failures_max: int) -> Item:
-    now_ms = place.clock.wall_ms()
+def _next(environment: Environment, name: Name, known: Item | None, failure: CountedFailure, failures_max: int) -> Item:
+    now_ms = environment.clock.wall_ms()
     before: Mapping[str, Any] = known.attributes if known else {"q": 0, "f": now_ms}
     count = before["q"] + 1
     attributes: dict[str, Attribute] = {
@@ -150,7 +150,7 @@ def _next(place: Place, name: Name, known: Item | None, failure: Failure, failur
     return Item(failures_partition(name.organisation), escape(name.id), attributes)
 
 
-def _writes(name: Name, known: Item | None, item: Item, failure: Failure) -> list[Write]:
+def _writes(name: Name, known: Item | None, item: Item, failure: CountedFailure) -> list[Write]:
     writes: list[Write] = [Put(item, _unchanged(known))]
     if failure.content is not None:
         writes += failure.content.guards()
@@ -159,8 +159,8 @@ def _writes(name: Name, known: Item | None, item: Item, failure: Failure) -> lis
     return writes
 
 
-def _counted(place: Place, name: Name, failure: Failure) -> bool:
-    item = failure_item(place, name)
+def _counted(environment: Environment, name: Name, failure: CountedFailure) -> bool:
+    item = failure_item(environment, name)
     return item is not None and item.attributes["w"] == failure.write_id
 
 
@@ -187,7 +187,7 @@ def letter_from_item(id: str, item: Item) -> DeadLetter:
         raise Corrupt("an item counts no failures", partition=item.partition, sort=item.sort) from exc
 
 
-def _check_texts(failure: Failure) -> None:
+def _check_texts(failure: CountedFailure) -> None:
     if not failure.reason:
         raise Invalid("a failure needs a reason", value=failure.reason)
     for what, text, limit in (

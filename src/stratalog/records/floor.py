@@ -14,7 +14,7 @@ from stratalog.clock import new_id
 from stratalog.codec import encode
 from stratalog.errors import Corrupt
 from stratalog.log.commit import commit_once
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Index, Item, Put
 from stratalog.records.versions import Name
 
@@ -64,13 +64,13 @@ def floor_from_item(item: Item | None) -> Floor:
         raise Corrupt("an item is no floor of a record", partition=item.partition) from exc
 
 
-def store_floor(place: Place, name: Name, floor: Floor) -> Floor:
+def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
     """Store ``floor`` in place of the revision it was made from, and answer it as stored.
 
     Raises ConditionFailed — somebody changed it, nothing written; Unavailable; OutcomeUnknown.
     """
     stored = msgspec.structs.replace(floor, revision=floor.revision + 1)
-    write_id = new_id(place.clock)
+    write_id = new_id(environment.clock)
     attributes: dict[str, Attribute] = {
         "v": stored.version,
         "e": stored.freeing,
@@ -82,10 +82,10 @@ def store_floor(place: Place, name: Name, floor: Floor) -> Floor:
     condition = Equals("r", floor.revision) if floor.revision else Absent()
 
     def landed() -> bool:
-        item = place.index.get(name.partition, FLOOR_SORT)
+        item = environment.index.get(name.partition, FLOOR_SORT)
         return item is not None and item.attributes["w"] == write_id
 
-    commit_once(place, [Put(Item(name.partition, FLOOR_SORT, attributes), condition)], landed)
+    commit_once(environment, [Put(Item(name.partition, FLOOR_SORT, attributes), condition)], landed)
     return stored
 
 

@@ -8,7 +8,7 @@ from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Item
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
@@ -16,43 +16,45 @@ from stratalog.records.versions import Name, latest_item
 __all__ = ["item_at", "item_of", "items_in_order"]
 
 
-def item_of(place: Place, name: Name, version: int | None) -> Item:
+def item_of(environment: Environment, name: Name, version: int | None) -> Item:
     """The item of ``version``, or of the latest: one read for the latest, two for another.
 
     Raises NotFound, VersionForgotten, Corrupt.
     """
-    item = latest_item(place.index, name.partition) if version is None else item_at(place, name, version)
+    item = latest_item(environment.index, name.partition) if version is None else item_at(environment, name, version)
     if item is not None:
         return item
     if version is None:
         raise NotFound("no such record", record=name.id)
-    return _missing(place, name, version)
+    return _missing(environment, name, version)
 
 
-def item_at(place: Place, name: Name, version: int) -> Item | None:
+def item_at(environment: Environment, name: Name, version: int) -> Item | None:
     """What stands as ``version``, or None. Raises VersionForgotten.
 
     The floor is read after the item, since only a floor that is already raised lets its place be written anew.
     """
-    item = place.index.get(name.partition, number(version))
-    floor = read_floor(place.index, name)
+    item = environment.index.get(name.partition, number(version))
+    floor = read_floor(environment.index, name)
     if 0 < version < floor.version:
         raise VersionForgotten("the version is forgotten", record=name.id, version=version, floor=floor.version)
     return item
 
 
-def items_in_order(place: Place, name: Name, *, reverse: bool = False) -> Iterator[Item]:
+def items_in_order(environment: Environment, name: Name, *, reverse: bool = False) -> Iterator[Item]:
     """The items of all kept versions up to the one that is latest now. Bodies stay closed.
 
     Those forgotten while this is read are passed over. Raises NotFound, and Corrupt for a gap.
     """
-    newest = parse_number(item_of(place, name, None).sort)
-    seen, floor = Observation(place.clock), read_floor(place.index, name).version
+    newest = parse_number(item_of(environment, name, None).sort)
+    seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
     wanted = newest if reverse else floor
-    for item in place.index.query(name.partition, after=number(floor - 1), before=number(newest + 1), reverse=reverse):
+    for item in environment.index.query(
+        name.partition, after=number(floor - 1), before=number(newest + 1), reverse=reverse
+    ):
         version = parse_number(item.sort)
         if version != wanted or seen.age_seconds() > OBSERVATION_SECONDS_MAX:
-            seen, floor = Observation(place.clock), read_floor(place.index, name).version
+            seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
             wanted = wanted if reverse else max(wanted, floor)
         if version < floor:
             continue
@@ -60,16 +62,16 @@ def items_in_order(place: Place, name: Name, *, reverse: bool = False) -> Iterat
             break
         yield item
         wanted += -1 if reverse else 1
-    if read_floor(place.index, name).version <= wanted <= newest:
+    if read_floor(environment.index, name).version <= wanted <= newest:
         raise Corrupt("a version of a record is missing", record=name.id, version=wanted)
 
 
-def _missing(place: Place, name: Name, version: int) -> Item:
+def _missing(environment: Environment, name: Name, version: int) -> Item:
     """Nothing stood as ``version``: it is not written yet, or was written a moment ago, or is missing."""
-    latest = latest_item(place.index, name.partition)
+    latest = latest_item(environment.index, name.partition)
     if latest is None or not 0 < version <= parse_number(latest.sort):
         raise NotFound("no such version of the record", record=name.id, version=version)
-    item = item_at(place, name, version)
+    item = item_at(environment, name, version)
     if item is None:
         raise Corrupt("a version of a record is missing", record=name.id, version=version)
     return item

@@ -23,19 +23,19 @@ from stratalog.errors import (
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
-from stratalog.log.environment import Place
-from stratalog.log.retry import Patience
+from stratalog.log.environment import Environment
+from stratalog.log.retry import Retry
 from stratalog.ports.index import Absent, Attribute, Item, Put, Write
 from stratalog.process_fork import close_in_child
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
 
-__all__ = ["Attempts", "Decide", "Draft", "Head", "Heads", "Planned", "plan_put"]
+__all__ = ["Attempts", "Decide", "Heads", "Planned", "RecordDraft", "RecordHead", "plan_put"]
 
 HEADS_MAX = 1024
 
 
-class Head(msgspec.Struct, frozen=True):
+class RecordHead(msgspec.Struct, frozen=True):
     """The latest version of a record as it was when ``seen`` was taken; None where there was none."""
 
     item: Item | None
@@ -47,7 +47,7 @@ class Head(msgspec.Struct, frozen=True):
         return parse_number(self.item.sort) if self.item else 0
 
 
-class Draft(msgspec.Struct, frozen=True):
+class RecordDraft(msgspec.Struct, frozen=True):
     """What the next version shall be, but for its number and its time."""
 
     attributes: dict[str, Attribute]
@@ -61,7 +61,7 @@ class Draft(msgspec.Struct, frozen=True):
     """Called once the commit may stand: puts a body again that a collector may have looked at. Raises Unavailable."""
 
 
-Decide = Callable[[Item | None], Draft | Item]
+Decide = Callable[[Item | None], RecordDraft | Item]
 """From the latest version to the next one, or to the one that is the answer, with nothing to write.
 
 What it raises, or answers for good, counts only when it was given a latest version read during the call.
@@ -74,13 +74,13 @@ class Heads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
-        self._heads: OrderedDict[str, Head] = OrderedDict()
+        self._heads: OrderedDict[str, RecordHead] = OrderedDict()
 
-    def get(self, id: str) -> Head | None:
+    def get(self, id: str) -> RecordHead | None:
         """The head as last seen, which others may have left behind."""
         return self._heads.get(id)
 
-    def keep(self, id: str, head: Head) -> None:
+    def keep(self, id: str, head: RecordHead) -> None:
         """Remember ``head``, unless a later version is known."""
         with self._lock:
             known = self._heads.get(id)
@@ -91,7 +91,7 @@ class Heads:
                 self._heads.popitem(last=False)
 
 
-def plan_put(name: Name, latest: Item | None, draft: Draft, now_ms: int) -> tuple[Put, tuple[Write, ...]]:
+def plan_put(name: Name, latest: Item | None, draft: RecordDraft, now_ms: int) -> tuple[Put, tuple[Write, ...]]:
     """The put of the version that follows ``latest``, and all writes of its commit: the first also enters the record.
 
     The times of a record's versions never go back.
@@ -109,8 +109,8 @@ def plan_put(name: Name, latest: Item | None, draft: Draft, now_ms: int) -> tupl
 class Planned(msgspec.Struct, frozen=True):
     """A put that somebody else is to commit, together with others."""
 
-    head: Head
-    draft: Draft
+    head: RecordHead
+    draft: RecordDraft
     item: Item
     writes: tuple[Write, ...]
 
@@ -124,17 +124,17 @@ class Attempts:
     """One put on its way, from the first try to the last. ``write_id`` proves a version to be this put's."""
 
     def __init__(
-        self, place: Place, name: Name, heads: Heads, write_id: str, decide: Decide, *, fresh: bool = False
+        self, environment: Environment, name: Name, heads: Heads, write_id: str, decide: Decide, *, fresh: bool = False
     ) -> None:
-        self._place = place
+        self._environment = environment
         self._name = name
         self._heads = heads
         self._write_id = write_id
         self._decide = decide
-        self._head: Head | None = None
+        self._head: RecordHead | None = None
         self._remembers = not fresh
         self._fresh = False
-        self._patience = Patience(place)
+        self._retry = Retry(environment)
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
@@ -159,7 +159,7 @@ class Attempts:
         decided = self._decided(self._look())
         if isinstance(decided, Item) or self._head is None:
             return decided  # type: ignore[return-value]
-        put, writes = plan_put(self._name, self._head.item, decided, self._place.clock.wall_ms())
+        put, writes = plan_put(self._name, self._head.item, decided, self._environment.clock.wall_ms())
         return Planned(self._head, decided, put.item, writes)
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
@@ -180,7 +180,7 @@ class Attempts:
         Any other wait is outside the turn: others would wait for it.
         """
         if isinstance(setback, ConditionFailed):
-            with self._place.index.turn(self._name.partition) as has_turn:
+            with self._environment.index.turn(self._name.partition) as has_turn:
                 self._wait(setback, has_turn=has_turn)
                 return self._try_once()
         if setback is not None:
@@ -207,7 +207,7 @@ class Attempts:
         decided = self._decided(head)
         return decided if isinstance(decided, Item) else self._commit(self._head or head, decided)
 
-    def _look(self) -> Head:
+    def _look(self) -> RecordHead:
         """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
         known = self._heads.get(self._name.id)
         if known is None or self._doubts or self._left_behind or not (self._remembers or self._fresh):
@@ -217,32 +217,32 @@ class Attempts:
         self._head = known
         return known
 
-    def _reread(self) -> Head:
+    def _reread(self) -> RecordHead:
         """Read the head consistently: from now on final answers may be given from it."""
-        seen = Observation(self._place.clock)
-        self._head = Head(latest_item(self._place.index, self._name.partition), seen)
+        seen = Observation(self._environment.clock)
+        self._head = RecordHead(latest_item(self._environment.index, self._name.partition), seen)
         self._heads.keep(self._name.id, self._head)
         self._fresh, self._left_behind = True, False
         return self._head
 
-    def _decided(self, head: Head) -> Draft | Item:
+    def _decided(self, head: RecordHead) -> RecordDraft | Item:
         try:
             decided = self._decide(head.item)
-            if self._fresh or isinstance(decided, Draft):
+            if self._fresh or isinstance(decided, RecordDraft):
                 return decided
         except StratalogError:
             if self._fresh:
                 raise
         return self._decide(self._reread().item)
 
-    def _commit(self, head: Head, draft: Draft) -> Item | None:
-        put, writes = plan_put(self._name, head.item, draft, self._place.clock.wall_ms())
+    def _commit(self, head: RecordHead, draft: RecordDraft) -> Item | None:
+        put, writes = plan_put(self._name, head.item, draft, self._environment.clock.wall_ms())
         version = head.version + 1
-        sent = Observation(self._place.clock)
+        sent = Observation(self._environment.clock)
         self._sends[version] += 1
         self._refresh = draft.refresh
         try:
-            self._place.index.commit(writes)
+            self._environment.index.commit(writes)
         except ConditionFailed as exc:
             self._learn(version, draft, exc)
         except OutcomeUnknown as exc:
@@ -253,9 +253,9 @@ class Attempts:
             return self._land(head, put.item, sent)
         return None
 
-    def _learn(self, version: int, draft: Draft, conflict: ConditionFailed) -> None:
+    def _learn(self, version: int, draft: RecordDraft, conflict: ConditionFailed) -> None:
         """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""
-        self._place.counters["conflict"] += 1
+        self._environment.counters["conflict"] += 1
         standing = conflict.items.get(0)
         if standing is not None and standing.attributes.get("w") == self._write_id:
             self._doubts.add(version)
@@ -263,7 +263,7 @@ class Attempts:
             raise draft.refusal()
         self._setback, self._left_behind = conflict, True
 
-    def _land(self, head: Head, item: Item, sent: Observation) -> Item | None:
+    def _land(self, head: RecordHead, item: Item, sent: Observation) -> Item | None:
         """The commit was answered: done, unless the answer came too late to rely on the place having been free.
 
         Before anything else, which may fail, its body is made sure of.
@@ -273,7 +273,7 @@ class Attempts:
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             return None
         self._doubts.discard(head.version + 1)
-        self._heads.keep(self._name.id, Head(item, sent))
+        self._heads.keep(self._name.id, RecordHead(item, sent))
         return item
 
     def _make_sure(self) -> None:
@@ -286,8 +286,8 @@ class Attempts:
         The head was read after the doubt arose. Where the place is empty a write may still be on its way to it; it
         stays in doubt, and the next put meets it there. Raises OutcomeUnknown where it may have come and gone.
         """
-        item = self._place.index.get(self._name.partition, number(version))
-        floor = read_floor(self._place.index, self._name)
+        item = self._environment.index.get(self._name.partition, number(version))
+        floor = read_floor(self._environment.index, self._name)
         ours = item is not None and item.attributes.get("w") == self._write_id
         if version >= floor.freeing:
             if item is not None and not ours:
@@ -303,15 +303,15 @@ class Attempts:
 
         Else it was a version when it was met, for all we know, and was freed before the floor was read.
         """
-        item = self._place.index.get(self._name.partition, number(version))
+        item = self._environment.index.get(self._name.partition, number(version))
         return item is not None and item.attributes.get("w") == self._write_id
 
     def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
-        if self._patience.wait(has_turn=has_turn):
+        if self._retry.wait(has_turn=has_turn):
             return
         if isinstance(cause, ConditionFailed):
-            attempts = self._patience.attempts
+            attempts = self._retry.attempts
             contention = ContentionError("others kept putting first", record=self._name.id, attempts=attempts)
             raise self._verdict(contention) from cause
         if (verdict := self._verdict(cause)) is cause:

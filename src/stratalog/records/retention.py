@@ -15,7 +15,7 @@ from stratalog.errors import ConditionFailed, Invalid
 from stratalog.keys import number, parse_number
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.log.retention import free_time_reached
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Delete, Index, Item
@@ -30,7 +30,12 @@ __all__ = ["collect_blobs", "free_versions", "is_known", "prune_versions", "refe
 
 
 def prune_versions(
-    place: Place, name: Name, *, keep: int | None = None, before_ms: int | None = None, dry_run: bool = False
+    environment: Environment,
+    name: Name,
+    *,
+    keep: int | None = None,
+    before_ms: int | None = None,
+    dry_run: bool = False,
 ) -> int:
     """Forget all but the newest ``keep`` versions, or those superseded before ``before_ms``; answer the oldest kept.
 
@@ -42,71 +47,75 @@ def prune_versions(
     if keep is not None and keep < 1:
         raise Invalid("the latest version is never pruned", keep=keep)
     while True:
-        floor = read_floor(place.index, name)
-        wanted = _oldest_kept(place, name, keep) if keep is not None else _current_at(place, name, before_ms or 0)
+        floor = read_floor(environment.index, name)
+        wanted = (
+            _oldest_kept(environment, name, keep)
+            if keep is not None
+            else _current_at(environment, name, before_ms or 0)
+        )
         if wanted <= floor.version:
             return floor.version
         if dry_run:
             return wanted
         try:
-            return store_floor(place, name, _marked(floor, wanted, place.clock.wall_ms())).version
+            return store_floor(environment, name, _marked(floor, wanted, environment.clock.wall_ms())).version
         except ConditionFailed:
-            place.counters["record floor conflict"] += 1
+            environment.counters["record floor conflict"] += 1
 
 
-def free_versions(place: Place, name: Name, *, dry_run: bool = False) -> int:
+def free_versions(environment: Environment, name: Name, *, dry_run: bool = False) -> int:
     """Delete the items of versions marked long enough ago; answer how many. Restartable.
 
     What a late put left in a place freed before goes as well. A dry run only counts them.
     """
     if dry_run:
-        known = read_floor(place.index, name)
-        freeing = max([known.freeing, *_due(place, known)])
-        return sum(1 for _ in place.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
-    floor = _begin_freeing(place, name)
-    deleted = _delete_below(place.index, name, floor.freeing)
+        known = read_floor(environment.index, name)
+        freeing = max([known.freeing, *_due(environment, known)])
+        return sum(1 for _ in environment.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
+    floor = _begin_freeing(environment, name)
+    deleted = _delete_below(environment.index, name, floor.freeing)
     if floor.freed < floor.freeing:
-        _settle_freed(place, name, floor.freeing)
-    place.counters["freed record version"] += deleted
+        _settle_freed(environment, name, floor.freeing)
+    environment.counters["freed record version"] += deleted
     return deleted
 
 
-def collect_blobs(place: Place, name: Name) -> int:
+def collect_blobs(environment: Environment, name: Name) -> int:
     """Delete the record's blobs that nothing refers to; answer how many. Restartable.
 
     Only one older than the grace goes, looked at again after all roots were read, in the very generation looked at.
     The roots are read in ascending order, so that a version made from another is met if the other no longer is.
     """
-    old = [stat for stat in place.blobs.list(f"{body_prefix(name)}/") if _older_than_grace(place, stat)]
-    roots = referenced(place, name) if old else None
+    old = [stat for stat in environment.blobs.list(f"{body_prefix(name)}/") if _older_than_grace(environment, stat)]
+    roots = referenced(environment, name) if old else None
     if roots is None:
         return 0
-    deleted = sum(_collect(place, stat) for stat in old if stat.key.rpartition("/")[2] not in roots)
-    place.counters["collected record blob"] += deleted
+    deleted = sum(_collect(environment, stat) for stat in old if stat.key.rpartition("/")[2] not in roots)
+    environment.counters["collected record blob"] += deleted
     return deleted
 
 
-def referenced(place: Place, name: Name, *, dry_run: bool = False) -> set[str] | None:
+def referenced(environment: Environment, name: Name, *, dry_run: bool = False) -> set[str] | None:
     """The hashes of all blobs that the record refers to; None while a body of several is on its way.
 
     A pin that nobody believes in any more is taken away, but not in a dry run.
     """
-    return None if is_uploading(place, name, dry_run=dry_run) else set(_roots(place, name))
+    return None if is_uploading(environment, name, dry_run=dry_run) else set(_roots(environment, name))
 
 
-def is_known(place: Place, name: Name) -> bool:
+def is_known(environment: Environment, name: Name) -> bool:
     """Whether there is anything of the record: a version, a failure, an upload going on."""
-    lists = (place.index.query(name.partition, limit=1), pins_of(place, name))
-    return any(next(items, None) is not None for items in lists) or failure_item(place, name) is not None
+    lists = (environment.index.query(name.partition, limit=1), pins_of(environment, name))
+    return any(next(items, None) is not None for items in lists) or failure_item(environment, name) is not None
 
 
-def _oldest_kept(place: Place, name: Name, keep: int) -> int:
-    return max(1, parse_number(item_of(place, name, None).sort) - keep + 1)
+def _oldest_kept(environment: Environment, name: Name, keep: int) -> int:
+    return max(1, parse_number(item_of(environment, name, None).sort) - keep + 1)
 
 
-def _current_at(place: Place, name: Name, time_ms: int) -> int:
+def _current_at(environment: Environment, name: Name, time_ms: int) -> int:
     """The version that was the latest at ``time_ms``; 0 where that is before all kept ones."""
-    for item in items_in_order(place, name, reverse=True):
+    for item in items_in_order(environment, name, reverse=True):
         if int(item.attributes["c"]) <= time_ms:
             return parse_number(item.sort)
     return 0
@@ -119,31 +128,31 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
     return msgspec.structs.replace(floor, version=version, marks=(*waiting, Mark(version, last_ms)))
 
 
-def _begin_freeing(place: Place, name: Name) -> Floor:
+def _begin_freeing(environment: Environment, name: Name) -> Floor:
     """Say, before the first item goes, up to where they may be gone from now on."""
     while True:
-        floor = read_floor(place.index, name)
-        due = _due(place, floor)
+        floor = read_floor(environment.index, name)
+        due = _due(environment, floor)
         if not due:
             return floor
         left = tuple(mark for mark in floor.marks if mark.version > max(due))
         try:
-            return store_floor(place, name, msgspec.structs.replace(floor, freeing=max(due), marks=left))
+            return store_floor(environment, name, msgspec.structs.replace(floor, freeing=max(due), marks=left))
         except ConditionFailed:
-            place.counters["record floor conflict"] += 1
+            environment.counters["record floor conflict"] += 1
 
 
-def _due(place: Place, floor: Floor) -> list[int]:
-    return [mark.version for mark in floor.marks if free_time_reached(place.clock, mark.marked_ms)]
+def _due(environment: Environment, floor: Floor) -> list[int]:
+    return [mark.version for mark in floor.marks if free_time_reached(environment.clock, mark.marked_ms)]
 
 
-def _settle_freed(place: Place, name: Name, freed: int) -> None:
+def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
     """Say, after the last item went, below where whatever turns up is a late write."""
-    while (floor := read_floor(place.index, name)).freed < freed:
+    while (floor := read_floor(environment.index, name)).freed < freed:
         try:
-            store_floor(place, name, msgspec.structs.replace(floor, freed=freed))
+            store_floor(environment, name, msgspec.structs.replace(floor, freed=freed))
         except ConditionFailed:
-            place.counters["record floor conflict"] += 1
+            environment.counters["record floor conflict"] += 1
 
 
 def _delete_below(index: Index, name: Name, version: int) -> int:
@@ -166,28 +175,28 @@ def _batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def _older_than_grace(place: Place, stat: BlobStat) -> bool:
-    return place.clock.wall_ms() - stat.modified_ms > GRACE_SECONDS * 1000
+def _older_than_grace(environment: Environment, stat: BlobStat) -> bool:
+    return environment.clock.wall_ms() - stat.modified_ms > GRACE_SECONDS * 1000
 
 
-def _roots(place: Place, name: Name) -> Iterator[str]:
+def _roots(environment: Environment, name: Name) -> Iterator[str]:
     """The hashes of all blobs that a version or the last failure refers to."""
     freeing = 0
-    for item in place.index.query(name.partition):
+    for item in environment.index.query(name.partition):
         if item.sort == FLOOR_SORT:
             freeing = floor_from_item(item).freeing
         elif "x" in item.attributes and not BEFORE_VERSIONS < item.sort < number(freeing):
-            yield from _addresses(place, name, item)
-    failure = failure_item(place, name)
+            yield from _addresses(environment, name, item)
+    failure = failure_item(environment, name)
     if failure is not None and "x" in failure.attributes:
-        yield from _addresses(place, name, failure)
+        yield from _addresses(environment, name, failure)
 
 
-def _addresses(place: Place, name: Name, item: Item) -> Iterator[str]:
-    for address in blob_addresses(place.blobs, body_prefix(name), decode_ref(item.attributes["x"])):
+def _addresses(environment: Environment, name: Name, item: Item) -> Iterator[str]:
+    for address in blob_addresses(environment.blobs, body_prefix(name), decode_ref(item.attributes["x"])):
         yield address.hex()
 
 
-def _collect(place: Place, stat: BlobStat) -> bool:
-    again = place.blobs.stat(stat.key)
-    return again is not None and again.stamp == stat.stamp and place.blobs.delete(stat.key, stat.stamp)
+def _collect(environment: Environment, stat: BlobStat) -> bool:
+    again = environment.blobs.stat(stat.key)
+    return again is not None and again.stamp == stat.stamp and environment.blobs.delete(stat.key, stat.stamp)

@@ -10,12 +10,12 @@ from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, Vers
 from stratalog.keys import escape
 from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_write_id
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many
-from stratalog.records.content import Content, stream_item
+from stratalog.records.content import RecordBody, stream_item
 from stratalog.records.decisions import (
-    Call,
     Contents,
+    RecordCall,
     Wanted,
     next_deletion,
     next_newer,
@@ -24,8 +24,8 @@ from stratalog.records.decisions import (
     next_update,
 )
 from stratalog.records.failures import (
+    CountedFailure,
     DeadLetter,
-    Failure,
     count_failure,
     failure_item,
     letter_from_item,
@@ -54,11 +54,11 @@ class Records:
     backend is out of reach for the time budget (nothing was written); OutcomeUnknown where a write may stand; Corrupt.
     """
 
-    def __init__(self, place: Place, organisation: str, *, failures_max: int = 5) -> None:
+    def __init__(self, environment: Environment, organisation: str, *, failures_max: int = 5) -> None:
         escape(organisation, "organisation")
         if failures_max < 1:
             raise Invalid("a record is dead after at least one failure", value=failures_max)
-        self.place = place
+        self.environment = environment
         self.organisation = organisation
         self._failures_max = failures_max
         self._heads = Heads()
@@ -88,12 +88,12 @@ class Records:
     def stat(self, id: str, version: int | None = None) -> RecordVersion:
         """A version without opening its body, the latest by default; also that of a deletion. Raises as `get` does."""
         name = self._name(id)
-        return version_from_item(name, item_of(self.place, name, version))
+        return version_from_item(name, item_of(self.environment, name, version))
 
     def versions(self, id: str, *, reverse: bool = False) -> Iterator[RecordVersion]:
         """All kept versions up to the present latest, in order. Opens no body. Raises NotFound."""
         name = self._name(id)
-        for item in items_in_order(self.place, name, reverse=reverse):
+        for item in items_in_order(self.environment, name, reverse=reverse):
             yield version_from_item(name, item)
 
     def put(
@@ -121,7 +121,7 @@ class Records:
         said = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         if equal is not None and not isinstance(body, bytes):
             raise Invalid("only a body held in memory can be compared", record=id)
-        content = Content(self.place, call.name, body, size)
+        content = RecordBody(self.environment, call.name, body, size)
         wanted = Wanted(said, metadata is not None, content, equal)
         return self._run(call, next_put(call, wanted, expected), [content])
 
@@ -137,7 +137,7 @@ class Records:
         """Store ``body`` unless the latest version's source time is the same or later; None where it was discarded."""
         call = self._call(id, write_id)
         said = {**check_metadata(metadata), **check_source_time(source_time_ms)}
-        content = Content(self.place, call.name, body)
+        content = RecordBody(self.environment, call.name, body)
         found = self._run(call, next_newer(call, said, content, source_time_ms), [content])
         return found if found.write_id == call.write_id else None
 
@@ -148,7 +148,7 @@ class Records:
         ``threads`` of them are under way at once. It is no transaction: each stands or fails alone, and an error is in
         its answer, not raised. Bodies are taken some hundred at a time; those of one record keep their order.
         """
-        return put_many(self.place, self.organisation, self._heads, bodies, threads)
+        return put_many(self.environment, self.organisation, self._heads, bodies, threads)
 
     def update(
         self, id: str, function: Callable[[bytes], bytes], *, create: bytes | None = None, write_id: str | None = None
@@ -186,13 +186,13 @@ class Records:
 
         They read as VersionForgotten at once; `free` deletes them when nobody can rely on them any more.
         """
-        return prune_versions(self.place, self._name(id), keep=keep, before_ms=before_ms)
+        return prune_versions(self.environment, self._name(id), keep=keep, before_ms=before_ms)
 
     def free(self, id: str) -> int:
         """Delete versions forgotten long enough ago, and blobs nothing refers to; answer how many versions."""
         name = self._name(id)
-        freed = free_versions(self.place, name)
-        collect_blobs(self.place, name)
+        freed = free_versions(self.environment, name)
+        collect_blobs(self.environment, name)
         return freed
 
     def list(self, after: str = "", *, prefix: str = "") -> Iterator[Listing]:
@@ -200,7 +200,7 @@ class Records:
 
         With ``prefix`` only those whose id begins so; no others are read.
         """
-        return list_directory(self.place.index, self.organisation, RECORDS, after=after, prefix=prefix)
+        return list_directory(self.environment.index, self.organisation, RECORDS, after=after, prefix=prefix)
 
     def fail(
         self, id: str, reason: str, *, body: Body | None = None, pointer: str = "", write_id: str | None = None
@@ -210,55 +210,55 @@ class Records:
         From the ``failures_max``-th on the record is among the dead letters until `resolve_dead_letter`.
         """
         call = self._call(id, write_id)
-        content = None if body is None else Content(self.place, call.name, body)
+        content = None if body is None else RecordBody(self.environment, call.name, body)
         try:
-            failure = Failure(call.write_id, reason, pointer, content)
-            return count_failure(self.place, call.name, failure, self._failures_max)
+            failure = CountedFailure(call.write_id, reason, pointer, content)
+            return count_failure(self.environment, call.name, failure, self._failures_max)
         finally:
             if content is not None:
                 content.release()
 
     def failure(self, id: str) -> DeadLetter | None:
         """What is counted of a record's failures, dead or not yet; None where it has none. One read."""
-        item = failure_item(self.place, self._name(id))
+        item = failure_item(self.environment, self._name(id))
         return None if item is None else letter_from_item(id, item)
 
     def dead_letters(self, after: str = "") -> Iterator[DeadLetter]:
         """The records that failed too often, in order of escaped id, those after the id ``after``."""
-        return list_dead_letters(self.place, self.organisation, after=after)
+        return list_dead_letters(self.environment, self.organisation, after=after)
 
     def open_dead_letter(self, id: str) -> Iterator[bytes]:
         """The body kept with the last failure, in parts, verified. Raises NotFound where none was."""
         name = self._name(id)
-        item = failure_item(self.place, name)
+        item = failure_item(self.environment, name)
         if item is None or "n" not in item.attributes:
             raise NotFound("no body was kept with a failure of the record", record=id)
-        return stream_item(self.place, name, item)
+        return stream_item(self.environment, name, item)
 
     def resolve_dead_letter(self, id: str) -> None:
         """Forget the record's failures, whether they were many enough or not. Raises NotFound where it has none."""
-        resolve_failures(self.place, self._name(id))
+        resolve_failures(self.environment, self._name(id))
 
     def _name(self, id: str) -> Name:
         escape(id, "record id")
         return Name(self.organisation, id)
 
-    def _call(self, id: str, write_id: str | None) -> Call:
-        own = new_id(self.place.clock) if write_id is None else check_write_id(write_id)
-        return Call(self.place, self._name(id), own, write_id is not None)
+    def _call(self, id: str, write_id: str | None) -> RecordCall:
+        own = new_id(self.environment.clock) if write_id is None else check_write_id(write_id)
+        return RecordCall(self.environment, self._name(id), own, write_id is not None)
 
     def _open(self, id: str, version: int | None) -> tuple[RecordVersion, Iterator[bytes]]:
         name = self._name(id)
-        item = item_of(self.place, name, version)
+        item = item_of(self.environment, name, version)
         found = version_from_item(name, item)
         if found.deleted:
             raise NotFound("the record is deleted", record=id, version=found.version)
-        return found, stream_item(self.place, name, item)
+        return found, stream_item(self.environment, name, item)
 
-    def _run(self, call: Call, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
+    def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
         """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""
         try:
-            item = Attempts(self.place, call.name, self._heads, call.write_id, decide, fresh=fresh).run()
+            item = Attempts(self.environment, call.name, self._heads, call.write_id, decide, fresh=fresh).run()
             if item.attributes["w"] == call.write_id:
                 for content in made:
                     if content.digest == item.attributes["h"]:

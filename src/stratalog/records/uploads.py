@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from stratalog.keys import escape, uploads_partition
 from stratalog.limits import RECORD_UPLOAD_SECONDS_MAX
-from stratalog.log.environment import Place
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Delete, Equals, Item, Put
 from stratalog.records.versions import Name
 
@@ -30,35 +30,35 @@ def unpin(name: Name, pin: str) -> Delete:
     return Delete(uploads_partition(name.organisation), _sort(name, pin), Equals("w", pin))
 
 
-def pins_of(place: Place, name: Name) -> Iterator[Item]:
+def pins_of(environment: Environment, name: Name) -> Iterator[Item]:
     """The pins of one record."""
     id = escape(name.id)
     # `0` comes right after `/`, which is in no escaped id.
-    return place.index.query(uploads_partition(name.organisation), after=f"{id}/", before=f"{id}0")
+    return environment.index.query(uploads_partition(name.organisation), after=f"{id}/", before=f"{id}0")
 
 
-def is_uploading(place: Place, name: Name, *, dry_run: bool = False) -> bool:
+def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False) -> bool:
     """Whether a body of several blobs is on its way to the record.
 
     A pin that nobody believes in any more is taken away first, so that its upload cannot end well; not in a dry run.
     """
-    for item in pins_of(place, name):
-        if _age_seconds(place, item) <= RECORD_UPLOAD_SECONDS_MAX:
+    for item in pins_of(environment, name):
+        if _age_seconds(environment, item) <= RECORD_UPLOAD_SECONDS_MAX:
             return True
         if not dry_run:
-            place.index.commit([Delete(item.partition, item.sort)])
+            environment.index.commit([Delete(item.partition, item.sort)])
     return False
 
 
-def sweep_pins(place: Place, organisation: str) -> None:
+def sweep_pins(environment: Environment, organisation: str) -> None:
     """Take away pins that no collector met, since they have no blob."""
-    for item in place.index.query(uploads_partition(organisation)):
-        if _age_seconds(place, item) > SWEEP_SECONDS:
-            place.index.commit([Delete(item.partition, item.sort)])
+    for item in environment.index.query(uploads_partition(organisation)):
+        if _age_seconds(environment, item) > SWEEP_SECONDS:
+            environment.index.commit([Delete(item.partition, item.sort)])
 
 
-def _age_seconds(place: Place, pin: Item) -> float:
-    return (place.clock.wall_ms() - int(pin.attributes["c"])) / 1000
+def _age_seconds(environment: Environment, pin: Item) -> float:
+    return (environment.clock.wall_ms() - int(pin.attributes["c"])) / 1000
 
 
 def _sort(name: Name, pin: str) -> str:

@@ -82,7 +82,7 @@ def create_app(
         response_class=Answer,
     )
     app.state.service = service
-    app.asgi_handler = Edge(app.asgi_handler, application, store.place.clock, service.metrics)
+    app.asgi_handler = Edge(app.asgi_handler, application, store.environment.clock, service.metrics)
     return app
 
 

@@ -24,10 +24,10 @@ from stratalog.protocol.mutators import STOCK, Mutators
 from stratalog.server.security import Authenticate, Authorize
 from stratalog.store import Store
 
-__all__ = ["Application", "Tuning"]
+__all__ = ["Application", "ServerLimits"]
 
 
-class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of one server process. Each bound may be lowered; `limits.py` has what they start from."""
 
     threads: int = 16
@@ -86,7 +86,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     queued: Callable[[str, str], bool] | None = None
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
 
-    tuning: Tuning = Tuning()
+    tuning: ServerLimits = ServerLimits()
 
     @property
     def rules(self) -> Rules:

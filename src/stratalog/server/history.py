@@ -32,7 +32,7 @@ class StatePage(msgspec.Struct, frozen=True):
     next: str | None
 
 
-class Item(msgspec.Struct, frozen=True):
+class ItemAt(msgspec.Struct, frozen=True):
     """An item without its body. ``blob`` is the hash under which its encoded value can be got, where it is one blob."""
 
     key: str
@@ -46,11 +46,11 @@ class ItemPage(msgspec.Struct, frozen=True):
     """Items of one version."""
 
     version: int
-    items: list[Item]
+    items: list[ItemAt]
     next: str | None
 
 
-class Value(msgspec.Struct, frozen=True):
+class ValueAt(msgspec.Struct, frozen=True):
     """One value at one version."""
 
     version: int
@@ -94,7 +94,7 @@ class MutationState(msgspec.Struct, frozen=True):
     version: int | None
 
 
-class ClientState(msgspec.Struct, frozen=True):
+class LastMutation(msgspec.Struct, frozen=True):
     """The number of a client's newest committed mutation; 0 for a client nobody has seen."""
 
     client: str
@@ -144,23 +144,23 @@ def items(
     """In order of key; no body is opened."""
     opened = service.document(organisation, document)
     found = opened.state(at)
-    page: list[Item] = []
+    page: list[ItemAt] = []
     for key, slot in found.scan(prefix, after):
         if len(page) == limit:
             return ItemPage(found.version, page, page[-1].key)
         metadata = opened.values.metadata(slot.value)
-        page.append(Item(key, slot.version, value_size(slot.value), metadata, _blob(slot.value)))
+        page.append(ItemAt(key, slot.version, value_size(slot.value), metadata, _blob(slot.value)))
     return ItemPage(found.version, page, None)
 
 
 @reading("/item", opt={"action": "read"}, summary="Query 3: one item")
-def item(service: Served, organisation: Name, document: Name, key: Key, at: At = None) -> Value:
+def item(service: Served, organisation: Name, document: Name, key: Key, at: At = None) -> ValueAt:
     """At a version, the newest if none is said."""
     view = service.document(organisation, document).at(at)
     value = view.get(key, _MISSING)
     if value is _MISSING:
         raise NotFound("no such key", document=document, key=key, version=view.version)
-    return Value(view.version, key, value)
+    return ValueAt(view.version, key, value)
 
 
 @reading("/versions", opt={"action": "read"}, summary="Query 4: versions with their mutations and state")
@@ -198,9 +198,9 @@ def mutation(
 
 
 @reading("/client", opt={"action": "read"}, summary="Query 6: a client's latest mutation")
-def latest_mutation(service: Served, organisation: Name, document: Name, client: Client) -> ClientState:
+def latest_mutation(service: Served, organisation: Name, document: Name, client: Client) -> LastMutation:
     """The number to go on from."""
-    return ClientState(client, service.document(organisation, document).last_mutation(client))
+    return LastMutation(client, service.document(organisation, document).last_mutation(client))
 
 
 @reading("/digest", opt={"action": "read"}, summary="The content digest of a version")

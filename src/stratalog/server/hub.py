@@ -19,7 +19,7 @@ from stratalog.errors import Forbidden, LimitExceeded, NotFound, StratalogError
 from stratalog.limits import PRESENCE_BYTES_MAX, PRESENCE_CONNECTIONS_MAX
 from stratalog.log import Log
 from stratalog.protocol.live import Beat, FromServer, Gone, Here, Poke, Ready
-from stratalog.server.application import Tuning
+from stratalog.server.application import ServerLimits
 from stratalog.server.errors import Refused
 from stratalog.server.metrics import Metrics
 from stratalog.store import Store
@@ -78,13 +78,13 @@ class Hub:
     ``poked`` passes commits made here on to connections that are held elsewhere.
     """
 
-    def __init__(self, store: Store, tuning: Tuning, metrics: Metrics, poked: Poked | None = None) -> None:
+    def __init__(self, store: Store, tuning: ServerLimits, metrics: Metrics, poked: Poked | None = None) -> None:
         self._store = store
         self._tuning = tuning
         self._metrics = metrics
         self._rooms: dict[Name, _Room] = {}
         self._count = 0
-        self._clock = store.place.clock
+        self._clock = store.environment.clock
         self._poked = poked
 
     async def join(self, organisation: str, name: str) -> Listener:

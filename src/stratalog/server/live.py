@@ -117,7 +117,7 @@ async def _serve(socket: Socket, service: Service, listener: Listener, principal
 async def _tell(socket: Socket, service: Service, listener: Listener, principal: Principal) -> tuple[int, str]:
     """Send what is new until there is a reason to stop: the code and words to close with."""
     while messages := await listener.next():
-        if is_expired(principal, service.store.place.clock.wall_ms()):
+        if is_expired(principal, service.store.environment.clock.wall_ms()):
             return CLOSE_CODES + 401, "the token has come to its end"
         for message in messages:
             await socket.send_data(msgspec.json.encode(message), mode="text")
@@ -158,7 +158,7 @@ async def _events(service: Service, principal: Principal, organisation: str, nam
     listener = await service.hub.join(organisation, name)
     try:
         while messages := await listener.next():
-            if is_expired(principal, service.store.place.clock.wall_ms()):
+            if is_expired(principal, service.store.environment.clock.wall_ms()):
                 return
             for message in messages:
                 yield _event(message)

@@ -44,7 +44,7 @@ class Fact(msgspec.Struct, frozen=True):
     schema: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-class Append(msgspec.Struct, frozen=True):
+class AppendRequest(msgspec.Struct, frozen=True):
     """Events to commit as one entry; with ``expected`` only as the entry after that version.
 
     With a ``write_id`` and the same ``expected`` a repeated append finds what it wrote the first time.
@@ -55,7 +55,7 @@ class Append(msgspec.Struct, frozen=True):
     write_id: str | None = None
 
 
-class Committed(msgspec.Struct, frozen=True):
+class AppendedEntry(msgspec.Struct, frozen=True):
     """One entry: its number is its version."""
 
     version: int
@@ -68,7 +68,7 @@ class Committed(msgspec.Struct, frozen=True):
 class EntryPage(msgspec.Struct, frozen=True):
     """Entries in order; ``next`` is the version to read on after, None at the end."""
 
-    entries: list[Committed]
+    entries: list[AppendedEntry]
     next: int | None
 
 
@@ -137,7 +137,9 @@ def remove(service: Served, organisation: Name, log: Name) -> None:
 
 
 @post("/append", opt={"action": "write"}, status_code=200, responses=PROBLEMS, summary="Commit events as one entry")
-async def append(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[Append]) -> Committed:
+async def append(
+    service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[AppendRequest]
+) -> AppendedEntry:
     """409 with the code `version-conflict` where the log is not at the version that was expected."""
     who = request.user
     events = [Event(fact.type, fact.data, fact.schema) for fact in data.events]
@@ -157,7 +159,7 @@ def entries(
 ) -> EntryPage:
     """In order, by pages of so many entries and so many bytes."""
     opened = service.log(organisation, log)
-    page: list[Committed] = []
+    page: list[AppendedEntry] = []
     size = 0
     for entry in opened.read(opened.floor() if after is None else after, upto):
         if len(page) == limit or size > PAGE_BYTES_MAX:
@@ -171,7 +173,7 @@ def entries(
 def snapshots(service: Served, organisation: Name, log: Name, limit: Count = 100) -> SnapshotPage:
     """The newest of them."""
     opened = service.log(organisation, log)
-    found = list(list_snapshots(service.store.place.index, opened.record.prefix))[-limit:]
+    found = list(list_snapshots(service.store.environment.index, opened.record.prefix))[-limit:]
     return SnapshotPage([SnapshotInfo(one.version, one.created_ms, len(one.body)) for one in found])
 
 
@@ -195,8 +197,8 @@ def keep_snapshot(
     body = encode_body(data.body, "application/msgpack")
     if len(body) > SNAPSHOT_BODY_BYTES_MAX:
         raise LimitExceeded("a snapshot is too large", value=len(body), limit=SNAPSHOT_BODY_BYTES_MAX)
-    put_snapshot(service.store.place, opened.record.prefix, version, body, None)
-    found = newest_snapshot(service.store.place.index, opened.record.prefix, version)
+    put_snapshot(service.store.environment, opened.record.prefix, version, body, None)
+    found = newest_snapshot(service.store.environment.index, opened.record.prefix, version)
     if found is None or found.version != version:
         raise NotFound("the snapshot was forgotten", log=log, version=version)
     return SnapshotInfo(version, found.created_ms, len(found.body))
@@ -220,9 +222,9 @@ def _info(log: Log) -> LogInfo:
     return LogInfo(record.organisation, record.name, record.incarnation, log.head().version, log.first, log.floor())
 
 
-def _committed(entry: Entry) -> Committed:
+def _committed(entry: Entry) -> AppendedEntry:
     facts = [Fact(event.type, event.data, event.schema) for event in entry.events]
-    return Committed(entry.version, entry.created_ms, entry.author, entry.write_id, facts)
+    return AppendedEntry(entry.version, entry.created_ms, entry.author, entry.write_id, facts)
 
 
 def _decoded(snapshot: Snapshot) -> Any:

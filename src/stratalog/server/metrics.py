@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.ports.meter import Meter
 
 __all__ = ["Metrics"]
@@ -21,7 +21,7 @@ _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOC
 class Metrics:
     """The counters of one server. Names of documents and principals are never labels: they are many, and private."""
 
-    def __init__(self, place: Place, meter: Meter | None = None) -> None:
+    def __init__(self, environment: Environment, meter: Meter | None = None) -> None:
         self.registry = CollectorRegistry()
         self.listeners = Gauge("stratalog_live_listeners", "Live connections now.", registry=self.registry)
         self.pokes = Counter("stratalog_live_pokes", "Hints given to live connections.", registry=self.registry)
@@ -34,7 +34,7 @@ class Metrics:
         self._seconds = Histogram(
             "stratalog_request_seconds", "How long a request took.", ["method", "path"], registry=self.registry
         )
-        self.registry.register(_PlaceCounters(place))
+        self.registry.register(_PlaceCounters(environment))
         if meter is not None:
             self.registry.register(_MeterCounters(meter))
 
@@ -55,12 +55,12 @@ class Metrics:
 class _PlaceCounters(Collector):
     """What the core itself counts."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         family = CounterMetricFamily("stratalog_core", "What the core counts: appends, conflicts …", labels=["what"])
-        for name, count in sorted(dict(self._place.counters).items()):
+        for name, count in sorted(dict(self._environment.counters).items()):
             family.add_metric([name.replace(" ", "_")], count)
         yield family
 

@@ -14,7 +14,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, StratalogError
 from stratalog.limits import RATE_PRINCIPALS_MAX
-from stratalog.server.application import Application, Tuning
+from stratalog.server.application import Application, ServerLimits
 from stratalog.server.bodies import encode_body
 from stratalog.server.errors import Refused, problem_of, retry_headers, status_of
 from stratalog.server.metrics import Metrics
@@ -97,7 +97,7 @@ class Edge:
 class Rates:
     """A bucket of requests for each principal, or address where there is none, that fills at a steady rate."""
 
-    def __init__(self, clock: Clock, tuning: Tuning) -> None:
+    def __init__(self, clock: Clock, tuning: ServerLimits) -> None:
         self._clock = clock
         self._tuning = tuning
         self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()

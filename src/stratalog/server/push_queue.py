@@ -70,7 +70,7 @@ class Backlog:
         if answer is not None:
             return answer
         sent.check_room(state, self._pushes_max)
-        message = write_message(self._store.place, record, request, owner, author, self._message_bytes_max)
+        message = write_message(self._store.environment, record, request, owner, author, self._message_bytes_max)
         self._store.queue.send(group_of(record), [message])
         sent.note(request.mutations)
         return Pushed([], queued=True)
@@ -78,7 +78,7 @@ class Backlog:
     def _sent_to(self, prefix: str) -> _Sent:
         """What was sent for an incarnation; that of the least used one is forgotten where there are too many."""
         with self._lock:
-            sent = self._sent.setdefault(prefix, _Sent(self._store.place.clock))
+            sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)
             if len(self._sent) > DOCUMENTS_MAX:
                 self._sent.popitem(last=False)
@@ -127,17 +127,17 @@ class _Sent:
                 self._waiting.popleft()
             if len(self._waiting) < pushes_max:
                 return
-            for place in reversed(range(len(self._waiting))):
-                if self._is_settled(place, state):
+            for position in reversed(range(len(self._waiting))):
+                if self._is_settled(position, state):
                     # Those before it were dropped, or they would have been applied: a group is settled in order.
-                    self._waiting = deque(list(self._waiting)[place + 1 :])
+                    self._waiting = deque(list(self._waiting)[position + 1 :])
                     return
         text = "too many pushes of the document wait in the queue"
         raise Refused(429, "queue-full", text, limit=pushes_max, seconds=RETRY_SECONDS)
 
-    def _is_settled(self, place: int, state: State) -> bool:
+    def _is_settled(self, position: int, state: State) -> bool:
         """Whether it was applied, or sent so long ago that it was dropped if it was not."""
-        seen, last = self._waiting[place]
+        seen, last = self._waiting[position]
         if seen.age_seconds() > FORGOTTEN_SECONDS:
             return True
         return all((found := state.client(client)) is not None and found.id >= id for client, id in last.items())

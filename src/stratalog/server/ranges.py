@@ -74,11 +74,11 @@ def _span(wanted: str | None, size: int) -> tuple[int, int] | None:
 
 def _cut(pieces: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
     """The part of a stream between two places; reads no further than it must."""
-    place = 0
+    position = 0
     for piece in pieces:
-        part = piece[max(0, start - place) : end - place]
-        place += len(piece)
+        part = piece[max(0, start - position) : end - position]
+        position += len(piece)
         if part:
             yield part
-        if place >= end:
+        if position >= end:
             return

@@ -14,7 +14,7 @@ from litestar.types import HTTPReceiveMessage, Receive
 
 from stratalog.errors import Invalid
 from stratalog.limits import REQUEST_SILENCE_SECONDS_MAX
-from stratalog.server.application import Tuning
+from stratalog.server.application import ServerLimits
 from stratalog.server.errors import Refused
 
 __all__ = ["prompt", "unpacked"]
@@ -22,7 +22,7 @@ __all__ = ["prompt", "unpacked"]
 WINDOW_BYTES_MAX = 8 * 1024 * 1024
 
 
-async def unpacked(receive: Receive, encoding: str, tuning: Tuning) -> Receive:
+async def unpacked(receive: Receive, encoding: str, tuning: ServerLimits) -> Receive:
     """What the body is read from. An encoded one is read whole, since both its sizes are bounded. Raises Refused."""
     if encoding == "identity":
         return receive

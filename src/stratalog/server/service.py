@@ -40,7 +40,7 @@ class Service:
         self.store = store
         self.push = push
         self.application = application
-        self.metrics = Metrics(store.place, store.meter)
+        self.metrics = Metrics(store.environment, store.meter)
         self.hub = Hub(store, application.tuning, self.metrics, poked)
         self.workers = Workers(application.tuning.threads, application.tuning.pushes_waiting_max)
 

@@ -18,7 +18,7 @@ from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service, posting
 from stratalog.sync.pull import pull
-from stratalog.sync.replicache import Answer, answer_push, pull_replicache, read_push
+from stratalog.sync.replicache import ReplicacheAnswer, answer_push, pull_replicache, read_push
 
 __all__ = ["SYNC"]
 
@@ -60,7 +60,7 @@ async def replicache_push(
 ) -> Response[dict[str, Any]]:
     """200 where all of it was applied, now or before."""
     wanted = read_push(data)
-    if isinstance(wanted, Answer):
+    if isinstance(wanted, ReplicacheAnswer):
         return _answer(wanted)
     return _answer(answer_push(await _pushed(service, request.user, organisation, document, wanted)))
 
@@ -91,7 +91,7 @@ async def _pushed(service: Service, who: Principal, organisation: str, document:
     return pushed
 
 
-def _answer(answer: Answer) -> Response[dict[str, Any]]:
+def _answer(answer: ReplicacheAnswer) -> Response[dict[str, Any]]:
     body: Any = msgspec.json.encode(answer.body)
     return Response(body, status_code=answer.status, media_type=JSON)
 

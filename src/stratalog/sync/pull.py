@@ -11,7 +11,7 @@ from stratalog.documents.state import State
 from stratalog.errors import Collected, Forbidden, Invalid, NotFound
 from stratalog.limits import INTEGER_MAX, REJECTIONS_TOLD_VERSIONS
 from stratalog.protocol.messages import check_identity
-from stratalog.protocol.sync import Clear, Cookie, Delete, Operation, Pull, Pulled, Put, Rejection
+from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Operation, Pull, Pulled, PutKey, Rejection
 
 __all__ = ["pull"]
 
@@ -62,7 +62,7 @@ def _whole(document: Document, state: State, request: Pull, owner: str) -> Pulle
     """Everything, under an order that no client of the request's cookie has passed."""
     last = _last_ids(members(state, request.group), owner)
     patch: list[Operation] = [Clear()]
-    patch += (Put(key, decode(document.values.load(slot.value))) for key, slot in state.scan())
+    patch += (PutKey(key, decode(document.values.load(slot.value))) for key, slot in state.scan())
     return Pulled(_fresh_cookie(document, state, request.cookie), last, patch)
 
 
@@ -92,7 +92,7 @@ def _last_ids(found: Iterable[Member], owner: str) -> dict[str, int]:
 
 def _operation(document: Document, state: State, key: str) -> Operation:
     slot = state.slot(key)
-    return Delete(key) if slot is None else Put(key, decode(document.values.load(slot.value)))
+    return DeleteKey(key) if slot is None else PutKey(key, decode(document.values.load(slot.value)))
 
 
 def _rejected(document: Document, state: State, since: int, clients: set[str]) -> list[Rejection]:

@@ -19,7 +19,7 @@ from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
 
 __all__ = [
-    "Answer",
+    "ReplicacheAnswer",
     "answer_pull",
     "answer_push",
     "client_state_not_found",
@@ -34,7 +34,7 @@ DOUBLE_MAX = 10**308
 Shape = TypeVar("Shape")
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ReplicacheAnswer(msgspec.Struct, frozen=True):
     """What to answer: an HTTP status, and a body that msgspec writes as JSON; bytes in it become base64 text."""
 
     status: int
@@ -58,10 +58,10 @@ class _Pull(msgspec.Struct, frozen=True):
     cookie: Any = None
 
 
-def pull_replicache(document: Document, body: Any, owner: str = "") -> Answer:
+def pull_replicache(document: Document, body: Any, owner: str = "") -> ReplicacheAnswer:
     """Answer a pull whose JSON body was decoded to ``body``. Raises what `pull` does, and Invalid."""
     request = read_pull(body)
-    if isinstance(request, Answer):
+    if isinstance(request, ReplicacheAnswer):
         return request
     try:
         return answer_pull(pull(document, request, owner))
@@ -69,7 +69,7 @@ def pull_replicache(document: Document, body: Any, owner: str = "") -> Answer:
         return client_state_not_found()
 
 
-def read_push(body: Any) -> Push | Answer:
+def read_push(body: Any) -> Push | ReplicacheAnswer:
     """The push that a body says, or the answer to one of a version unknown here. Raises Invalid."""
     if _version(body, "pushVersion") != VERSION:
         return _version_not_supported("push")
@@ -80,7 +80,7 @@ def read_push(body: Any) -> Push | Answer:
     return Push(read.group, mutations)
 
 
-def read_pull(body: Any) -> Pull | Answer:
+def read_pull(body: Any) -> Pull | ReplicacheAnswer:
     """The pull that a body says, or the answer to one of a version unknown here. Raises Invalid."""
     if _version(body, "pullVersion") != VERSION:
         return _version_not_supported("pull")
@@ -88,30 +88,30 @@ def read_pull(body: Any) -> Pull | Answer:
     return Pull(read.group, _cookie(read.cookie))
 
 
-def answer_push(pushed: Pushed) -> Answer:
+def answer_push(pushed: Pushed) -> ReplicacheAnswer:
     """The status and body for what became of a push."""
     statuses = {outcome.status for outcome in pushed.outcomes}
     if "wrong-group" in statuses:
-        return Answer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
+        return ReplicacheAnswer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
     if statuses & {"collected", "unknown-client"}:
         return client_state_not_found()
     if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in ("gap", "mismatch")]:
-        return Answer(409, {"code": "conflict", "message": _why(unapplied[0])})
-    return Answer(200, {})
+        return ReplicacheAnswer(409, {"code": "conflict", "message": _why(unapplied[0])})
+    return ReplicacheAnswer(200, {})
 
 
-def answer_pull(pulled: Pulled) -> Answer:
+def answer_pull(pulled: Pulled) -> ReplicacheAnswer:
     """The status and body for a pull. Why a mutation was rejected cannot be said in this protocol."""
-    return Answer(200, {"cookie": pulled.cookie, "lastMutationIDChanges": pulled.last, "patch": pulled.patch})
+    return ReplicacheAnswer(200, {"cookie": pulled.cookie, "lastMutationIDChanges": pulled.last, "patch": pulled.patch})
 
 
-def client_state_not_found() -> Answer:
+def client_state_not_found() -> ReplicacheAnswer:
     """Tells the client to begin again as a new group. Decided by the group alone, since it keeps its cookie."""
-    return Answer(200, {"error": "ClientStateNotFound"})
+    return ReplicacheAnswer(200, {"error": "ClientStateNotFound"})
 
 
-def _version_not_supported(kind: Literal["push", "pull"]) -> Answer:
-    return Answer(200, {"error": "VersionNotSupported", "versionType": kind})
+def _version_not_supported(kind: Literal["push", "pull"]) -> ReplicacheAnswer:
+    return ReplicacheAnswer(200, {"error": "VersionNotSupported", "versionType": kind})
 
 
 def _version(body: Any, name: str) -> Any:

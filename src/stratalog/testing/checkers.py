@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 __all__ = [
-    "Append",
-    "Found",
+    "Answered",
+    "CheckedAppend",
+    "FoundEntry",
     "HeadRead",
-    "Told",
     "Violation",
     "check_acknowledged",
     "check_appends",
@@ -36,7 +36,7 @@ class Violation(Exception):
         super().__init__(" ".join([f"{checker}: {message}", *(f"{name}={value}" for name, value in details.items())]))
 
 
-class Told(Enum):
+class Answered(Enum):
     """What the caller of an append was told in the end."""
 
     ACKNOWLEDGED = "acknowledged"
@@ -44,14 +44,14 @@ class Told(Enum):
     UNKNOWN = "unknown"
 
 
-class Append(msgspec.Struct, frozen=True, gc=False):
+class CheckedAppend(msgspec.Struct, frozen=True, gc=False):
     """One append as its caller saw it. ``version`` counts only where it was acknowledged."""
 
     writer: str
     write_id: str
     sent: int
     answered: int
-    told: Told
+    told: Answered
     version: int = 0
 
 
@@ -63,7 +63,7 @@ class HeadRead(msgspec.Struct, frozen=True, gc=False):
     version: int
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class FoundEntry(msgspec.Struct, frozen=True, gc=False):
     """One entry of the log at the end. ``number`` orders the writes of one writer as it issued them."""
 
     version: int
@@ -72,7 +72,9 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
-def check_appends(appends: Sequence[Append], reads: Sequence[HeadRead], log: Sequence[Found], floor: int = 0) -> None:
+def check_appends(
+    appends: Sequence[CheckedAppend], reads: Sequence[HeadRead], log: Sequence[FoundEntry], floor: int = 0
+) -> None:
     """Every check below. ``log`` holds the entries above ``floor``, in the order the store gives them."""
     check_gapless([entry.version for entry in log], floor)
     check_once(entry.write_id for entry in log)
@@ -98,25 +100,25 @@ def check_once(write_ids: Iterable[str]) -> None:
         seen.add(write_id)
 
 
-def check_acknowledged(appends: Iterable[Append], log: Iterable[Found], floor: int = 0) -> None:
+def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[FoundEntry], floor: int = 0) -> None:
     """What was acknowledged above the floor stands where it was said to stand."""
     standing = {entry.version: entry.write_id for entry in log}
     for append in appends:
-        if append.told is Told.ACKNOWLEDGED and append.version > floor:
+        if append.told is Answered.ACKNOWLEDGED and append.version > floor:
             found = standing.get(append.version)
             if found != append.write_id:
                 raise Violation("acknowledged", "an acknowledged write is lost", append=append, found=found)
 
 
-def check_refused(appends: Iterable[Append], log: Iterable[Found]) -> None:
+def check_refused(appends: Iterable[CheckedAppend], log: Iterable[FoundEntry]) -> None:
     """What was refused for certain does not stand in the log."""
     standing = {entry.write_id: entry.version for entry in log}
     for append in appends:
-        if append.told is Told.REFUSED and append.write_id in standing:
+        if append.told is Answered.REFUSED and append.write_id in standing:
             raise Violation("refused", "a refused write took effect", append=append, found=standing[append.write_id])
 
 
-def check_writer_order(log: Iterable[Found]) -> None:
+def check_writer_order(log: Iterable[FoundEntry]) -> None:
     """The writes of one writer stand in the order in which it issued them."""
     newest: dict[str, int] = {}
     for entry in log:
@@ -125,9 +127,9 @@ def check_writer_order(log: Iterable[Found]) -> None:
         newest[entry.writer] = entry.number
 
 
-def check_real_time(appends: Iterable[Append], reads: Iterable[HeadRead]) -> None:
+def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead]) -> None:
     """What was answered before another call was sent is older than what that call answers."""
-    certain = [append for append in appends if append.told is Told.ACKNOWLEDGED]
+    certain = [append for append in appends if append.told is Answered.ACKNOWLEDGED]
     sent = [(append.sent, append.version - 1) for append in certain] + [(read.sent, read.version) for read in reads]
     answered = [(append.answered, append.version) for append in certain]
     answered += [(read.answered, read.version) for read in reads]

@@ -19,7 +19,7 @@ import msgspec
 
 from stratalog.testing.scheduler import Actor, Crash, Scheduler
 
-__all__ = ["Disk", "DiskWeather", "Machine", "draw_disk_weather"]
+__all__ = ["Disk", "DiskWeather", "SimulatedMachine", "draw_disk_weather"]
 
 SECTOR_BYTES = 512
 # What SQLite's processes share is made anew by the first of them, and holds random numbers that would end determinism.
@@ -167,14 +167,14 @@ class Disk:
         return b"".join(sectors)[:length]
 
 
-class Machine:
+class SimulatedMachine:
     """One life of a machine: its actors, which end together, and the faults of its disk.
 
     ``vfs`` names its layer below SQLite. ``failed`` is called with the disk's next life, which another machine may use.
     """
 
     def __init__(
-        self, scheduler: Scheduler, disk: Disk, weather: DiskWeather, failed: Callable[[Machine], None]
+        self, scheduler: Scheduler, disk: Disk, weather: DiskWeather, failed: Callable[[SimulatedMachine], None]
     ) -> None:
         self.scheduler = scheduler
         self.disk = disk
@@ -253,7 +253,7 @@ class Machine:
 class _Layer(apsw.VFS):
     """Between SQLite and the operating system: each change is a step, and a sync tells the disk what is durable."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
         super().__init__(machine.vfs, "")
 
@@ -273,7 +273,9 @@ class _Layer(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
-    def __init__(self, machine: Machine, path: str, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+    def __init__(
+        self, machine: SimulatedMachine, path: str, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> None:
         self._machine = machine
         self._path = path
         self._new = bool(flags[0] & NEW_NAMES)

@@ -182,8 +182,8 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
 
 def program(name: str) -> str:
     """The path of a program, beside this interpreter or on the path. Raises RuntimeError with the remedy."""
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
+    neighbour = Path(sys.executable).with_name(name)
+    found = str(neighbour) if neighbour.exists() else shutil.which(name)
     if found is None:
         raise RuntimeError(f"{name} is not installed; {REMEDIES.get(name, REMEDY)}")
     return found

@@ -1,6 +1,6 @@
 """Faults: ports that fail in every way their contract allows, each call a step of the scheduler.
 
-A `Line` is the wire between one process and its backends. What can happen to a call on it:
+A `FaultyLine` is the wire between one process and its backends. What can happen to a call on it:
 
     =============  =================================  ==========================================
     fault          what the backend does              what the caller gets
@@ -31,10 +31,19 @@ import msgspec
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.index import Index, Item, Write
-from stratalog.ports.queue import DeadLetter, Message, Queue
+from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.testing.scheduler import Scheduler
 
-__all__ = ["FAULTS", "READ_FAULTS", "FaultyBlobs", "FaultyIndex", "FaultyQueue", "Line", "Weather", "draw_weather"]
+__all__ = [
+    "FAULTS",
+    "READ_FAULTS",
+    "FaultyBlobs",
+    "FaultyIndex",
+    "FaultyLine",
+    "FaultyQueue",
+    "Weather",
+    "draw_weather",
+]
 
 T = TypeVar("T")
 
@@ -96,7 +105,7 @@ READ_FAULTS = ("unavailable", "crash before", "freeze before", "freeze after", "
 WRITE_FAULTS = tuple(fault for fault in FAULTS if fault != "torn")
 
 
-class Line:
+class FaultyLine:
     """The wire between one process and its backends: every port call is a step here, and may meet a fault.
 
     ``crash`` ends the process: it marks its actors and raises Crash.
@@ -200,7 +209,7 @@ class Line:
 class FaultyIndex:
     """An index at the other end of a line. Its queries come in pages of random size, each a call of its own."""
 
-    def __init__(self, line: Line, backend: Index) -> None:
+    def __init__(self, line: FaultyLine, backend: Index) -> None:
         self._line = line
         self._backend = backend
         self.joint_commits = backend.joint_commits
@@ -267,7 +276,7 @@ class FaultyIndex:
 class FaultyBlobs:
     """Blobs at the other end of a line."""
 
-    def __init__(self, line: Line, backend: Blobs) -> None:
+    def __init__(self, line: FaultyLine, backend: Blobs) -> None:
         self._line = line
         self._backend = backend
 
@@ -302,7 +311,7 @@ class FaultyBlobs:
 class FaultyQueue:
     """A queue at the other end of a line. A receive whose answer is lost leaves its messages hidden for their time."""
 
-    def __init__(self, line: Line, backend: Queue) -> None:
+    def __init__(self, line: FaultyLine, backend: Queue) -> None:
         self._line = line
         self._backend = backend
 
@@ -323,7 +332,7 @@ class FaultyQueue:
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         return self._line.write("queue.release", lambda: self._backend.release(message, after_seconds=after_seconds))
 
-    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         yield from self._line.read("queue.dead_letters", lambda: list(self._backend.dead_letters(after=after)))
 
     def close(self) -> None:

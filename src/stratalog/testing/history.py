@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stratalog.testing.checkers import Append, Found, HeadRead, Told, check_appends
+from stratalog.testing.checkers import Answered, CheckedAppend, FoundEntry, HeadRead, check_appends
 from stratalog.testing.faults import FAULTS
 from stratalog.testing.scheduler import Scheduler
 
@@ -26,19 +26,19 @@ class History:
     """What actors were told of their appends to one log, and which heads they read."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self.appends: list[Append] = []
+        self.appends: list[CheckedAppend] = []
         self.heads: list[HeadRead] = []
         self._scheduler = scheduler
 
-    def append(self, writer: str, write_id: str, sent: int, told: Told, version: int = 0) -> None:
+    def append(self, writer: str, write_id: str, sent: int, told: Answered, version: int = 0) -> None:
         """``writer`` is told now what became of an append of the step ``sent``."""
-        self._scheduler.counts.bump("given up unknown" if told is Told.UNKNOWN else told.value)
-        self.appends.append(Append(writer, write_id, sent, self._scheduler.steps, told, version))
+        self._scheduler.counts.bump("given up unknown" if told is Answered.UNKNOWN else told.value)
+        self.appends.append(CheckedAppend(writer, write_id, sent, self._scheduler.steps, told, version))
 
     def head(self, sent: int, version: int) -> None:
         """Somebody is told now the head that was asked for at the step ``sent``."""
         self.heads.append(HeadRead(sent, self._scheduler.steps, version))
 
-    def check(self, found: Sequence[Found], floor: int = 0) -> None:
+    def check(self, found: Sequence[FoundEntry], floor: int = 0) -> None:
         """Hold it against the log. Raises Violation."""
         check_appends(self.appends, self.heads, found, floor)

@@ -21,7 +21,7 @@ class Network(Generic[Request]):
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._trouble = 0.3 * scheduler.random.random() ** 2
+        self._fault_rate = 0.3 * scheduler.random.random() ** 2
         self._arrived: list[Request] = []
 
     def send(self, request: Request) -> None:
@@ -45,7 +45,7 @@ class Network(Generic[Request]):
             self._scheduler.later(self._delay_ms(), take)
 
     def _hit(self, name: str) -> bool:
-        hit = self._scheduler.stormy and self._scheduler.random.random() < self._trouble
+        hit = self._scheduler.stormy and self._scheduler.random.random() < self._fault_rate
         self._scheduler.counts.bump(name, hit)
         return hit
 

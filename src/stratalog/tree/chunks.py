@@ -59,9 +59,9 @@ class Chunks:
         self._keep(root.address, node, len(root.inline))
         return node
 
-    def child(self, node: Inner, place: int) -> Node:
+    def child(self, node: Inner, position: int) -> Node:
         """The child in row ``place``. It lies one level below, so every walk down a tree ends."""
-        child = self.load(node.addresses[place])
+        child = self.load(node.addresses[position])
         if child.level != node.level - 1:
             raise Corrupt("a chunk is not one level below its parent", level=child.level, parent=node.level)
         return child

@@ -57,37 +57,37 @@ class _Walk:
         self._chunks = chunks
         self._path: list[tuple[Inner, int]] = []
         self._node = top
-        self._place = 0
+        self._position = 0
         self.level = top.level
 
     def is_open(self) -> bool:
-        return self._place < len(self._node.keys)
+        return self._position < len(self._node.keys)
 
     def key(self) -> str:
-        return self._node.keys[self._place]
+        return self._node.keys[self._position]
 
     def slot(self) -> Slot:
         assert isinstance(self._node, Leaf)
-        return Slot(self._node.values[self._place], self._node.versions[self._place])
+        return Slot(self._node.values[self._position], self._node.versions[self._position])
 
     def address(self) -> bytes:
         assert isinstance(self._node, Inner)
-        return self._node.addresses[self._place]
+        return self._node.addresses[self._position]
 
     def advance(self) -> None:
         """Go past the slot or chunk, and up where it was the last of its node."""
-        self._place += 1
-        while self._place == len(self._node.keys) and self._path:
-            self._node, place = self._path.pop()
-            self._place = place + 1
+        self._position += 1
+        while self._position == len(self._node.keys) and self._path:
+            self._node, position = self._path.pop()
+            self._position = position + 1
         self.level = self._node.level
 
     def descend(self) -> None:
         """Open the chunk and stand before its first row."""
         assert isinstance(self._node, Inner)
-        self._path.append((self._node, self._place))
-        self._node = self._chunks.child(self._node, self._place)
-        self._place = 0
+        self._path.append((self._node, self._position))
+        self._node = self._chunks.child(self._node, self._position)
+        self._position = 0
         self.level = self._node.level
 
     def rest(self) -> Iterator[tuple[str, Slot]]:

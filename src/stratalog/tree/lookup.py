@@ -22,11 +22,11 @@ def leaf_of(chunks: Chunks, root: Root, key: str) -> tuple[str, Leaf] | None:
     """The leaf that holds ``key`` if any does, and a key that lies before all of it; None for a key behind the last."""
     node, before = chunks.top(root), ""
     while not isinstance(node, Leaf):
-        place = bisect_left(node.keys, key)
-        if place == len(node.keys):
+        position = bisect_left(node.keys, key)
+        if position == len(node.keys):
             return None
-        before = node.keys[place - 1] if place else before
-        node = chunks.child(node, place)
+        before = node.keys[position - 1] if position else before
+        node = chunks.child(node, position)
     return before, node
 
 
@@ -45,8 +45,8 @@ def scan(
     """
     span = _Span(prefix, after, before)
     for leaf in _leaves(chunks, chunks.top(root), span, reverse):
-        for place in _walk(span.start(leaf.keys), span.stop(leaf.keys), reverse):
-            yield leaf.keys[place], _slot(leaf, place)
+        for position in _walk(span.start(leaf.keys), span.stop(leaf.keys), reverse):
+            yield leaf.keys[position], _slot(leaf, position)
 
 
 def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
@@ -56,18 +56,18 @@ def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
     return stop - _rank(chunks, root, prefix)
 
 
-def nth(chunks: Chunks, root: Root, place: int) -> tuple[str, Slot] | None:
+def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
     """The key that has ``place`` keys before it, or None where there are no more. Reads one node per level."""
-    if not 0 <= place < root.count:
+    if not 0 <= position < root.count:
         return None
     node = chunks.top(root)
     while not isinstance(node, Leaf):
         child = 0
-        while place >= node.counts[child]:
-            place -= node.counts[child]
+        while position >= node.counts[child]:
+            position -= node.counts[child]
             child += 1
         node = chunks.child(node, child)
-    return node.keys[place], _slot(node, place)
+    return node.keys[position], _slot(node, position)
 
 
 class _Span:
@@ -92,8 +92,8 @@ def _leaves(chunks: Chunks, node: Node, span: _Span, reverse: bool) -> Iterator[
         return
     # The child behind the last key below the end may begin below it too.
     stop = min(len(node.keys), span.stop(node.keys) + 1)
-    for place in _walk(span.start(node.keys), stop, reverse):
-        yield from _leaves(chunks, chunks.child(node, place), span, reverse)
+    for position in _walk(span.start(node.keys), stop, reverse):
+        yield from _leaves(chunks, chunks.child(node, position), span, reverse)
 
 
 def _walk(start: int, stop: int, reverse: bool) -> range:
@@ -105,11 +105,11 @@ def _rank(chunks: Chunks, root: Root, key: str) -> int:
     node = chunks.top(root)
     rank = 0
     while not isinstance(node, Leaf):
-        place = bisect_left(node.keys, key)
-        rank += sum(node.counts[:place])
-        if place == len(node.keys):
+        position = bisect_left(node.keys, key)
+        rank += sum(node.counts[:position])
+        if position == len(node.keys):
             return rank
-        node = chunks.child(node, place)
+        node = chunks.child(node, position)
     return rank + bisect_left(node.keys, key)
 
 
@@ -119,5 +119,5 @@ def _end_of(prefix: str) -> str | None:
     return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None
 
 
-def _slot(leaf: Leaf, place: int) -> Slot:
-    return Slot(leaf.values[place], leaf.versions[place])
+def _slot(leaf: Leaf, position: int) -> Slot:
+    return Slot(leaf.values[position], leaf.versions[position])

@@ -69,10 +69,10 @@ class Leaf(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknow
 
     def slot(self, key: str) -> Slot | None:
         """What ``key`` holds here."""
-        place = bisect_left(self.keys, key)
-        if place == len(self.keys) or self.keys[place] != key:
+        position = bisect_left(self.keys, key)
+        if position == len(self.keys) or self.keys[position] != key:
             return None
-        return Slot(self.values[place], self.versions[place])
+        return Slot(self.values[position], self.versions[position])
 
 
 class Inner(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):

@@ -36,12 +36,12 @@ def verify(chunks: Chunks, root: Root) -> None:
 def _below(chunks: Chunks, node: Node, seen: Container[bytes]) -> Iterator[bytes]:
     if not isinstance(node, Inner):
         return
-    for place, address in enumerate(node.addresses):
+    for position, address in enumerate(node.addresses):
         if address in seen:
             continue
         yield address
         if node.level > 1:
-            yield from _below(chunks, chunks.child(node, place), seen)
+            yield from _below(chunks, chunks.child(node, position), seen)
 
 
 def _verify_below(chunks: Chunks, node: Node, *, last: bool, after: str | None = None) -> None:
@@ -50,11 +50,11 @@ def _verify_below(chunks: Chunks, node: Node, *, last: bool, after: str | None =
     _verify_ends(node, last)
     if not isinstance(node, Inner):
         return
-    for place, row in enumerate(zip(node.keys, node.addresses, node.digests, node.counts, strict=True)):
+    for position, row in enumerate(zip(node.keys, node.addresses, node.digests, node.counts, strict=True)):
         child = _checked(chunks.read(row[1]), row[1])
         if child.node.level != node.level - 1 or not child.node.keys or child.row != row:
             raise Corrupt("a chunk is not what its parent says", address=row[1].hex(), last_key=row[0])
-        _verify_below(chunks, child.node, last=last and place + 1 == len(node.keys), after=after)
+        _verify_below(chunks, child.node, last=last and position + 1 == len(node.keys), after=after)
         after = row[0]
 
 

@@ -255,19 +255,19 @@ class _Cursor:
         """Go to the next node; False, and no move, where there is none."""
         if self.is_last():
             return False
-        node, place = self._path.pop()
-        while place + 1 == len(node.keys):
-            node, place = self._path.pop()
-        self._path.append((node, place + 1))
-        self._descend(self._chunks.child(node, place + 1), "")
+        node, position = self._path.pop()
+        while position + 1 == len(node.keys):
+            node, position = self._path.pop()
+        self._path.append((node, position + 1))
+        self._descend(self._chunks.child(node, position + 1), "")
         return True
 
     def is_last(self) -> bool:
-        return all(place + 1 == len(node.keys) for node, place in self._path)
+        return all(position + 1 == len(node.keys) for node, position in self._path)
 
     def _descend(self, node: Node, key: str) -> None:
         while isinstance(node, Inner) and node.level > self._level:
-            place = min(bisect_left(node.keys, key), len(node.keys) - 1)
-            self._path.append((node, place))
-            node = self._chunks.child(node, place)
+            position = min(bisect_left(node.keys, key), len(node.keys) - 1)
+            self._path.append((node, position))
+            node = self._chunks.child(node, position)
         self.node = node

@@ -14,12 +14,20 @@ from stratalog.errors import Corrupt
 from stratalog.keys import GIVEN_UP_PARTITION, QUEUE_NOTES_PARTITION
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 
-__all__ = ["GivenUp", "Note", "drop_note", "list_given_up", "read_note", "write_given_up", "write_note"]
+__all__ = [
+    "AttemptRecord",
+    "RejectedMutation",
+    "drop_note",
+    "list_given_up",
+    "read_note",
+    "write_given_up",
+    "write_note",
+]
 
 Kept = TypeVar("Kept", bound=msgspec.Struct)
 
 
-class Note(msgspec.Struct, frozen=True):
+class AttemptRecord(msgspec.Struct, frozen=True):
     """Why a message failed and when, and which of its mutations was on trial, for the how manieth time.
 
     ``receives`` is the giving-out during which that trial began; ``redriven_ms`` is when the dead letter was redriven.
@@ -34,7 +42,7 @@ class Note(msgspec.Struct, frozen=True):
     redriven_ms: int = 0
 
 
-class GivenUp(msgspec.Struct, frozen=True):
+class RejectedMutation(msgspec.Struct, frozen=True):
     """A mutation that a worker committed as a rejection, since it kept failing. ``redriven_ms`` is 0 until it was."""
 
     organisation: str
@@ -48,13 +56,13 @@ class GivenUp(msgspec.Struct, frozen=True):
     redriven_ms: int = 0
 
 
-def read_note(index: Index, message_id: str) -> Note:
+def read_note(index: Index, message_id: str) -> AttemptRecord:
     """The note of a message; an empty one where there is none. Raises Corrupt, Unavailable."""
     item = index.get(QUEUE_NOTES_PARTITION, message_id)
-    return Note() if item is None else _read(item, Note)
+    return AttemptRecord() if item is None else _read(item, AttemptRecord)
 
 
-def write_note(index: Index, message_id: str, note: Note) -> None:
+def write_note(index: Index, message_id: str, note: AttemptRecord) -> None:
     """Keep the note in place of the one before. Raises what ``commit`` raises."""
     index.commit([_put(QUEUE_NOTES_PARTITION, message_id, note)])
 
@@ -64,13 +72,13 @@ def drop_note(index: Index, message_id: str) -> None:
     index.commit([Delete(QUEUE_NOTES_PARTITION, message_id)])
 
 
-def list_given_up(index: Index, *, after: str = "") -> Iterator[tuple[str, GivenUp]]:
+def list_given_up(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
     """What workers gave up, by letter: the id of the message, a stroke, and the mutation's place in it."""
     for item in index.query(GIVEN_UP_PARTITION, after=after or None):
-        yield item.sort, _read(item, GivenUp)
+        yield item.sort, _read(item, RejectedMutation)
 
 
-def write_given_up(index: Index, letter: str, given_up: GivenUp) -> None:
+def write_given_up(index: Index, letter: str, given_up: RejectedMutation) -> None:
     """Keep what was given up, in place of what stands there. Raises what ``commit`` raises."""
     index.commit([_put(GIVEN_UP_PARTITION, letter, given_up)])
 

@@ -15,20 +15,20 @@ import msgspec
 
 from stratalog.documents import Document
 from stratalog.errors import NotFound, StratalogError
-from stratalog.ports.queue import DeadLetter
+from stratalog.ports.queue import DeadMessage
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.store import Store
-from stratalog.worker.attempt_record import GivenUp, list_given_up, read_note, write_given_up, write_note
+from stratalog.worker.attempt_record import RejectedMutation, list_given_up, read_note, write_given_up, write_note
 from stratalog.worker.execution import GIVEN_UP, apply
 from stratalog.worker.messages import open_push, read_message
 
-__all__ = ["Letter", "list_letters", "redrive"]
+__all__ = ["RejectedPush", "list_letters", "redrive"]
 
 OPERATOR = "redrive"
 UNKNOWN = "its worker ended without a word"
 
 
-class Letter(msgspec.Struct, frozen=True):
+class RejectedPush(msgspec.Struct, frozen=True):
     """A dead letter as people are shown it. ``document`` is empty where a message cannot be read.
 
     ``client`` and ``mutation`` are empty and 0 for a message, which may hold many.
@@ -45,10 +45,10 @@ class Letter(msgspec.Struct, frozen=True):
     redriven_ms: int
 
 
-def list_letters(store: Store, *, after: str = "") -> Iterator[Letter]:
+def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
     """All dead letters in order of their ids, those after the id ``after``."""
     messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
-    given_up = (_of_given_up(id, found) for id, found in list_given_up(store.place.index, after=after))
+    given_up = (_of_given_up(id, found) for id, found in list_given_up(store.environment.index, after=after))
     return merge(messages, given_up, key=lambda letter: letter.id)
 
 
@@ -65,17 +65,19 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     return _redrive_message(store, found)
 
 
-def _redrive_message(store: Store, letter: DeadLetter) -> list[Outcome]:
+def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     envelope = read_message(letter.body)
     document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
-    outcomes = apply(document, open_push(store.place.blobs, envelope))
-    note = read_note(store.place.index, letter.id)
-    write_note(store.place.index, letter.id, msgspec.structs.replace(note, redriven_ms=store.place.clock.wall_ms()))
+    outcomes = apply(document, open_push(store.environment.blobs, envelope))
+    note = read_note(store.environment.index, letter.id)
+    write_note(
+        store.environment.index, letter.id, msgspec.structs.replace(note, redriven_ms=store.environment.clock.wall_ms())
+    )
     return outcomes
 
 
 def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
-    given_up = dict(list_given_up(store.place.index)).get(letter)
+    given_up = dict(list_given_up(store.environment.index)).get(letter)
     if given_up is None:
         raise NotFound("no such dead letter", letter=letter)
     document = _document(store, given_up.organisation, given_up.document, given_up.incarnation)
@@ -83,12 +85,12 @@ def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
     origin = (given_up.client, given_up.id)
     again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
     outcome = document.apply([again], author=author)[0]
-    redriven = msgspec.structs.replace(given_up, redriven_ms=store.place.clock.wall_ms())
-    write_given_up(store.place.index, letter, redriven)
+    redriven = msgspec.structs.replace(given_up, redriven_ms=store.environment.clock.wall_ms())
+    write_given_up(store.environment.index, letter, redriven)
     return outcome
 
 
-def _as_it_came(document: Document, given_up: GivenUp) -> tuple[str, Any]:
+def _as_it_came(document: Document, given_up: RejectedMutation) -> tuple[str, Any]:
     """Name and arguments of a mutation that was given up, from the log. Raises NotFound where it was not."""
     version = document.applied_in(given_up.client, given_up.id) or 0
     for found in document.versions(version - 1, version) if version else ():
@@ -105,17 +107,17 @@ def _document(store: Store, organisation: str, name: str, incarnation: str) -> D
     return document
 
 
-def _of_message(store: Store, letter: DeadLetter) -> Letter:
-    note = read_note(store.place.index, letter.id)
+def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
+    note = read_note(store.environment.index, letter.id)
     try:
         envelope = read_message(letter.body)
         names = (envelope.organisation, envelope.document)
     except StratalogError:
         names = ("", "")
     reason = note.reason or UNKNOWN
-    return Letter(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, note.redriven_ms)
+    return RejectedPush(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, note.redriven_ms)
 
 
-def _of_given_up(id: str, found: GivenUp) -> Letter:
+def _of_given_up(id: str, found: RejectedMutation) -> RejectedPush:
     names = (found.organisation, found.document, found.client, found.id)
-    return Letter(id, *names, found.given_up_ms, found.receives, found.reason, found.redriven_ms)
+    return RejectedPush(id, *names, found.given_up_ms, found.receives, found.reason, found.redriven_ms)

@@ -21,7 +21,7 @@ from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.sync.push import UNSTORABLE, push, refusal, reject
-from stratalog.worker.attempt_record import GivenUp, read_note, write_given_up, write_note
+from stratalog.worker.attempt_record import RejectedMutation, read_note, write_given_up, write_note
 from stratalog.worker.messages import Carried, QueuedPush
 
 __all__ = [
@@ -74,7 +74,7 @@ def apply_one_by_one(
     process. Raises what `push` does.
     """
     trial = _Trial(document, message, queued, receives_max)
-    return [outcome for place, one in enumerate(queued.mutations, 1) for outcome in trial.take(place, one)]
+    return [outcome for position, one in enumerate(queued.mutations, 1) for outcome in trial.take(position, one)]
 
 
 class _Trial:
@@ -85,16 +85,16 @@ class _Trial:
         self._message = message
         self._queued = queued
         self._is_last = message.receives >= receives_max
-        self._index = document.log.place.index
+        self._index = document.log.environment.index
         self._note = read_note(self._index, message.id)
 
-    def take(self, place: int, one: Carried) -> list[Outcome]:
+    def take(self, position: int, one: Carried) -> list[Outcome]:
         """What becomes of the next mutation."""
         if one.refused or not self._would_run(one):
             return apply(self._document, self._queued, [one])
         tries = self._tries(one)
         if tries >= TRIES_MAX or (tries and self._is_last):
-            return self._give_up(place, one, tries)
+            return self._give_up(position, one, tries)
         if self._is_last:
             raise NotRun(f"given out {self._message.receives} times, and not run: client={one.client} id={one.id}")
         return self._try(one, tries)
@@ -121,14 +121,14 @@ class _Trial:
                 self._mark(one, tries, 0)
             raise
 
-    def _give_up(self, place: int, one: Carried, tries: int) -> list[Outcome]:
+    def _give_up(self, position: int, one: Carried, tries: int) -> list[Outcome]:
         """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
         why = self._note.reason or "the process ended while it ran"
         reason = f"{GIVEN_UP} after {tries} failures: {why}"
-        record, now_ms = self._document.log.record, self._document.log.place.clock.wall_ms()
+        record, now_ms = self._document.log.record, self._document.log.environment.clock.wall_ms()
         names = (record.organisation, record.name, record.incarnation, one.client, one.id)
-        letter = f"{self._message.id}/{place}"
-        write_given_up(self._index, letter, GivenUp(*names, reason, self._message.receives, now_ms))
+        letter = f"{self._message.id}/{position}"
+        write_given_up(self._index, letter, RejectedMutation(*names, reason, self._message.receives, now_ms))
         return [_reject(self._document, self._queued, one, one.name, reason)]
 
     def _mark(self, one: Carried, tries: int, receives: int) -> None:

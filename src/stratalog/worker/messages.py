@@ -17,7 +17,7 @@ from stratalog.codec import compress, decompress, encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from stratalog.keys import name_partition, queued_owner
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_BYTES_MAX
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.names import NameRecord
 from stratalog.ports.blobs import Blobs
@@ -89,7 +89,12 @@ def group_of(record: NameRecord) -> str:
 
 
 def write_message(
-    place: Place, record: NameRecord, push: Push, owner: str, author: str, bytes_max: int = MESSAGE_BYTES_MAX
+    environment: Environment,
+    record: NameRecord,
+    push: Push,
+    owner: str,
+    author: str,
+    bytes_max: int = MESSAGE_BYTES_MAX,
 ) -> bytes:
     """The message for a push that was checked. Where it is larger than that its body is put into blobs, durably.
 
@@ -99,13 +104,13 @@ def write_message(
     body = encode(QueuedPush(push.group, push.incarnation, owner, author, mutations))
     if len(body) > QUEUED_BYTES_MAX:
         raise LimitExceeded("a push is too large to be queued", value=len(body), limit=QUEUED_BYTES_MAX)
-    token = new_id(place.clock, TOKEN_CHARACTERS)
-    names = (record.organisation, record.name, record.incarnation, token, place.clock.wall_ms())
+    token = new_id(environment.clock, TOKEN_CHARACTERS)
+    names = (record.organisation, record.name, record.incarnation, token, environment.clock.wall_ms())
     message = _message(Envelope(*names, inline=compress(body)))
     if len(message) <= bytes_max:
         return message
     claimed = Envelope(*names, inline=b"")
-    return _message(msgspec.structs.replace(claimed, claim=write_body(place.blobs, claimed.claim_owner, body)))
+    return _message(msgspec.structs.replace(claimed, claim=write_body(environment.blobs, claimed.claim_owner, body)))
 
 
 def read_message(message: bytes) -> Envelope:

@@ -32,12 +32,12 @@ from stratalog.worker.coalescing import Opened, join
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
 from stratalog.worker.messages import Envelope, claim_stands, open_push, read_message, remove_claim
 
-__all__ = ["Settled", "Settler", "again_seconds"]
+__all__ = ["Settlement", "Settler", "again_seconds"]
 
 REASON_CHARACTERS_MAX = 300
 
 
-class Settled(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True):
     """A message that is done with, and what became of its mutations."""
 
     message: Message
@@ -60,25 +60,25 @@ class Settler:
         self._store = store
         self._receives_max = receives_max
 
-    def settle(self, message: Message) -> Settled:
+    def settle(self, message: Message) -> Settlement:
         """Apply a message, so that it may be acknowledged. Whatever it raises, it can be called again."""
         envelope = read_message(message.body)
         outcomes: Sequence[Outcome] = ()
         document = self._document(envelope)
         if document is None:
             self.counts["of another incarnation"] += 1
-        elif claim_stands(self._store.place.blobs, envelope):
+        elif claim_stands(self._store.environment.blobs, envelope):
             outcomes = self._apply(document, message, envelope)
             self.counts.update(outcome.status for outcome in outcomes)
-        return Settled(message, envelope, outcomes)
+        return Settlement(message, envelope, outcomes)
 
-    def settle_some(self, messages: Sequence[Message]) -> list[Settled]:
+    def settle_some(self, messages: Sequence[Message]) -> list[Settlement]:
         """Settle the first messages of a group: one, or several that become one entry.
 
         Raises what `settle` does of the first. After an error of a port, call `settle` with it: what stands in the way
         may concern another.
         """
-        joined = join(self._store.place.blobs, messages) if len(messages) > 1 else []
+        joined = join(self._store.environment.blobs, messages) if len(messages) > 1 else []
         if len(joined) > 1:
             try:
                 return self._settle_joined(joined)
@@ -88,29 +88,29 @@ class Settler:
                 self.counts["parted"] += 1
         return [self.settle(messages[0])]
 
-    def drop_claim(self, settled: Settled) -> None:
+    def drop_claim(self, settled: Settlement) -> None:
         """Remove the blobs of a push that no message could hold. Can be called again."""
-        remove_claim(self._store.place.blobs, settled.envelope)
+        remove_claim(self._store.environment.blobs, settled.envelope)
 
-    def finish(self, settled: Settled) -> None:
+    def finish(self, settled: Settlement) -> None:
         """Acknowledge what is settled. Where that fails the message comes again, and is found to be applied."""
         self.drop_claim(settled)
         self._store.queue.acknowledge(settled.message)
         if settled.message.receives > 1:
-            drop_note(self._store.place.index, settled.message.id)
+            drop_note(self._store.environment.index, settled.message.id)
 
     def note_failure(self, message: Message, error: Exception) -> str:
         """Keep why a message could not be settled, as far as the store can be reached; the reason."""
         reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
         self.counts["failures"] += 1
-        index = self._store.place.index
+        index = self._store.environment.index
         with suppress(*TRANSIENT, Corrupt):
             note = read_note(index, message.id)
-            failed_ms = self._store.place.clock.wall_ms()
+            failed_ms = self._store.environment.clock.wall_ms()
             write_note(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=failed_ms))
         return reason
 
-    def _settle_joined(self, joined: Sequence[Opened]) -> list[Settled]:
+    def _settle_joined(self, joined: Sequence[Opened]) -> list[Settlement]:
         """Apply messages as one batch. Raises NotFound where their document is gone."""
         first = joined[0]
         document = self._document(first.envelope)
@@ -120,7 +120,7 @@ class Settler:
         self.counts.update(outcome.status for outcome in outcomes)
         self.counts["joined"] += len(joined)
         left = iter(outcomes)
-        return [Settled(one.message, one.envelope, [*islice(left, len(one.push.mutations))]) for one in joined]
+        return [Settlement(one.message, one.envelope, [*islice(left, len(one.push.mutations))]) for one in joined]
 
     def _document(self, envelope: Envelope) -> Document | None:
         """The document that a message is for, if it lives."""
@@ -132,9 +132,9 @@ class Settler:
 
     def _apply(self, document: Document, message: Message, envelope: Envelope) -> Sequence[Outcome]:
         try:
-            queued = open_push(self._store.place.blobs, envelope)
+            queued = open_push(self._store.environment.blobs, envelope)
         except Corrupt:
-            if claim_stands(self._store.place.blobs, envelope):
+            if claim_stands(self._store.environment.blobs, envelope):
                 raise
             return []
         try:

@@ -29,14 +29,14 @@ from stratalog.ports.queue import Message
 from stratalog.process_fork import close_in_child
 from stratalog.store import Store
 from stratalog.worker.execution import TRANSIENT
-from stratalog.worker.settlement import Settled, Settler, again_seconds
+from stratalog.worker.settlement import Settlement, Settler, again_seconds
 
-__all__ = ["Worker", "Working", "beating"]
+__all__ = ["Worker", "WorkerSettings", "beating"]
 
 Tell = Callable[[Message, str], None]
 
 
-class Working(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of a worker."""
 
     visibility_seconds: float = 30
@@ -67,17 +67,17 @@ class Worker:
     def __init__(
         self,
         store: Store,
-        working: Working | None = None,
+        working: WorkerSettings | None = None,
         tell: Tell = lambda message, reason: None,
         aside: Executor | None = None,
     ) -> None:
         self._store = store
-        self._working = working or Working()
+        self._working = working or WorkerSettings()
         self._settler = Settler(store, self._working.receives_max)
         self._tell = tell
         self._aside = aside
         self._finishing: list[Future[None]] = []
-        self._clock: Clock = store.place.clock
+        self._clock: Clock = store.environment.clock
         self._hands: dict[str, _Hand] = {}
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -207,7 +207,7 @@ class Worker:
         self.counts["messages"] += len(settled)
         return len(settled)
 
-    def _finish(self, settled: Settled) -> None:
+    def _finish(self, settled: Settlement) -> None:
         if self._aside is None:
             self._settler.finish(settled)
         else:

@@ -23,13 +23,13 @@ class Feed:
         self.etag = '"1"'
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.broken: list[int] = []
-        self.patience = ""
+        self.retry = ""
         self.url = ""
 
     def answer(self, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         self.asked.append((path, headers))
         if self.broken:
-            return self.broken.pop(0), {"Retry-After": self.patience} if self.patience else {}, b""
+            return self.broken.pop(0), {"Retry-After": self.retry} if self.retry else {}, b""
         if headers.get("If-None-Match") == self.etag:
             return 304, {"ETag": self.etag}, b""
         start = int(parse_qs(urlsplit(path).query).get("from", ["0"])[0])

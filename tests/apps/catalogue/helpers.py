@@ -12,7 +12,7 @@ import httpx
 import stratalog
 from stratalog import Records, Store
 from stratalog.apps.catalogue.polls import Polled, poll
-from stratalog.apps.catalogue.reconciliation import Tally
+from stratalog.apps.catalogue.reconciliation import ReconciliationCounts
 from stratalog.apps.catalogue.sources import Source, add_source
 from stratalog.apps.catalogue.workers import reconcile
 
@@ -69,7 +69,7 @@ class Catalogue:
         """Poll the sources, or all; what came of the last."""
         return list(poll(self.store, "acme", self.connect, sources=sources))[-1]
 
-    def scan(self, *, everything: bool = False) -> Tally:
+    def scan(self, *, everything: bool = False) -> ReconciliationCounts:
         """Make works."""
         return reconcile(self.store, "acme", everything=everything)
 

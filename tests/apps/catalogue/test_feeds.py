@@ -19,7 +19,7 @@ def book(n: int, title: str = "", day: int = 1) -> dict[str, object]:
 
 @pytest.fixture(autouse=True)
 def _no_waits(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue.store.place.clock, "sleep", lambda seconds: None)
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", lambda seconds: None)
 
 
 @pytest.fixture
@@ -152,10 +152,10 @@ def test_a_server_that_says_how_long_to_wait_is_waited_for_so_long(
     catalogue: Catalogue, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(catalogue.store.place.clock, "sleep", waits.append)
-    feed.broken, feed.patience = [503, 503], "17"
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", waits.append)
+    feed.broken, feed.retry = [503, 503], "17"
     assert catalogue.poll().taken.new == 8
-    feed.broken, feed.patience, feed.etag = [503], "100000", '"2"'
+    feed.broken, feed.retry, feed.etag = [503], "100000", '"2"'
     catalogue.poll()
     assert waits == [17.0, 17.0, 300.0]
 

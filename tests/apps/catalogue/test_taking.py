@@ -8,7 +8,7 @@ import pytest
 from stratalog import NotFound, Unavailable
 from stratalog.apps.catalogue.folder import poll_folder
 from stratalog.apps.catalogue.names import kept_id, source_id, work_id
-from stratalog.apps.catalogue.record_splitter import Found, Unreadable, split, time_ms_of
+from stratalog.apps.catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of
 from stratalog.apps.catalogue.redrive import redrive
 from stratalog.apps.catalogue.sources import Source
 from tests.apps.catalogue.helpers import DAY_NS, PACKAGE, START_NS, Catalogue, catalogue_in
@@ -117,7 +117,7 @@ def test_every_format_is_cut_into_records_however_its_bytes_arrive(
 ) -> None:
     source = Source(name="s", adapter="folder", location="", format=form, records="i" if form == "xml" else "")  # type: ignore[arg-type]
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    assert [found.id for found in split(source, pieces, "file") if isinstance(found, Found)] == ids
+    assert [found.id for found in split(source, pieces, "file") if isinstance(found, SplitRecord)] == ids
 
 
 def test_xml_that_declares_entities_is_refused_and_kept_as_a_dead_letter(catalogue: Catalogue) -> None:
@@ -174,7 +174,7 @@ def test_a_file_that_could_not_be_read_is_read_again_by_a_redrive(catalogue: Cat
 def test_a_source_that_is_out_of_reach_so_often_becomes_a_dead_letter_until_it_answers(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue.store.place.clock, "sleep", lambda seconds: None)
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", lambda seconds: None)
     catalogue.add(location=str(catalogue.folder / "away"))
     assert [catalogue.poll().dead for _ in range(5)] == [False] * 4 + [True]
     (catalogue.folder / "away").mkdir()
@@ -216,16 +216,18 @@ def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tm
     catalogue = catalogue_in(tmp_path)
     catalogue.add()
     catalogue.write_packages({"bash": "1"})
-    real = catalogue.store.place.index.commit
+    real = catalogue.store.environment.index.commit
 
     def away(writes: object) -> None:
         raise Unavailable("away")
 
-    catalogue.store.place.settings = msgspec.structs.replace(catalogue.store.place.settings, append_seconds_max=0.01)
-    catalogue.store.place.index.commit = away  # type: ignore[method-assign,assignment]
+    catalogue.store.environment.settings = msgspec.structs.replace(
+        catalogue.store.environment.settings, append_seconds_max=0.01
+    )
+    catalogue.store.environment.index.commit = away  # type: ignore[method-assign,assignment]
     with pytest.raises(Unavailable):
         catalogue.poll()
-    catalogue.store.place.index.commit = real  # type: ignore[method-assign]
+    catalogue.store.environment.index.commit = real  # type: ignore[method-assign]
     with pytest.raises(NotFound):
         catalogue.records.get("catalogue/checkpoint/debian")
     assert catalogue.poll().taken.new == 1

@@ -206,7 +206,7 @@ def test_json_differs_by_value(catalogue: Catalogue) -> None:
 def test_stats_read_as_little_of_many_records_as_of_few(tmp_path: Path, count: int) -> None:
     catalogue = filled(Catalogue(stratalog.open("memory:"), tmp_path), count)
     catalogue.scan()
-    index = catalogue.store.place.index
+    index = catalogue.store.environment.index
     reads: list[str] = []
     query = index.query
 

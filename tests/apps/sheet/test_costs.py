@@ -9,9 +9,9 @@ import pytest
 from stratalog import Store
 from stratalog.apps.sheet import EnginePool, Sheets
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered import MeteredIndex
+from stratalog.backends.metered_ports import MeteredIndex
 from stratalog.clock import SystemClock
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.ports.meter import Meter
 from tests.apps.sheet.helpers import put, revision
 from tests.cloud.helpers import dynamo_index
@@ -22,10 +22,13 @@ def counted(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Meter]]:
     clock = SystemClock()
     if request.param == "memory":
         meter = Meter()
-        yield Store(Place(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock)), meter
+        yield (
+            Store(Environment(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock)),
+            meter,
+        )
         return
     index = dynamo_index(request.getfixturevalue("aws"))
-    yield Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)), index.meter
+    yield Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock)), index.meter
     index.close()
 
 

@@ -60,7 +60,7 @@ def test_a_copy_outlives_what_it_was_copied_from(engines: EnginePool) -> None:
         sheet.set("A1", "only there")
         sheet.delete()
         clock.ahead_ms = 3_600_000
-        sweep_deleted(store.place, "acme")
+        sweep_deleted(store.environment, "acme")
         opened = Sheets(store, engines).open("acme", "copy")
         assert [one.author for one in opened.blame("A1")] == ["ada"]
         assert [opened.get("A1", at=at).content for at in (1, 2, 3)] == ["", "both", "both"]

@@ -8,9 +8,9 @@ from stratalog import Invalid, LimitExceeded, NotFound, Store
 from stratalog.apps.sheet import EnginePool, Sheet, Sheets
 from stratalog.apps.sheet.state import title_in
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered import MeteredIndex
+from stratalog.backends.metered_ports import MeteredIndex
 from stratalog.clock import SystemClock
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.log.retention import raise_floor
 from stratalog.ports.meter import Meter
 from tests.apps.sheet.helpers import put, revision, undo
@@ -137,7 +137,7 @@ def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:
 
 def test_a_title_is_read_in_two_reads_however_long_ago_it_was_given(engines: EnginePool) -> None:
     clock, meter = SystemClock(), Meter()
-    store = Store(Place(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock))
+    store = Store(Environment(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock))
     sheet = Sheets(store, engines).create("acme", "plan")
     sheet.rename("Budget")
     units = []

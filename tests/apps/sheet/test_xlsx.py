@@ -68,7 +68,7 @@ def _parts(sheet: Sheet) -> list[bytes]:
 
 
 def _stored(sheet: Sheet) -> int:
-    return sum(stat.stored_bytes for stat in sheet.log.place.blobs.list(f"{sheet.log.record.owner}/parts/"))
+    return sum(stat.stored_bytes for stat in sheet.log.environment.blobs.list(f"{sheet.log.record.owner}/parts/"))
 
 
 def test_what_is_exported_comes_in_again(sheets: Sheets) -> None:

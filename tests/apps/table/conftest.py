@@ -14,7 +14,7 @@ from stratalog.apps.table import Table
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
-from stratalog.log import Place
+from stratalog.log import Environment
 from stratalog.testing.emulators import Emulator
 from tests.apps.table.helpers import LONG, memory_store, table_of
 from tests.cloud.helpers import dynamo_index
@@ -41,7 +41,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     else:
         clock = SystemClock()
         index: DynamoIndex = request.getfixturevalue("dynamo")
-        yield Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
+        yield Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ from stratalog.apps.table import (
     NewFile,
     NewReference,
     Output,
-    Refused,
     ReplaceFileReferences,
     Schema,
     Split,
     Table,
+    TransactionRefused,
     create_table,
 )
 from stratalog.apps.table.model import Partition
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.log import Place, Settings
+from stratalog.log import Environment, LogSettings
 from stratalog.testing.clock import ManualClock
 
 LONG = Schema((Column("id", "long"),))
@@ -35,8 +35,8 @@ TWO = Schema((Column("id", "long"), Column("name", "string")))
 def memory_store(clock: ManualClock | None = None, index: Any = None, **settings: Any) -> Store:
     """A store in memory that goes by a test's clock."""
     clock = clock or ManualClock()
-    place = Place(index or MemoryIndex(), MemoryBlobs(clock), clock, Settings(**settings))
-    return Store(place, MemoryQueue(clock))
+    environment = Environment(index or MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(**settings))
+    return Store(environment, MemoryQueue(clock))
 
 
 def system_store() -> Store:
@@ -103,7 +103,7 @@ def leaf(id: str, low: str, high: str | None, parent: str | None = None) -> Part
 @contextmanager
 def refused(kind: str, *reasons: str) -> Iterator[None]:
     """Expect a refusal of a kind with exactly these texts."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TransactionRefused) as caught:
         yield
     assert [failure.reason for failure in caught.value.failures] == [*reasons]
     assert caught.value.kind == kind

@@ -11,11 +11,11 @@ import msgspec
 
 from stratalog.apps.table import (
     Assignment,
+    FileReference,
     Job,
     NewFile,
     NewReference,
     Partition,
-    Reference,
     ReplaceFileReferences,
     Schema,
     Split,
@@ -23,7 +23,7 @@ from stratalog.apps.table import (
 from stratalog.apps.table import messages as said
 from stratalog.apps.table.model import contains
 
-Places = dict[str, Reference]
+Places = dict[str, FileReference]
 REASONS_KEPT = 10
 
 
@@ -45,11 +45,11 @@ class Model:
 
     # Looking
 
-    def references(self) -> list[Reference]:
+    def references(self) -> list[FileReference]:
         """All, in order of file and partition."""
         return [self.files[name][id] for name in sorted(self.files) for id in sorted(self.files[name])]
 
-    def on(self, partition: str) -> list[Reference]:
+    def on(self, partition: str) -> list[FileReference]:
         """Those on a partition, in order of file."""
         return [one for one in self.references() if one.partition == partition]
 
@@ -186,21 +186,21 @@ class Model:
         self.files[filename] = {one.partition: _reference(filename, one) for one in references}
 
     def _apart(self, filename: str, ids: Sequence[str]) -> None:
-        for place, id in enumerate(ids):
-            _refuse(id in ids[:place], said.reference_already_exists(id, filename))
+        for position, id in enumerate(ids):
+            _refuse(id in ids[:position], said.reference_already_exists(id, filename))
         for id in ids:
             _refuse(id not in self.tree, said.partition_not_found(id))
         for id in ids:
             inside = any(above in ids for above in self.above(id))
             _refuse(inside, f"Partition {id} lies in another that file {filename} is added to")
 
-    def _held(self, partition: str, filename: str) -> Reference:
+    def _held(self, partition: str, filename: str) -> FileReference:
         found = self.files.get(filename, {}).get(partition)
         if found is None:
             raise Refusal(said.reference_not_found(partition, filename))
         return found
 
-    def _free(self, one: Reference) -> None:
+    def _free(self, one: FileReference) -> None:
         if one.job is not None:
             raise Refusal(said.reference_already_assigned(one.job, one.partition, one.filename))
 
@@ -212,8 +212,8 @@ class Model:
 
     def _replace(self, done: ReplaceFileReferences) -> None:
         _refuse(done.output.filename in done.inputs, said.same_filename(done.output.filename))
-        for place, name in enumerate(done.inputs):
-            _refuse(name in done.inputs[:place], f"Malformed transaction: file named twice: {name}")
+        for position, name in enumerate(done.inputs):
+            _refuse(name in done.inputs[:position], f"Malformed transaction: file named twice: {name}")
         for name in done.inputs:
             _refuse(name not in self.files, said.file_not_found(name))
             mine = self._held(done.partition, name).job == done.job
@@ -239,7 +239,7 @@ class Model:
         del self.files[name][partition]
         self.files[name] |= {one.partition: _reference(name, one) for one in wanted.references}
 
-    def _adds_up(self, held: Reference, pieces: Sequence[NewReference]) -> None:
+    def _adds_up(self, held: FileReference, pieces: Sequence[NewReference]) -> None:
         rows, guessed = sum(one.rows for one in pieces), any(one.approximate for one in pieces)
         where = f"partition {held.partition}, filename {held.filename}"
         adds_up = rows == held.rows or (held.approximate and not guessed)
@@ -327,8 +327,8 @@ def _fits(stored: Partition, parent: Partition, children: Sequence[Partition]) -
     return _halved(parent, [named[id] for id in parent.children])
 
 
-def _reference(filename: str, new: NewReference) -> Reference:
-    return Reference(filename, new.partition, new.rows, new.approximate, new.whole)
+def _reference(filename: str, new: NewReference) -> FileReference:
+    return FileReference(filename, new.partition, new.rows, new.approximate, new.whole)
 
 
 def _refuse(wrong: bool, reason: str) -> None:

@@ -12,11 +12,11 @@ from stratalog import Draft, Rejected, Rules
 from stratalog.apps.table import jobs, partitions, references, table_draft, tree
 from stratalog.apps.table import table as handle
 from stratalog.apps.table.jobs import JobTracker
-from stratalog.apps.table.layout import Tally
-from stratalog.apps.table.model import NewReference, Partition, Reference, Region
+from stratalog.apps.table.layout import TableTally
+from stratalog.apps.table.model import FileReference, NewReference, Partition, Region
 from stratalog.apps.table.queries import TableView
 from stratalog.apps.table.table import Table
-from stratalog.apps.table.table_draft import Books
+from stratalog.apps.table.table_draft import TableDraft
 from stratalog.testing.checkers import Violation
 from tests.apps.table.workload import Workload
 from tests.simulation.mutants import Catch, replaced
@@ -48,25 +48,25 @@ def nothing(*args: Any, **options: Any) -> None:
     """Whatever it was, it is not done."""
 
 
-_add_file = Books.add_file
-_drop_reference = Books.drop_reference
-_relocate = Books._relocate
-_count_job = Books._count_job
+_add_file = TableDraft.add_file
+_drop_reference = TableDraft.drop_reference
+_relocate = TableDraft._relocate
+_count_job = TableDraft._count_job
 _put_all = partitions._put_all
 _replaced_in = jobs._replaced_in
 _grown = tree._grown
-_put_partition = Books.put_partition
+_put_partition = TableDraft.put_partition
 _check_pieces = references._check_pieces
 
 
-def _add_unchecked(self: Books, filename: str, references: Sequence[NewReference]) -> None:
+def _add_unchecked(self: TableDraft, filename: str, references: Sequence[NewReference]) -> None:
     """A file that is there is added once more."""
     if self.is_tracked(filename):
         self.forget_file(filename)
     _add_file(self, filename, references)
 
 
-def _any_job(held: Books, job: Any, filename: str) -> Reference:
+def _any_job(held: TableDraft, job: Any, filename: str) -> FileReference:
     found = held.reference(job.partition, filename)
     if found is None:
         raise Rejected("File reference not found")
@@ -74,54 +74,54 @@ def _any_job(held: Books, job: Any, filename: str) -> Reference:
 
 
 def _delete_referenced(draft: Draft, args: Any) -> None:
-    held = Books(draft)
+    held = TableDraft(draft)
     for filename in args["filenames"]:
         if held.count(filename) is None:
             raise Rejected(f"File not found: {filename}")
         held.forget_file(filename)
 
 
-def _one_off(self: Tally, reference: Reference, by: int) -> Tally:
+def _one_off(self: TableTally, reference: FileReference, by: int) -> TableTally:
     """A reference that is taken away is still counted."""
-    return Tally(self.files + max(by, 0), self.rows + by * reference.rows, self.sure)
+    return TableTally(self.files + max(by, 0), self.rows + by * reference.rows, self.sure)
 
 
-def _all_sure(self: Tally, reference: Reference, by: int) -> Tally:
+def _all_sure(self: TableTally, reference: FileReference, by: int) -> TableTally:
     """What is counted roughly counts as exact."""
-    return Tally(self.files + by, self.rows + by * reference.rows, self.sure + by * reference.rows)
+    return TableTally(self.files + by, self.rows + by * reference.rows, self.sure + by * reference.rows)
 
 
-def _gone_too_soon(self: Books, filename: str, source: str, targets: Sequence[str]) -> None:
+def _gone_too_soon(self: TableDraft, filename: str, source: str, targets: Sequence[str]) -> None:
     """A file that is off one partition is taken for garbage, though another holds it too."""
     _relocate(self, filename, source, targets)
     if not targets:
         self.draft.put(self.layout.unreferenced(filename), None)
 
 
-def _reference_stays(self: Books, reference: Reference, moved_to: Sequence[str] = ()) -> None:
+def _reference_stays(self: TableDraft, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
     _drop_reference(self, reference, moved_to)
     self._write(reference)
 
 
-def _tally_stays(self: Books, reference: Reference, moved_to: Sequence[str] = ()) -> None:
+def _tally_stays(self: TableDraft, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
     before = self._tally(reference.partition)
     _drop_reference(self, reference, moved_to)
     self._tallies[reference.partition] = before
 
 
-def _job_counted_once(self: Books, job: str, partition: str, by: int) -> None:
+def _job_counted_once(self: TableDraft, job: str, partition: str, by: int) -> None:
     """However many references a job is given, one is counted."""
     if by < 0 or self.draft.get(self.layout.job(job, partition)) is None:
         _count_job(self, job, partition, by)
 
 
-def _rows_forgotten(held: Books, reference: Reference, pieces: tuple[NewReference, ...]) -> None:
+def _rows_forgotten(held: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
     """Pieces need not add up."""
     whole = sum(one.rows for one in pieces)
     _check_pieces(held, msgspec.structs.replace(reference, rows=whole), pieces)
 
 
-def _a_leaf_short(held: Books, wanted: Iterable[Partition]) -> None:
+def _a_leaf_short(held: TableDraft, wanted: Iterable[Partition]) -> None:
     _put_all(held, list(wanted)[:-1])
 
 
@@ -130,20 +130,20 @@ def _first_leaf_lost(top: Partition, edges: Sequence[str], new_id: Callable[[], 
     return _grown(top, edges[1:] if len(edges) > 2 else edges, new_id)
 
 
-def _inner_uncounted(self: Books, partition: Partition) -> None:
+def _inner_uncounted(self: TableDraft, partition: Partition) -> None:
     """A leaf with references that is split is not remembered as one that holds any."""
     count, self._count_inner = self._count_inner, nothing  # type: ignore[method-assign]
     _put_partition(self, partition)
     self._count_inner = count  # type: ignore[method-assign]
 
 
-def _split_tally_lost(self: Books, partition: Partition) -> None:
+def _split_tally_lost(self: TableDraft, partition: Partition) -> None:
     """What a leaf held is forgotten when it is split."""
     _put_partition(self, partition)
-    self._tallies[partition.id] = Tally()
+    self._tallies[partition.id] = TableTally()
 
 
-def _mark_stays(self: Books, filename: str) -> None:
+def _mark_stays(self: TableDraft, filename: str) -> None:
     """A file that is gone still waits to be collected."""
     self.draft.delete(self.layout.file(filename))
 
@@ -239,19 +239,19 @@ def mutator(name: str, bug: Callable[[Draft, Any], None]) -> Callable[[], Abstra
 
 
 MUTANTS = (
-    Mutant("add: a tracked name is not looked for", replaced(Books, "add_file", _add_unchecked), ("verdict",)),
+    Mutant("add: a tracked name is not looked for", replaced(TableDraft, "add_file", _add_unchecked), ("verdict",)),
     Mutant("add: declared garbage is not looked for", replaced(table_draft, "COLLECTED", "none/"), ("verdict",)),
-    Mutant("add: a partition and one in it", replaced(Books, "check_apart", nothing), ("verdict",)),
+    Mutant("add: a partition and one in it", replaced(TableDraft, "check_apart", nothing), ("verdict",)),
     Mutant("assign: a job is given what another has", replaced(references, "_check_free", nothing), ("verdict",)),
-    Mutant("assign: a job waits for one", replaced(Books, "_count_job", _job_counted_once), ("jobs",)),
+    Mutant("assign: a job waits for one", replaced(TableDraft, "_count_job", _job_counted_once), ("jobs",)),
     Mutant("replace: whose job it was", replaced(references, "_input", _any_job), ("verdict",)),
-    Mutant("replace: the reference stays", replaced(Books, "drop_reference", _reference_stays), ("references",)),
-    Mutant("replace: the count stays", replaced(Books, "drop_reference", _tally_stays), ("tallies",)),
-    Mutant("counts: one off", replaced(Tally, "changed", _one_off), ("tallies",)),
-    Mutant("counts: a guess is sure", replaced(Tally, "changed", _all_sure), ("tallies",)),
+    Mutant("replace: the reference stays", replaced(TableDraft, "drop_reference", _reference_stays), ("references",)),
+    Mutant("replace: the count stays", replaced(TableDraft, "drop_reference", _tally_stays), ("tallies",)),
+    Mutant("counts: one off", replaced(TableTally, "changed", _one_off), ("tallies",)),
+    Mutant("counts: a guess is sure", replaced(TableTally, "changed", _all_sure), ("tallies",)),
     Mutant(
         "garbage: referenced on another partition",
-        replaced(Books, "_relocate", _gone_too_soon),
+        replaced(TableDraft, "_relocate", _gone_too_soon),
         ("files", "unreferenced", "lost"),
     ),
     Mutant("garbage: the version before", replaced(TableView, "unreferenced", _since_before), ("unreferenced", "lost")),
@@ -260,11 +260,13 @@ MUTANTS = (
     Mutant("tree: a leaf short", replaced(partitions, "_put_all", _a_leaf_short), ("partitions",)),
     Mutant("tree: a split point lost", replaced(tree, "_grown", _first_leaf_lost), ("partitions",)),
     Mutant(
-        "tree: what is above is not counted", replaced(Books, "put_partition", _inner_uncounted), ("ranges", "tallies")
+        "tree: what is above is not counted",
+        replaced(TableDraft, "put_partition", _inner_uncounted),
+        ("ranges", "tallies"),
     ),
     Mutant(
         "tree: what a leaf held is forgotten",
-        replaced(Books, "put_partition", _split_tally_lost),
+        replaced(TableDraft, "put_partition", _split_tally_lost),
         ("tallies", "ranges"),
     ),
     Mutant("tracker: a rejection is not told", teller("replace_file_references", _rejection_untold), ("tracker",)),
@@ -276,7 +278,7 @@ MUTANTS = (
     Mutant("clear: what was above", mutator("clear_files", _still_inner), ("tallies",)),
     Mutant("clear: leaves without a row", mutator("clear_files", _leaves_unwritten), ("tallies", "leftovers")),
     Mutant("initialise: over files", mutator("initialise_partitions", _initialised_over_files), ("verdict",)),
-    Mutant("delete: a mark stays", replaced(Books, "forget_file", _mark_stays), ("unreferenced", "leftovers")),
+    Mutant("delete: a mark stays", replaced(TableDraft, "forget_file", _mark_stays), ("unreferenced", "leftovers")),
     Mutant("garbage: young", replaced(Table, "unreferenced_before", _young_too), ("files", "lost")),
     Mutant("garbage: referenced", replaced(Table, "unreferenced_before", _referenced_too), ("lost",)),
     Mutant("tracker: a clear is not told", teller("clear_files", _untold), ("tracker",)),

@@ -27,8 +27,8 @@ import pyarrow as pa
 import stratalog
 from stratalog.apps.table import Column, Schema, Table, create_table, open_table
 from stratalog.apps.table.data_files import Lake
-from stratalog.apps.table.maintenance import collect, compact, push_down, split_large, tend
-from stratalog.apps.table.rows import Source, ingest, lake_of, scan
+from stratalog.apps.table.maintenance import collect, compact, maintain_table, push_down, split_large
+from stratalog.apps.table.rows import RowSource, ingest, lake_of, scan
 from stratalog.store import make_store
 from stratalog.testing.aws_local import STORE, aws_local
 
@@ -75,7 +75,7 @@ def soak(rows: int, processes: int, seed: int, pause: float, at: Site, batch_row
         create_table(store, "acme", "events", schema, data=at.lake)
     rows_max = max(batch_rows, rows // LEAVES)
     numbers = (batches, batch_rows, rows_max)
-    running = [_start(at, place, *numbers, seed) for place in range(processes)]
+    running = [_start(at, position, *numbers, seed) for position in range(processes)]
     kills = 0
     try:
         while not kills or not _is_in(at, processes, batches):
@@ -93,17 +93,17 @@ def soak(rows: int, processes: int, seed: int, pause: float, at: Site, batch_row
     return {"rows": _check(at, processes * batches * batch_rows, rows_max), "kills": kills}
 
 
-def work(url: str, place: int, batches: int, batch_rows: int, rows_max: int, seed: int) -> None:
+def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, seed: int) -> None:
     """One process: its own batches, and the upkeep of all, until it is killed."""
-    chance = random.Random(seed * 1000 + place)
+    chance = random.Random(seed * 1000 + position)
     with stratalog.open(url) as store:
         table = open_table(store, "acme", "events")
         lake = lake_of(table)
         while True:
-            number = table.document.last_mutation(f"source/{place}") + 1
+            number = table.document.last_mutation(f"source/{position}") + 1
             if number <= batches:
-                start = (place * batches + number - 1) * batch_rows
-                ingest(table, lake, rows_of(start, batch_rows), source=Source(f"source/{place}", number))
+                start = (position * batches + number - 1) * batch_rows
+                ingest(table, lake, rows_of(start, batch_rows), source=RowSource(f"source/{position}", number))
             _tend_a_little(table, lake, chance, rows_max)
 
 
@@ -137,18 +137,18 @@ def _look(table: Table, lake: Lake, chance: random.Random) -> None:
     assert found == holding.tally.rows, f"{found} rows in {holding}"
 
 
-def _start(at: Site, place: int, *numbers: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.apps.table.soak", "--work", at.store, *map(str, (place, *numbers))]
-    with (at.folder / f"errors-{place}").open("ab") as errors:
+def _start(at: Site, position: int, *numbers: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.apps.table.soak", "--work", at.store, *map(str, (position, *numbers))]
+    with (at.folder / f"errors-{position}").open("ab") as errors:
         return subprocess.Popen(command, stderr=errors)
 
 
 def _is_in(at: Site, processes: int, batches: int) -> bool:
-    errors = [at.folder.joinpath(f"errors-{place}").read_text() for place in range(processes)]
+    errors = [at.folder.joinpath(f"errors-{position}").read_text() for position in range(processes)]
     assert not any(errors), "".join(errors)[-4000:]
     with stratalog.open(at.store) as store:
         document = open_table(store, "acme", "events").document
-        return all(document.last_mutation(f"source/{place}") >= batches for place in range(processes))
+        return all(document.last_mutation(f"source/{position}") >= batches for position in range(processes))
 
 
 def _check(at: Site, rows: int, rows_max: int) -> int:
@@ -156,7 +156,7 @@ def _check(at: Site, rows: int, rows_max: int) -> int:
     with stratalog.open(at.store) as store:
         table = open_table(store, "acme", "events")
         lake = lake_of(table)
-        while (done := tend(table, lake, rows_max=rows_max, files_min=2, age_ms=0)) and any(
+        while (done := maintain_table(table, lake, rows_max=rows_max, files_min=2, age_ms=0)) and any(
             (done.splits, done.moved, done.jobs)
         ):
             pass

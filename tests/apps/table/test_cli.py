@@ -21,10 +21,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The program in a folder with two Parquet files."""
     monkeypatch.setenv("STRATALOG_STORE", str(tmp_path / "store"))
     monkeypatch.chdir(tmp_path)
-    for place in range(2):
-        numbers = range(place * 500, place * 500 + 500)
+    for position in range(2):
+        numbers = range(position * 500, position * 500 + 500)
         pq.write_table(
-            pa.table({"id": [n * 7 % 1000 for n in numbers], "name": [f"n{n}" for n in numbers]}), f"{place}.parquet"
+            pa.table({"id": [n * 7 % 1000 for n in numbers], "name": [f"n{n}" for n in numbers]}), f"{position}.parquet"
         )
 
     def call(*arguments: str, code: int = 0) -> str:
@@ -38,8 +38,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_rows_go_in_are_kept_and_come_out(run: Run, tmp_path: Path) -> None:
     assert "created acme/events" in run("create", "acme/events", "--key", "id:long", "--split-at", "500")
     assert run("ingest", "acme/events", "0.parquet", "1.parquet", "--rows-per-file", "300") == "1,000 rows in 4 files\n"
-    tended = run("tend", "acme/events", "--rows-max", "300", "--files-min", "2", "--age", "0", "--lease", "0")
-    assert tended.startswith("2 leaves split, 8 references moved, 4 merged")
+    maintained = run("maintain", "acme/events", "--rows-max", "300", "--files-min", "2", "--age", "0", "--lease", "0")
+    assert maintained.startswith("2 leaves split, 8 references moved, 4 merged")
     shown = [json.loads(line) for line in run("show", "acme/events", "--json").splitlines()]
     assert sum(one["rows"] for one in shown) == 1000
     assert [one["from"] for one in shown][2] == 500

@@ -10,7 +10,7 @@ import pytest
 
 import stratalog
 from stratalog import LimitExceeded, OutcomeUnknown, Unavailable
-from stratalog.apps.table import RULES, NewFile, Refused, Table
+from stratalog.apps.table import RULES, NewFile, Table, TransactionRefused
 from stratalog.apps.table.queue_path import TableQueue
 from stratalog.apps.table.transaction_group import REQUESTS_MAX, Request
 from stratalog.backends.memory import MemoryIndex
@@ -37,7 +37,7 @@ def test_threads_of_one_process_share_entries_and_each_has_its_own_answer(tmp_pa
                 try:
                     answers.append(table.add_files([new_file(f"{writer}/{n}")]))
                     table.add_files([new_file(f"{writer}/{n}")])
-                except Refused as exc:
+                except TransactionRefused as exc:
                     answers.append(exc.kind)
 
         threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
@@ -96,7 +96,7 @@ def test_a_transaction_whose_answer_was_lost_is_found_and_not_committed_twice() 
     version = table.add_files([new_file("a")])
     assert (version, table.version) == (2, 2)
     index.lost = 1
-    with pytest.raises(Refused, match="File already exists: a"):
+    with pytest.raises(TransactionRefused, match="File already exists: a"):
         table.add_files([new_file("a")])
     assert table.version == 3
 
@@ -129,16 +129,16 @@ def test_what_is_queued_is_committed_by_a_worker_each_for_itself() -> None:
     store = memory_store()
     store.rules = RULES
     one, other = table_of(store, "one"), table_of(store, "other")
-    queue, beside = TableQueue(one), TableQueue(other)
+    queue, background = TableQueue(one), TableQueue(other)
     first = queue.send([add("a"), add("a"), add("b", "nowhere")])
     second = queue.send([add("c")])
-    third = beside.send([add("a")])
+    third = background.send([add("a")])
     assert [queue.outcome(ticket) for ticket in first] == [None, None, None]
     Worker(store).run(drain=True)
     reasons = [queue.wait(ticket, 1).reason for ticket in first]
     assert reasons == [None, "File already exists: a", "Partition not found: nowhere"]
     assert queue.wait(second[0], 1).reason is None
-    assert beside.wait(third[0], 1).reason is None
+    assert background.wait(third[0], 1).reason is None
     assert one.at().files_by_partition() == {"root": ["a", "c"]}
     assert other.at().files_by_partition() == {"root": ["a"]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.apps.table import File, NewFile, NewReference, Reference, Split, Table
+from stratalog.apps.table import File, FileReference, NewFile, NewReference, Split, Table
 from tests.apps.table.helpers import (
     assignment,
     children_of,
@@ -20,7 +20,7 @@ from tests.apps.table.helpers import (
 def test_files_are_added_with_their_references(table: Table) -> None:
     table.add_files([new_file("b"), new_file("a", rows=7), NewFile("c")])
     view = reopened(table).at()
-    assert view.file_references() == [Reference("a", "root", 7), Reference("b", "root", 100)]
+    assert view.file_references() == [FileReference("a", "root", 7), FileReference("b", "root", 100)]
     assert view.files(10).files == (File("a", ("root",)), File("b", ("root",)), File("c", ()))
     assert rows_held(table) == 107
 
@@ -63,7 +63,7 @@ def test_a_file_is_not_added_to_a_partition_and_one_in_it(table: Table) -> None:
 def test_data_may_be_added_to_a_partition_that_was_split(table: Table) -> None:
     table.split_at("root", 50)
     table.add_files([new_file("a")])
-    assert table.at().on_partition("root").references == (Reference("a", "root", 100),)
+    assert table.at().on_partition("root").references == (FileReference("a", "root", 100),)
 
 
 def test_references_are_given_to_a_job(table: Table) -> None:
@@ -121,7 +121,7 @@ def test_a_job_puts_its_output_in_the_place_of_its_inputs(table: Table) -> None:
     table.assign_job_ids([assignment("job", "a", "b")])
     table.replace_file_references([replacement("job", "a", "b", output="out", rows=111)])
     view = table.at()
-    assert view.file_references() == [Reference("out", "root", 111)]
+    assert view.file_references() == [FileReference("out", "root", 111)]
     assert [*view.unreferenced(view.version)] == ["a", "b"]
     assert [*view.jobs()] == []
     assert rows_held(table) == 111
@@ -143,10 +143,10 @@ def test_a_file_is_unreferenced_once_the_last_of_several_references_is_gone(tabl
     table.split_at("root", 50)
     pair = children_of(table)
     table.add_files([new_file("a", (pair[0], 60), (pair[1], 41))])
-    for place, partition in enumerate(pair):
+    for position, partition in enumerate(pair):
         assert [*table.at().unreferenced(table.version)] == []
-        table.assign_job_ids([assignment(f"job-{place}", "a", partition=partition)])
-        table.replace_file_references([replacement(f"job-{place}", "a", partition=partition, rows=1)])
+        table.assign_job_ids([assignment(f"job-{position}", "a", partition=partition)])
+        table.replace_file_references([replacement(f"job-{position}", "a", partition=partition, rows=1)])
     assert [*table.at().unreferenced(table.version)] == ["a"]
     table.delete_files(["a"])
     assert table.at().file("a") is None
@@ -197,8 +197,8 @@ def test_a_reference_is_split_between_partitions_below(table: Table) -> None:
     left, right = children_of(table)
     table.split_file_references([halves("a", "root", (left, right), 101)])
     view = table.at()
-    assert view.on_partition(left).references == (Reference("a", left, 50, approximate=True, whole=False),)
-    assert view.on_partition(right).references == (Reference("a", right, 51, approximate=True, whole=False),)
+    assert view.on_partition(left).references == (FileReference("a", left, 50, approximate=True, whole=False),)
+    assert view.on_partition(right).references == (FileReference("a", right, 51, approximate=True, whole=False),)
     assert view.file("a") == File("a", tuple(sorted((left, right))))
     assert rows_held(table) == 101
 

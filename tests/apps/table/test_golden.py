@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stratalog import Document, Draft, Rules
-from stratalog.apps.table import File, NewFile, NewReference, Reference, Split, Table
+from stratalog.apps.table import File, FileReference, NewFile, NewReference, Split, Table
 from stratalog.apps.table.model import Partition
 from stratalog.apps.table.queries import TableView
 from stratalog.apps.table.tree import split
@@ -57,10 +57,10 @@ def test_rows_that_were_written_once_read_for_ever() -> None:
     document.mutate("load")
     view = TableView(document.at())
     assert view.file_references() == [
-        Reference("a", "left", 50, approximate=True, whole=False),
-        Reference("a", "right", 51, approximate=True, whole=False),
-        Reference("d", "root", 7, job="merge"),
-        Reference("e", "root", 100),
+        FileReference("a", "left", 50, approximate=True, whole=False),
+        FileReference("a", "right", 51, approximate=True, whole=False),
+        FileReference("d", "root", 7, job="merge"),
+        FileReference("e", "root", 100),
     ]
     assert view.files(10).files == (
         File("a", ("left", "right")),

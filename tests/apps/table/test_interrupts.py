@@ -25,7 +25,7 @@ def committer_of(table: Table) -> Committer:
 def together(committer: Committer, names: Sequence[str], prepare: Callable[[], object]) -> dict[str, Any]:
     """What became of commits by threads that share one batch, whose leader is the first."""
     ends: dict[str, Any] = {}
-    lane = committer._lane
+    lane = committer._group_commit
 
     def commit(name: str) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.apps.table import Job, Refused, Table
+from stratalog.apps.table import Job, Table, TransactionRefused
 from stratalog.apps.table.jobs import JobTracker
 from tests.apps.table.helpers import assignment, memory_store, new_file, reopened, replacement, table_of
 
@@ -15,7 +15,7 @@ def worked() -> Table:
     table.add_files([new_file(name) for name in "abcd"], job="ingest", task="t", run="r", written_ms=5)
     table.assign_job_ids([assignment("done", "a", "b"), assignment("waits", "c")])
     table.replace_file_references([replacement("done", "a", "b", rows=200)])
-    with pytest.raises(Refused):
+    with pytest.raises(TransactionRefused):
         table.replace_file_references([replacement("refused", "d")])
     return table
 
@@ -41,7 +41,7 @@ def test_what_became_of_a_job_is_told_with_the_reasons() -> None:
 
 def test_an_ingest_that_was_refused_is_told_with_the_reason() -> None:
     table = worked()
-    with pytest.raises(Refused):
+    with pytest.raises(TransactionRefused):
         table.add_files([new_file("c")], job="late")
     found = table.jobs.job("late")
     assert found is not None

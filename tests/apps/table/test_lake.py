@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from stratalog import Invalid, NotFound
-from stratalog.apps.table import Column, Refused, Schema, Table, create_table
+from stratalog.apps.table import Column, Schema, Table, TransactionRefused, create_table
 from stratalog.apps.table.data_files import Lake, sorted_rows
-from stratalog.apps.table.maintenance import collect, compact, plan, push_down, run_job, split_large, tend
-from stratalog.apps.table.rows import Source, ingest, lake_of, scan
+from stratalog.apps.table.maintenance import collect, compact, maintain_table, plan, push_down, run_job, split_large
+from stratalog.apps.table.rows import RowSource, ingest, lake_of, scan
 from tests.apps.table.helpers import LONG, TWO, leaves, reopened, system_store
 from tests.apps.table.soak import site, soak
 
@@ -85,10 +85,10 @@ def test_keys_of_each_type_come_back(tmp_path: Path, kind: Any, keys: list[Any])
 def test_a_range_of_two_columns_brings_only_its_rows(tmp_path: Path) -> None:
     table, lake = made_of(tmp_path, TWO)
     rows = [(number % 5, f"n{number % 7}", number) for number in range(70)]
-    made = pa.table({name: [row[place] for row in rows] for place, name in enumerate(("id", "name", "row"))})
+    made = pa.table({name: [row[position] for row in rows] for position, name in enumerate(("id", "name", "row"))})
     ingest(table, lake, made)
     for _ in range(6):
-        tend(table, lake, rows_max=5, files_min=2, age_ms=0)
+        maintain_table(table, lake, rows_max=5, files_min=2, age_ms=0)
     assert table.at().meta.crossed
     found = rows_in(table, lake, (1, 3), ("n2", "n5"), columns=["id", "name", "row"])
     assert found == sorted(row for row in rows if 1 <= row[0] < 3 and "n2" <= row[1] < "n5")
@@ -100,7 +100,7 @@ def test_upkeep_changes_files_and_no_row(made: tuple[Table, Lake]) -> None:
     table, lake = made
     for batch in range(8):
         ingest(table, lake, numbered(batch * ROWS))
-        tend(table, lake, rows_max=700, files_min=2, age_ms=0)
+        maintain_table(table, lake, rows_max=700, files_min=2, age_ms=0)
         assert rows_in(table, lake) == all_of((batch + 1) * ROWS)
         assert sum(one.tally.rows for one in table.at().holdings()) == (batch + 1) * ROWS
     assert len(leaves(table)) > 5
@@ -110,9 +110,9 @@ def test_upkeep_changes_files_and_no_row(made: tuple[Table, Lake]) -> None:
 
 def test_a_batch_that_a_source_brings_again_is_there_once(made: tuple[Table, Lake]) -> None:
     table, lake = made
-    assert ingest(table, lake, numbered(0), source=Source("s", 1)) is not None
-    assert ingest(reopened(table), lake, numbered(0), source=Source("s", 1)) is None
-    assert ingest(table, lake, numbered(ROWS), source=Source("s", 2)) is not None
+    assert ingest(table, lake, numbered(0), source=RowSource("s", 1)) is not None
+    assert ingest(reopened(table), lake, numbered(0), source=RowSource("s", 1)) is None
+    assert ingest(table, lake, numbered(ROWS), source=RowSource("s", 2)) is not None
     assert rows_in(table, lake) == all_of(2 * ROWS)
     assert ingest(table, lake, numbered(0, 0)) is None
 
@@ -167,7 +167,7 @@ def test_data_that_nobody_told_of_is_collected_and_its_writer_refused(
         assert collect(reopened(table), lake, -1000) == 1
 
     monkeypatch.setattr(Lake, "write", slow)
-    with pytest.raises(Refused, match="File was collected before it was added"):
+    with pytest.raises(TransactionRefused, match="File was collected before it was added"):
         ingest(table, lake, numbered(ROWS))
     assert rows_in(table, lake) == all_of(ROWS)
 

@@ -28,7 +28,7 @@ def test_a_workload_comes_out_the_same_on_each_backend(
 ) -> None:
     if backend == "sqlite":
         with stratalog.open(tmp_path / "store") as store:
-            Workload(0, store.place.index).run()
+            Workload(0, store.environment.index).run()
     else:
         Workload(0, request.getfixturevalue("dynamo")).run()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.apps.table import create_table
-from stratalog.apps.table.maintenance import collect, tend
+from stratalog.apps.table.maintenance import collect, maintain_table
 from stratalog.apps.table.rows import ingest, lake_of
 from stratalog.testing.emulators import KEY, SECRET, Emulator
 from tests.apps.table.helpers import LONG, system_store
@@ -37,7 +37,7 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
     assert [*lake.list()] == []
     for batch in range(4):
         ingest(table, lake, numbered(batch * 600))
-        tend(table, lake, rows_max=700, files_min=2, age_ms=60_000)
+        maintain_table(table, lake, rows_max=700, files_min=2, age_ms=60_000)
     assert rows_in(table, lake) == all_of(2400)
     collect(table, lake, -2000)
     assert {one.filename for one in lake.list()} == {one.filename for one in table.at().files(0).files}

@@ -46,12 +46,12 @@ class Later:
 
 def snapshots(table: Table) -> list[int]:
     log = table.document.log
-    return [one.version for one in list_snapshots(log.place.index, log.record.prefix)]
+    return [one.version for one in list_snapshots(log.environment.index, log.record.prefix)]
 
 
 def load(table: Table, first: int, commits: int) -> None:
     for number in range(first, first + commits):
-        table.add_files([new_file(f"{number:03}/{place}") for place in range(BATCH)])
+        table.add_files([new_file(f"{number:03}/{position}") for position in range(BATCH)])
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Later:
 
 
 def slowly(store: Store, later: Any) -> Table:
-    store.place.beside = later
+    store.environment.background = later
     return table_of(store)
 
 
@@ -91,7 +91,7 @@ def test_a_snapshot_that_fails_beside_commits_fails_none_of_them_and_the_next_ma
     later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = slowly(memory_store(), later)
-    put = table.store.place.blobs.put
+    put = table.store.environment.blobs.put
 
     def refuse(key: str, body: bytes) -> None:
         raise Unavailable("scripted")
@@ -99,9 +99,9 @@ def test_a_snapshot_that_fails_beside_commits_fails_none_of_them_and_the_next_ma
     load(table, 0, 10)
     made = snapshots(table)
     assert later.begun > later.done
-    monkeypatch.setattr(table.store.place.blobs, "put", refuse)
+    monkeypatch.setattr(table.store.environment.blobs, "put", refuse)
     later.wait()
-    monkeypatch.setattr(table.store.place.blobs, "put", put)
+    monkeypatch.setattr(table.store.environment.blobs, "put", put)
     load(table, 10, 10)
     later.wait()
     assert len(snapshots(table)) > len(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stratalog import Corrupt
-from stratalog.apps.table import NewReference, Reference, Refused, Split, Table, open_table
+from stratalog.apps.table import FileReference, NewReference, Split, Table, TransactionRefused, open_table
 from stratalog.backends.memory import MemoryIndex
 from stratalog.keys import entries_partition, number
 from stratalog.log.retention import free_segments
@@ -54,7 +54,7 @@ def test_3_of_two_jobs_committed_together_the_failure_is_told_of_the_one_that_fa
     table = table_of(memory_store())
     table.add_files([new_file("a"), new_file("b")])
     table.assign_job_ids([assignment("good", "a")])
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TransactionRefused) as caught:
         table.replace_file_references([replacement("good", "a"), replacement("bad", "b")])
     (failure,) = caught.value.failures
     assert (failure.request, failure.kind) == (1, "file-reference-not-assigned-to-job")
@@ -68,7 +68,7 @@ def test_4_within_one_transaction_a_reference_is_assigned_once() -> None:
     reason = "Reference to file is already assigned to job one, in partition root, filename a"
     with refused("file-reference-assigned-to-job", reason):
         table.assign_job_ids([assignment("one", "a"), assignment("two", "a")])
-    assert table.at().file_references() == [Reference("a", "root", 100)]
+    assert table.at().file_references() == [FileReference("a", "root", 100)]
 
 
 def test_4_within_one_transaction_a_reference_is_split_once() -> None:
@@ -106,7 +106,7 @@ def test_6_nothing_is_added_to_a_partition_that_is_not_there_or_an_unsound_tree(
     with refused("partition-not-found", "Partition not found: nowhere"):
         table.add_files([new_file("a", partition="nowhere")])
     for tree in ([], [*table.at().partitions()] * 2):
-        with pytest.raises(Refused, match="Initialised with invalid partition tree"):
+        with pytest.raises(TransactionRefused, match="Initialised with invalid partition tree"):
             table.initialise_partitions(tree)
 
 

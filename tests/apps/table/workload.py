@@ -18,20 +18,20 @@ import msgspec
 from stratalog import verify
 from stratalog.apps.table import (
     Assignment,
+    FileReference,
     NewFile,
     NewReference,
     Output,
     Partition,
-    Reference,
-    Refused,
     ReplaceFileReferences,
     Split,
     Table,
     TableView,
+    TransactionRefused,
 )
 from stratalog.apps.table.data_files import DataFile
 from stratalog.apps.table.jobs import JobTracker
-from stratalog.apps.table.layout import Tally, place_of
+from stratalog.apps.table.layout import TableTally, place_of
 from stratalog.apps.table.maintenance import collect
 from stratalog.apps.table.model import overlaps
 from stratalog.apps.table.row_order import encode_key
@@ -87,7 +87,7 @@ class Workload:
         self.turn = 0
         self.made = 0
         self.rows = 0
-        self.past: list[tuple[int, list[Reference], list[Partition]]] = []
+        self.past: list[tuple[int, list[FileReference], list[Partition]]] = []
 
     def run(self) -> None:
         """All steps, each checked. Raises Violation."""
@@ -124,9 +124,9 @@ class Workload:
         try:
             table.replace_file_references(jobs)
             told: list[str | None] = [None] * len(jobs)
-        except Refused as exc:
+        except TransactionRefused as exc:
             failed = {one.request: one.reason for one in exc.failures}
-            told = [failed.get(place) for place in range(len(jobs))]
+            told = [failed.get(position) for position in range(len(jobs))]
         for job, reason in zip(jobs, told, strict=True):
             self.shelf.write(job.output.filename)
             self._same(self.model.replace(table.version, job), reason)
@@ -355,7 +355,7 @@ class Workload:
         table, told = self._table(), None
         try:
             act(table)
-        except Refused as exc:
+        except TransactionRefused as exc:
             told = exc.failures[0].reason
         expected = expect(table.version)
         self._same(expected, told)
@@ -399,12 +399,12 @@ class Workload:
         sure = self.random.random() < 0.8
         return NewFile(name, tuple(NewReference(id, self.random.randrange(102), not sure, whole) for id in chosen))
 
-    def _reference(self, *, assigned: bool) -> Reference:
+    def _reference(self, *, assigned: bool) -> FileReference:
         """One that is there, mostly such as a job has, or has not."""
         all_of_them = self.model.references()
         fitting = [one for one in all_of_them if (one.job is not None) == assigned]
         found = fitting if fitting and self.random.random() < 0.85 else all_of_them
-        return self.random.choice(found or [Reference(self.random.choice(FILES), "root", 1)])
+        return self.random.choice(found or [FileReference(self.random.choice(FILES), "root", 1)])
 
     def _assignment(self) -> Assignment:
         first = self._reference(assigned=False)
@@ -447,7 +447,7 @@ class Workload:
         whole = one.whole and len(pairs) == 1
         return Split(one.filename, one.partition, tuple(NewReference(id, rows, guessed, whole) for id, rows in pairs))
 
-    def _on_inner(self) -> list[Reference]:
+    def _on_inner(self) -> list[FileReference]:
         """References that may be split."""
         return [
             one for one in self.model.references() if not self.model.tree[one.partition].is_leaf and one.job is None
@@ -510,9 +510,9 @@ STEPS_BY_WEIGHT: Sequence[tuple[Callable[[Workload], None], int]] = (
 )
 
 
-def _tally(references: Sequence[Reference]) -> Tally:
+def _tally(references: Sequence[FileReference]) -> TableTally:
     sure = sum(one.rows for one in references if one.whole and not one.approximate)
-    return Tally(len(references), sum(one.rows for one in references), sure)
+    return TableTally(len(references), sum(one.rows for one in references), sure)
 
 
 def _same(checker: str, expected: object, found: object, **details: object) -> None:

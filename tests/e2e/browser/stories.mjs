@@ -78,7 +78,7 @@ const retitle = (page, text) => type(page, "Enter", text);
 const rate = (page, text) => type(page, "r", text);
 const showsTitle = (page, title) =>
   page.waitForFunction((text) => document.querySelector("h2")?.textContent === text, title);
-const settles = (page) => page.waitForFunction(() => client.pending().length === 0 && !client.trouble);
+const settles = (page) => page.waitForFunction(() => client.pending().length === 0 && !client.lastError);
 const hasOutcome = (page, key, outcome) => page.waitForSelector(`.row[data-key="${key}"][data-outcome="${outcome}"]`);
 const says = (page, text) =>
   page.waitForFunction((wanted) => document.querySelector("#state").textContent.includes(wanted), text);
@@ -143,7 +143,7 @@ const stories = {
     await open(bob, key);
     await ada.context().setOffline(true);
     await retitle(ada, "Through the tunnel");
-    await ada.waitForFunction(() => client.trouble?.code === "outcome-unknown");
+    await ada.waitForFunction(() => client.lastError?.code === "outcome-unknown");
     await ada.context().setOffline(false);
     await showsTitle(bob, "Through the tunnel");
     await settles(ada);
@@ -221,7 +221,7 @@ const stories = {
     await ada.route("**/push", (route) => route.abort());
     const id = await ada.evaluate(() => client.id);
     await retitle(ada, "Kept through reloads");
-    await ada.waitForFunction(() => client.trouble !== null);
+    await ada.waitForFunction(() => client.lastError !== null);
     for (let reloads = 0; reloads < 2; reloads++) {
       await ada.reload();
       await showsTitle(ada, "Kept through reloads");
@@ -374,7 +374,7 @@ const stories = {
     const [ada, bob] = await twoWindows(browser);
     await bob.routeWebSocket("**/live", (socket) => socket.close());
     await bob.reload();
-    await bob.waitForFunction(() => window.client?.version > 0 && !client.trouble);
+    await bob.waitForFunction(() => window.client?.version > 0 && !client.lastError);
     await ada.evaluate(() => client.mutate("inc", { key: "count/unheard" }));
     await waitForCount(bob, "count/unheard", 1);
   },

@@ -10,7 +10,7 @@ import msgspec
 
 from stratalog import Invalid, LimitExceeded, Unavailable
 from stratalog.apps.catalogue.folder import Checkpoint, Step
-from stratalog.apps.catalogue.record_splitter import Found, Unreadable, split, time_ms_of, value_at
+from stratalog.apps.catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of, value_at
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.xml import parse_element, text_at
 from stratalog.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_PAGES_MAX
@@ -18,13 +18,13 @@ from stratalog.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_PAGES_MAX
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "fetch", "poll_feed"]
+__all__ = ["FeedPage", "fetch", "poll_feed"]
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """Statuses that another try may not meet."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class FeedPage(msgspec.Struct, frozen=True):
     """What a server answered, within bounds."""
 
     status: int
@@ -52,7 +52,7 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
             yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms)
 
 
-def _pages(source: Source, client: httpx.Client, first: Answer) -> Iterator[tuple[Answer, bool]]:
+def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tuple[FeedPage, bool]]:
     """Each page, and whether it is the last."""
     answer, url, seen = first, source.location, {source.location}
     while following := _next(source, url, answer, seen):
@@ -63,7 +63,7 @@ def _pages(source: Source, client: httpx.Client, first: Answer) -> Iterator[tupl
     yield answer, True
 
 
-def _whole(source: Source, client: httpx.Client, first: Answer) -> Iterator[Found | Unreadable]:
+def _whole(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
     """The records of all pages. A record that moved to a page that was read already would look deleted."""
     several = False
     for answer, is_last in _pages(source, client, first):
@@ -75,7 +75,7 @@ def _whole(source: Source, client: httpx.Client, first: Answer) -> Iterator[Foun
             raise Unavailable("the source changed while its pages were read", url=source.location)
 
 
-def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> Answer:
+def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
     """GET, with a body of bounded size. Raises Unavailable where another try may do, Invalid where none will."""
     import httpx
 
@@ -94,14 +94,14 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> Answer:
         raise Unavailable("the source cannot answer now", url=url, status=response.status_code, **asked)
     if response.status_code not in (200, 304):
         raise Invalid("the source refused", url=url, status=response.status_code)
-    return Answer(response.status_code, response.headers, bytes(body))
+    return FeedPage(response.status_code, response.headers, bytes(body))
 
 
-def _records(source: Source, answer: Answer) -> Iterator[Found | Unreadable]:
+def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreadable]:
     return split(source, [answer.body], source.location)
 
 
-def _next(source: Source, url: str, answer: Answer, seen: set[str]) -> str | None:
+def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | None:
     """The next page's URL; one that was read already, or of another server, is refused."""
     found = _named_next(source, answer)
     if not found:
@@ -114,7 +114,7 @@ def _next(source: Source, url: str, answer: Answer, seen: set[str]) -> str | Non
     return target
 
 
-def _named_next(source: Source, answer: Answer) -> str:
+def _named_next(source: Source, answer: FeedPage) -> str:
     if source.next and source.format == "json":
         try:
             return str(value_at(msgspec.json.decode(answer.body), source.next) or "")
@@ -137,12 +137,12 @@ def _conditions(validators: dict[str, str]) -> dict[str, str]:
     return {names[name]: value for name, value in validators.items()}
 
 
-def _validators(answer: Answer) -> Checkpoint:
+def _validators(answer: FeedPage) -> Checkpoint:
     names = {"etag": "etag", "modified": "last-modified"}
     return {name: answer.headers[header] for name, header in names.items() if header in answer.headers}
 
 
-def _time_of(answer: Answer) -> int:
+def _time_of(answer: FeedPage) -> int:
     """The feed's own time: when it last changed, else when it answered."""
     for header in ("last-modified", "date"):
         if header in answer.headers:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Unavailable
-from stratalog.apps.catalogue.record_splitter import PIECE_BYTES, Found, Unreadable, split
+from stratalog.apps.catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable, split
 from stratalog.apps.catalogue.sources import Source
 
 __all__ = ["Checkpoint", "Step", "poll_folder"]
@@ -25,7 +25,7 @@ _OPEN: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 class Step(msgspec.Struct, frozen=True):
     """A piece of a poll: records to take, and the checkpoint once they are taken."""
 
-    found: Iterator[Found | Unreadable]
+    found: Iterator[SplitRecord | Unreadable]
     checkpoint: Checkpoint
     time_ms: int
     """The time of those that have none of their own."""
@@ -64,11 +64,11 @@ def _files(folder: Path, pattern: str) -> list[tuple[int, int, str]]:
         raise Unavailable("the source's folder cannot be read", folder=folder, reason=str(exc)) from exc
 
 
-def _records(source: Source, folder: Path, batch: list[tuple[int, int, str]]) -> Iterator[Found | Unreadable]:
+def _records(source: Source, folder: Path, batch: list[tuple[int, int, str]]) -> Iterator[SplitRecord | Unreadable]:
     for time_ns, _, name in batch:
         time_ms = time_ns // 1_000_000
         if source.format == "file":
-            yield Found(id=name, path=folder / name, time_ms=time_ms)
+            yield SplitRecord(id=name, path=folder / name, time_ms=time_ms)
         else:
             for found in split(source, _pieces(folder / name), name):
                 yield msgspec.structs.replace(found, file_time_ms=time_ms)

@@ -12,18 +12,18 @@ from stratalog import Conflict, NewBody, NotFound, OutcomeUnknown, Records, Stor
 from stratalog import VersionConflict as Overtaken
 from stratalog.apps.catalogue.folder import Step
 from stratalog.apps.catalogue.names import SOURCES, kept_id, parts_of, source_id
-from stratalog.apps.catalogue.record_splitter import PIECE_BYTES, Found, Unreadable
+from stratalog.apps.catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable
 from stratalog.apps.catalogue.sources import Source
 from stratalog.limits import REASON_BYTES_MAX
 
-__all__ = ["Letter", "Taken", "fail", "take", "take_one"]
+__all__ = ["IngestCounts", "IngestFailure", "fail", "take", "take_one"]
 
 TRIES_MAX = 3
 ID_CHARACTERS_MAX = 200
 LETTER_BODY_BYTES_MAX = 64 * 1024 * 1024
 
 
-class Taken(msgspec.Struct):
+class IngestCounts(msgspec.Struct):
     """What came of the records of a source: each is in one of the last four counts."""
 
     read: int = 0
@@ -36,13 +36,13 @@ class Taken(msgspec.Struct):
     deleted: int = 0
     failed: int = 0
 
-    def add(self, other: Taken) -> None:
+    def add(self, other: IngestCounts) -> None:
         """Count these as well."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     """What a dead letter's pointer says, so that the record can be tried again."""
 
     id: str
@@ -54,9 +54,11 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     transformer: str = ""
 
 
-def take(records: Records, source: Source, step: Step, progress: Callable[[int], None] = lambda count: None) -> Taken:
+def take(
+    records: Records, source: Source, step: Step, progress: Callable[[int], None] = lambda count: None
+) -> IngestCounts:
     """Take all records of a step. Raises Unavailable and what else keeps the store from taking anything in."""
-    taken = Taken()
+    taken = IngestCounts()
     seen: set[str] = set()
     for stored in records.put_many(_bodies(records, source, step, taken, seen, progress)):
         _count(records, source, step, stored, taken)
@@ -65,7 +67,7 @@ def take(records: Records, source: Source, step: Step, progress: Callable[[int],
     return taken
 
 
-def take_one(records: Records, source: Source, found: Found, time_ms: int) -> bool:
+def take_one(records: Records, source: Source, found: SplitRecord, time_ms: int) -> bool:
     """Take one record alone; whether it made a new version. A file streams, whatever its size."""
     kept, time = source_id(source.name, found.id), _time(found, time_ms)
     if found.deleted:
@@ -79,22 +81,24 @@ def take_one(records: Records, source: Source, found: Found, time_ms: int) -> bo
     return stored.new
 
 
-def fail(records: Records, kept: str, reason: str, letter: Letter, body: bytes | None) -> None:
+def fail(records: Records, kept: str, reason: str, letter: IngestFailure, body: bytes | None) -> None:
     """Put a record among the dead letters, with what is needed to try it again. Raises Unavailable."""
     short = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
     pointer = msgspec.json.encode(letter).decode()
     with_body = body if body and len(body) <= LETTER_BODY_BYTES_MAX else None
-    Records(records.place, records.organisation, failures_max=1).fail(kept, short, body=with_body, pointer=pointer)
+    Records(records.environment, records.organisation, failures_max=1).fail(
+        kept, short, body=with_body, pointer=pointer
+    )
 
 
 def _bodies(
-    records: Records, source: Source, step: Step, taken: Taken, seen: set[str], progress: Callable[[int], None]
+    records: Records, source: Source, step: Step, taken: IngestCounts, seen: set[str], progress: Callable[[int], None]
 ) -> Iterator[NewBody]:
     """What is to be stored jointly; everything else is dealt with in passing."""
     for found in step.found:
         taken.read += 1
         progress(1)
-        if step.whole and isinstance(found, Found):
+        if step.whole and isinstance(found, SplitRecord):
             seen.add(kept_id(found.id))
         if isinstance(found, Unreadable):
             taken.failed += 1
@@ -105,7 +109,7 @@ def _bodies(
             yield _body(source, found, step.time_ms)
 
 
-def _take_alone(records: Records, source: Source, step: Step, found: Found, taken: Taken) -> None:
+def _take_alone(records: Records, source: Source, step: Step, found: SplitRecord, taken: IngestCounts) -> None:
     for left in reversed(range(TRIES_MAX)):
         try:
             changed = take_one(records, source, found, step.time_ms)
@@ -123,7 +127,7 @@ def _take_alone(records: Records, source: Source, step: Step, found: Found, take
             return
 
 
-def _count(records: Records, source: Source, step: Step, stored: Stored, taken: Taken) -> None:
+def _count(records: Records, source: Source, step: Step, stored: Stored, taken: IngestCounts) -> None:
     """Note what came of a put. Of a store that cannot be reached nothing is noted: the poll ends and is repeated."""
     if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
         raise stored.error
@@ -137,11 +141,11 @@ def _count(records: Records, source: Source, step: Step, stored: Stored, taken: 
 
 def _fail(records: Records, source: Source, step: Step, found: Unreadable, reason: str) -> None:
     time_ms = step.time_ms if found.file_time_ms is None else found.file_time_ms
-    letter = Letter(id=found.id, time_ms=time_ms, changed_only=not source.time)
+    letter = IngestFailure(id=found.id, time_ms=time_ms, changed_only=not source.time)
     fail(records, source_id(source.name, found.id), reason, letter, found.body)
 
 
-def _body(source: Source, found: Found, time_ms: int) -> NewBody:
+def _body(source: Source, found: SplitRecord, time_ms: int) -> NewBody:
     return NewBody(
         id=source_id(source.name, found.id),
         body=found.body,
@@ -152,13 +156,13 @@ def _body(source: Source, found: Found, time_ms: int) -> NewBody:
     )
 
 
-def _time(found: Found, time_ms: int) -> int:
+def _time(found: SplitRecord, time_ms: int) -> int:
     """The record's own time, else that of its file, else ``time_ms``."""
     said = (one for one in (found.time_ms, found.file_time_ms) if one is not None)
     return next(said, time_ms)
 
 
-def _metadata(source: Source, found: Found) -> dict[str, Any]:
+def _metadata(source: Source, found: SplitRecord) -> dict[str, Any]:
     plain = {"format": source.format}
     long = kept_id(found.id) != found.id and len(found.id) <= ID_CHARACTERS_MAX
     return {**plain, "id": found.id} if long else plain

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Invalid, NotFound, Records, Unavailable
-from stratalog.apps.catalogue.ingest import Letter, fail
+from stratalog.apps.catalogue.ingest import IngestFailure, fail
 from stratalog.apps.catalogue.names import CHECKPOINTS, source_id
 from stratalog.apps.catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
 from stratalog.apps.catalogue.sources import Source
@@ -80,7 +80,7 @@ def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objec
     except (Invalid, KeyError, ValueError, objects.exceptions.NoSuchKey, objects.exceptions.NoSuchBucket) as exc:
         migrated.failed += 1
         reason = f"row of version {row.get('version')}: {type(exc).__name__}: {exc}"
-        fail(records, source_id(source.name, id or "?"), reason, Letter(id=id or "?"), None)
+        fail(records, source_id(source.name, id or "?"), reason, IngestFailure(id=id or "?"), None)
 
 
 def _stands(records: Records, kept: str, version: int) -> bool:

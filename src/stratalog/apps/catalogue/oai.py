@@ -12,7 +12,7 @@ import msgspec
 from stratalog import Invalid, StratalogError, Unavailable
 from stratalog.apps.catalogue.feed import fetch
 from stratalog.apps.catalogue.folder import Checkpoint, Step
-from stratalog.apps.catalogue.record_splitter import Found, Unreadable, time_ms_of
+from stratalog.apps.catalogue.record_splitter import SplitRecord, Unreadable, time_ms_of
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.xml import Element, local_name, parse_element, text_at, to_bytes
 from stratalog.limits import CATALOGUE_PAGES_MAX
@@ -119,8 +119,8 @@ def _listed(root: Element) -> list[Element]:
     return [record for found in lists for record in found if local_name(record) == "record"]
 
 
-def _records(root: Element) -> Iterator[Found | Unreadable]:
-    for place, record in enumerate(_listed(root)):
+def _records(root: Element) -> Iterator[SplitRecord | Unreadable]:
+    for position, record in enumerate(_listed(root)):
         body = to_bytes(record)
         id = text_at(record, "header.identifier")
         try:
@@ -128,6 +128,6 @@ def _records(root: Element) -> Iterator[Found | Unreadable]:
                 raise Invalid("a record has no identifier")
             time_ms = time_ms_of(text_at(record, "header.datestamp"))
             gone = text_at(record, "header.@status") == "deleted"
-            yield Found(id=id, body=b"" if gone else body, time_ms=time_ms, deleted=gone)
+            yield SplitRecord(id=id, body=b"" if gone else body, time_ms=time_ms, deleted=gone)
         except StratalogError as exc:
-            yield Unreadable(id=id or f"#{place}", reason=str(exc), body=body)
+            yield Unreadable(id=id or f"#{position}", reason=str(exc), body=body)

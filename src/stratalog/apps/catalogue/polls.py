@@ -10,7 +10,7 @@ import msgspec
 from stratalog import NotFound, Records, Store, StratalogError, Unavailable
 from stratalog.apps.catalogue.feed import poll_feed
 from stratalog.apps.catalogue.folder import Checkpoint, Step, poll_folder
-from stratalog.apps.catalogue.ingest import Taken, take
+from stratalog.apps.catalogue.ingest import IngestCounts, take
 from stratalog.apps.catalogue.names import CHECKPOINTS
 from stratalog.apps.catalogue.oai import poll_oai
 from stratalog.apps.catalogue.sources import Source, read_source, read_sources
@@ -34,7 +34,7 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a poll of a source. ``reason`` is why it broke off; what was taken before that stays."""
 
     source: str
-    taken: Taken
+    taken: IngestCounts
     reason: str = ""
     dead: bool = False
     """Whether it broke off so often by now that the source itself is a dead letter."""
@@ -50,7 +50,7 @@ def poll(
     progress: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Polled]:
     """Poll these sources, or all; ``due_only`` those whose last poll is long enough ago. Answers as they come."""
-    records, clock = store.records(organisation), store.place.clock
+    records, clock = store.records(organisation), store.environment.clock
     chosen = [read_source(records, name) for name in sources] or list(read_sources(records))
     for source in chosen:
         if not due_only or _is_due(records, source, clock.wall_ms()):
@@ -68,7 +68,7 @@ def poll_source(
 
     The failure of a whole poll is counted beside the source: as often as a record's it makes a dead letter.
     """
-    taken = Taken()
+    taken = IngestCounts()
     for left in reversed(range(TRIES_MAX)):
         try:
             for step in _steps(source, _checkpoint(records, source), connect):
@@ -77,7 +77,7 @@ def poll_source(
             _keep(records, source, _checkpoint(records, source), clock.wall_ms())
         except (StratalogError, OSError) as exc:
             if left and isinstance(exc, Unavailable | OSError):
-                clock.sleep(_patience_seconds(clock, TRIES_MAX - left, exc))
+                clock.sleep(_retry_seconds(clock, TRIES_MAX - left, exc))
                 continue
             letter = records.fail(POLLS + source.name, str(exc)[:300] or type(exc).__name__, pointer=source.location)
             return Polled(source=source.name, taken=taken, reason=str(exc), dead=letter.dead)
@@ -101,7 +101,7 @@ def _steps(source: Source, checkpoint: Checkpoint, connect: Connect) -> Iterator
     return (poll_oai if source.adapter == "oai" else poll_feed)(source, checkpoint, connect)
 
 
-def _patience_seconds(clock: Clock, attempt: int, cause: StratalogError | OSError) -> float:
+def _retry_seconds(clock: Clock, attempt: int, cause: StratalogError | OSError) -> float:
     """How long to wait: as the server asks, within bounds, else longer each time."""
     asked = cause.details.get("retry_after_seconds") if isinstance(cause, StratalogError) else None
     if asked is not None:

@@ -16,7 +16,16 @@ from stratalog.apps.catalogue.sources import read_source, read_sources
 from stratalog.apps.catalogue.summary import read_titles
 from stratalog.limits import CATALOGUE_DIFF_BYTES_MAX
 
-__all__ = ["Change", "Difference", "Hit", "Version", "differences", "read_work", "search", "show_versions"]
+__all__ = [
+    "FieldChange",
+    "FieldDifference",
+    "Hit",
+    "RecordHistoryVersion",
+    "differences",
+    "read_work",
+    "search",
+    "show_versions",
+]
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -28,7 +37,7 @@ class Hit(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True):
+class RecordHistoryVersion(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a source's record."""
 
     version: int
@@ -39,7 +48,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A place in a value where two versions differ. A side that has nothing there is left out."""
 
     path: str
@@ -47,12 +56,12 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     after: Any = msgspec.UNSET
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
     """How one version became another: by value where both are JSON, else by lines."""
 
     source_version: int
     target_version: int
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     lines: tuple[str, ...] = ()
 
 
@@ -71,10 +80,10 @@ def read_work(records: Records, source: str, id: str) -> Work:
     return decode_work(records.get(work_id(source, id)).body)
 
 
-def show_versions(records: Records, source: str, id: str) -> Iterator[Version]:
+def show_versions(records: Records, source: str, id: str) -> Iterator[RecordHistoryVersion]:
     """The versions of a source's record, newest first, without opening a body. Raises NotFound."""
     for found in records.versions(source_id(source, id), reverse=True):
-        yield Version(
+        yield RecordHistoryVersion(
             version=found.version,
             stored_ms=found.created_ms,
             source_time_ms=found.source_time_ms,
@@ -84,19 +93,19 @@ def show_versions(records: Records, source: str, id: str) -> Iterator[Version]:
         )
 
 
-def differences(records: Records, source: str, id: str, source_version: int, target_version: int) -> Difference:
+def differences(records: Records, source: str, id: str, source_version: int, target_version: int) -> FieldDifference:
     """How a version of a source's record became another. Raises NotFound, VersionForgotten, LimitExceeded."""
     form = read_source(records, source).format
     before, after = (_body(records, source, id, version) for version in (source_version, target_version))
     if form in ("json", "jsonl", "csv") and before and after:
         changes = tuple(_changes(msgspec.json.decode(before), msgspec.json.decode(after), ""))
-        return Difference(source_version=source_version, target_version=target_version, changes=changes)
+        return FieldDifference(source_version=source_version, target_version=target_version, changes=changes)
     texts = [body.decode(errors="replace").splitlines() for body in (before, after)]
     if texts[0] and len(texts[0]) == len(texts[1]) == 1:
         texts = [_broken(lines[0]) for lines in texts]
     names = (f"version {source_version}", f"version {target_version}")
     lines = tuple(difflib.unified_diff(texts[0], texts[1], *names, lineterm=""))
-    return Difference(source_version=source_version, target_version=target_version, lines=lines)
+    return FieldDifference(source_version=source_version, target_version=target_version, lines=lines)
 
 
 def _by_id(records: Records, source: str, text: str, begins: str) -> Iterator[Hit]:
@@ -124,20 +133,20 @@ def _body(records: Records, source: str, id: str, version: int) -> bytes:
     return records.get(kept, version, size_max=CATALOGUE_DIFF_BYTES_MAX).body
 
 
-def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
+def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
     """Where two values differ, by the smallest parts that do; items of lists by their places."""
     if type(before) is not type(after) or not isinstance(before, dict | list):
         if before != after:
-            yield Change(path, before, after)
+            yield FieldChange(path, before, after)
         return
     if isinstance(before, list):
         before, after = dict(enumerate(before)), dict(enumerate(after))
     for name in [*before, *(name for name in after if name not in before)]:
         place = f"{path}.{name}" if path else str(name)
         if name not in after:
-            yield Change(place, before=before[name])
+            yield FieldChange(place, before=before[name])
         elif name not in before:
-            yield Change(place, after=after[name])
+            yield FieldChange(place, after=after[name])
         else:
             yield from _changes(before[name], after[name], place)
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from stratalog import LimitExceeded, NewBody, NotFound, Records, RecordVersion, StratalogError
-from stratalog.apps.catalogue.ingest import Letter, fail
+from stratalog.apps.catalogue.ingest import IngestFailure, fail
 from stratalog.apps.catalogue.model import encode_work
 from stratalog.apps.catalogue.names import SOURCES, WORKS, parts_of
 from stratalog.apps.catalogue.sources import Source
@@ -22,13 +22,13 @@ from stratalog.apps.catalogue.transformers import Given, transformer
 from stratalog.keys import escape
 from stratalog.limits import CATALOGUE_RECORD_BYTES_MAX
 
-__all__ = ["Tally", "bring_into_line"]
+__all__ = ["ReconciliationCounts", "bring_into_line"]
 
 TITLE_CHARACTERS = 160
 KIND_CHARACTERS = 40
 
 
-class Tally(msgspec.Struct):
+class ReconciliationCounts(msgspec.Struct):
     """What a scan did to some records, and what it saw of them."""
 
     looked_at: int = 0
@@ -46,14 +46,14 @@ class Tally(msgspec.Struct):
     titles: list[tuple[str, str]] = []
     """Each work with its title, in order."""
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: ReconciliationCounts) -> None:
         """Count these as well; titles are kept apart."""
         for name in ("looked_at", "made", "same", "deleted", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.rows.update(other.rows)
 
 
-def bring_into_line(records: Records, source: Source, kept: Sequence[str], everything: bool) -> Tally:
+def bring_into_line(records: Records, source: Source, kept: Sequence[str], everything: bool) -> ReconciliationCounts:
     """Make the works of these records of a source, where they are not up to date or ``everything`` is to be made.
 
     ``kept`` are ids of records as they stand in the store's list, in its order. What no work can be made of goes to the
@@ -74,7 +74,7 @@ class _Scan:
     """Some records of a source on their way to works."""
 
     def __init__(self, records: Records, source: Source, kept: Sequence[str], everything: bool) -> None:
-        self.tally = Tally(titles=[])
+        self.tally = ReconciliationCounts(titles=[])
         self._records = records
         self._source = source
         self._kept = kept
@@ -110,7 +110,7 @@ class _Scan:
         found = self._records.stat(record)
         if work in self.dead:
             letter = self._records.failure(work)
-            said = msgspec.json.decode(letter.pointer, type=Letter) if letter else Letter(id="")
+            said = msgspec.json.decode(letter.pointer, type=IngestFailure) if letter else IngestFailure(id="")
             current = (said.version, said.transformer) == (found.version, self._transformer.name)
             self.tally.failed += current
             return current
@@ -135,7 +135,7 @@ class _Scan:
             stored = encode_work(made)
         except (StratalogError, ValueError, TypeError, LookupError) as exc:
             self.tally.failed += 1
-            letter = Letter(id=id, version=version.version, transformer=self._transformer.name)
+            letter = IngestFailure(id=id, version=version.version, transformer=self._transformer.name)
             fail(self._records, work, f"{type(exc).__name__}: {exc}", letter, None)
             return None
         metadata = {

@@ -17,12 +17,12 @@ from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.xml import cut_elements, text_at, to_bytes
 from stratalog.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_RECORD_BYTES_MAX
 
-__all__ = ["Found", "Unreadable", "control_fields", "split", "time_ms_of", "value_at"]
+__all__ = ["SplitRecord", "Unreadable", "control_fields", "split", "time_ms_of", "value_at"]
 
 PIECE_BYTES = 1024 * 1024
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record as its source has it now. ``path`` is that of a file whose bytes are the body, whatever their number."""
 
     id: str
@@ -43,7 +43,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     file_time_ms: int | None = None
 
 
-Read = Found | Unreadable
+Read = SplitRecord | Unreadable
 
 
 def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
@@ -91,39 +91,39 @@ def control_fields(body: bytes) -> dict[str, str]:
 def _split_json(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
     found = value_at(_decoded(_whole(pieces)), source.records)
     listed = found if isinstance(found, list) else [found]
-    for place, record in enumerate(listed):
-        yield _json_record(source, record, f"{where}#{place}")
+    for position, record in enumerate(listed):
+        yield _json_record(source, record, f"{where}#{position}")
 
 
 def _split_jsonl(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    for place, line in enumerate(_cut(pieces, b"\n")):
+    for position, line in enumerate(_cut(pieces, b"\n")):
         if line.strip():
-            yield _read(lambda line=line: _decoded(line), line, f"{where}#{place}", source)  # type: ignore[misc]
+            yield _read(lambda line=line: _decoded(line), line, f"{where}#{position}", source)  # type: ignore[misc]
 
 
 def _split_xml(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    for place, element in enumerate(cut_elements(pieces, source.records)):
+    for position, element in enumerate(cut_elements(pieces, source.records)):
         body = to_bytes(element)
-        yield _record(source, lambda path, element=element: text_at(element, path), body, f"{where}#{place}")  # type: ignore[misc]
+        yield _record(source, lambda path, element=element: text_at(element, path), body, f"{where}#{position}")  # type: ignore[misc]
 
 
 def _split_csv(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
     lines = (line.decode("utf-8-sig", errors="replace") + "\n" for line in _cut(pieces, b"\n"))
-    for place, row in enumerate(csv.DictReader(lines)):
+    for position, row in enumerate(csv.DictReader(lines)):
         plain = {name: value for name, value in row.items() if name is not None}
-        yield _json_record(source, plain, f"{where}#{place}")
+        yield _json_record(source, plain, f"{where}#{position}")
 
 
 def _split_rfc822(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    for place, paragraph in enumerate(_cut(pieces, b"\n\n")):
+    for position, paragraph in enumerate(_cut(pieces, b"\n\n")):
         body = paragraph.strip(b"\n")
         if body:
             fields = control_fields(body)
-            yield _record(source, lambda path, fields=fields: fields.get(path), body + b"\n", f"{where}#{place}")  # type: ignore[misc]
+            yield _record(source, lambda path, fields=fields: fields.get(path), body + b"\n", f"{where}#{position}")  # type: ignore[misc]
 
 
 def _split_file(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    yield Found(id=where, body=_whole(pieces))
+    yield SplitRecord(id=where, body=_whole(pieces))
 
 
 _SPLIT: dict[str, Callable[[Source, Iterable[bytes], str], Iterator[Read]]] = {
@@ -154,7 +154,7 @@ def _record(source: Source, value: Callable[[str], Any], body: bytes, where: str
         if not all(parts):
             raise Invalid("a record has no id", fields=source.id)
         time_ms = time_ms_of(value(source.time)) if source.time else None
-        return Found(id="/".join(parts), body=body, time_ms=time_ms)
+        return SplitRecord(id="/".join(parts), body=body, time_ms=time_ms)
     except StratalogError as exc:
         return Unreadable(id=where, reason=str(exc), body=body)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import msgspec
 
 from stratalog import DeadLetter, NotFound, Records, Store, StratalogError
-from stratalog.apps.catalogue.ingest import Letter, fail, take_one
+from stratalog.apps.catalogue.ingest import IngestFailure, fail, take_one
 from stratalog.apps.catalogue.names import SOURCES, WORKS, parts_of
 from stratalog.apps.catalogue.polls import POLLS, Connect, forget_checkpoint, poll_source
 from stratalog.apps.catalogue.reconciliation import bring_into_line
-from stratalog.apps.catalogue.record_splitter import Found, split
+from stratalog.apps.catalogue.record_splitter import SplitRecord, split
 from stratalog.apps.catalogue.sources import Source, read_source
 
 __all__ = ["Redriven", "redrive"]
@@ -55,11 +55,11 @@ def _try(store: Store, records: Records, source: Source, letter: DeadLetter, con
 
 def _take_kept(records: Records, source: Source, letter: DeadLetter) -> str:
     """Take in the body that was kept, as it would be read today."""
-    said = msgspec.json.decode(letter.pointer, type=Letter)
+    said = msgspec.json.decode(letter.pointer, type=IngestFailure)
     body = b"".join(records.open_dead_letter(letter.id))
     reason = "nothing in it is a record"
     for found in split(_of_one(source), [body], said.id):
-        if isinstance(found, Found):
+        if isinstance(found, SplitRecord):
             take_one(records, source, found, said.time_ms)
             records.resolve_dead_letter(letter.id)
             return ""
@@ -78,7 +78,7 @@ def _poll_whole(
         if other.size is None and (other.id.startswith(prefix) or other.id == letter.id):
             records.resolve_dead_letter(other.id)
     forget_checkpoint(records, source.name)
-    done = poll_source(records, source, connect, store.place.clock)
+    done = poll_source(records, source, connect, store.environment.clock)
     if done.reason:
         return done.reason
     try:

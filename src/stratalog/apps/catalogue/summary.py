@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog import NotFound, Records
 from stratalog.apps.catalogue.names import SUMMARIES, TITLES, parts_of
-from stratalog.apps.catalogue.reconciliation import Tally
+from stratalog.apps.catalogue.reconciliation import ReconciliationCounts
 from stratalog.apps.catalogue.sources import read_sources
 
 __all__ = ["Row", "Stats", "Summary", "read_stats", "read_titles", "write_summary"]
@@ -50,7 +50,7 @@ class Stats(msgspec.Struct, frozen=True):
     """By source; `more` where there are too many to count."""
 
 
-def write_summary(records: Records, source: str, tally: Tally, now_ms: int) -> Summary:
+def write_summary(records: Records, source: str, tally: ReconciliationCounts, now_ms: int) -> Summary:
     """Store what a complete scan found; the titles only where they differ."""
     keys = sorted({key[:2] for key in tally.rows})
     rows = tuple(Row(*key, *(tally.rows[*key, what] for what in ("records", "versions", "bytes"))) for key in keys)

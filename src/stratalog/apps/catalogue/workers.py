@@ -14,7 +14,7 @@ import msgspec
 import stratalog
 from stratalog import Invalid, NotFound, Records, Store
 from stratalog.apps.catalogue.names import CHECKPOINTS, SOURCES
-from stratalog.apps.catalogue.reconciliation import Tally, bring_into_line
+from stratalog.apps.catalogue.reconciliation import ReconciliationCounts, bring_into_line
 from stratalog.apps.catalogue.sources import Source, read_source, read_sources
 from stratalog.apps.catalogue.summary import write_summary
 
@@ -28,11 +28,11 @@ PIECES_PER_NOTE = 10
 RUN = f"{CHECKPOINTS}!reprocess"
 
 Progress = Callable[[int], None]
-Piece = tuple[str, Tally]
+Piece = tuple[str, ReconciliationCounts]
 """The last record of a piece, and what was done."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class ScanRun(msgspec.Struct, frozen=True, kw_only=True):
     """How far a reprocessing came: all sources before ``source`` are done, and that one up to ``after``."""
 
     sources: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def reconcile(
     processes: int = 1,
     resume: bool = True,
     progress: Progress = lambda count: None,
-) -> Tally:
+) -> ReconciliationCounts:
     """Bring the works of these sources, or of all, into line with their records; nothing is asked of a source.
 
     With ``everything`` each work is made anew, and a run that was broken off is taken up where it was unless
@@ -88,10 +88,10 @@ class _Scan:
         self._ahead = ahead
         self._progress = progress
 
-    def run(self, resume: bool) -> Tally:
+    def run(self, resume: bool) -> ReconciliationCounts:
         """Scan all sources, from where an earlier run was broken off."""
-        total = Tally(titles=[])
-        begun = self._begun() if resume else Run()
+        total = ReconciliationCounts(titles=[])
+        begun = self._begun() if resume else ScanRun()
         skipped = self._names.index(begun.source) if begun.source in self._names else 0
         for source in self._chosen[skipped:]:
             after = begun.after if source.name == begun.source else ""
@@ -99,19 +99,19 @@ class _Scan:
             total.add(tally)
             if after:
                 tally = self._source(source, "", False)
-            write_summary(self._records, source.name, tally, self._records.place.clock.wall_ms())
+            write_summary(self._records, source.name, tally, self._records.environment.clock.wall_ms())
         if self._everything:
-            self._note(Run())
+            self._note(ScanRun())
         return total
 
-    def _source(self, source: Source, after: str, everything: bool) -> Tally:
-        tally = Tally(titles=[])
+    def _source(self, source: Source, after: str, everything: bool) -> ReconciliationCounts:
+        tally = ReconciliationCounts(titles=[])
         for count, (last, part) in enumerate(self._done(source, after, everything), 1):
             tally.add(part)
             tally.titles += part.titles
             self._progress(part.looked_at)
             if everything and count % PIECES_PER_NOTE == 0:
-                self._note(Run(sources=self._names, source=source.name, after=last))
+                self._note(ScanRun(sources=self._names, source=source.name, after=last))
         return tally
 
     def _done(self, source: Source, after: str, everything: bool) -> Iterator[Piece]:
@@ -120,7 +120,7 @@ class _Scan:
             for kept in _pieces(self._records, source, after):
                 yield kept[-1], bring_into_line(self._records, source, kept, everything)
             return
-        under_way: deque[tuple[str, Future[Tally]]] = deque()
+        under_way: deque[tuple[str, Future[ReconciliationCounts]]] = deque()
         for kept in _pieces(self._records, source, after):
             under_way.append((kept[-1], self._pool.submit(_in_process, source, kept, everything)))
             if len(under_way) > self._ahead:
@@ -129,14 +129,14 @@ class _Scan:
         for last, future in under_way:
             yield last, future.result()
 
-    def _begun(self) -> Run:
+    def _begun(self) -> ScanRun:
         try:
-            run = msgspec.json.decode(self._records.get(RUN).body, type=Run)
+            run = msgspec.json.decode(self._records.get(RUN).body, type=ScanRun)
         except NotFound:
-            return Run()
-        return run if run.sources == self._names else Run()
+            return ScanRun()
+        return run if run.sources == self._names else ScanRun()
 
-    def _note(self, run: Run) -> None:
+    def _note(self, run: ScanRun) -> None:
         self._records.put(RUN, msgspec.json.encode(run))
         self._records.prune(RUN, keep=1)
 
@@ -162,5 +162,5 @@ def _begin_process(url: str, organisation: str) -> None:
     _opened.append(stratalog.open(url, create=False).records(organisation))
 
 
-def _in_process(source: Source, kept: list[str], everything: bool) -> Tally:
+def _in_process(source: Source, kept: list[str], everything: bool) -> ReconciliationCounts:
     return bring_into_line(_opened[0], source, kept, everything)

@@ -34,7 +34,7 @@ See `docs/concepts/sheet.md`; `formats/sheet.md` describes what is stored.
 from stratalog.apps.sheet.answers import Cell, Loaded, Since
 from stratalog.apps.sheet.blame import CellHistory
 from stratalog.apps.sheet.engine import Engine
-from stratalog.apps.sheet.events import Change
+from stratalog.apps.sheet.events import SheetChange
 from stratalog.apps.sheet.history import Activity, CellChange, NamedVersion
 from stratalog.apps.sheet.pool import EnginePool
 from stratalog.apps.sheet.settings import EngineSettings, SheetSettings
@@ -46,13 +46,13 @@ __all__ = [
     "Cell",
     "CellChange",
     "CellHistory",
-    "Change",
     "Engine",
     "EnginePool",
     "EngineSettings",
     "Loaded",
     "NamedVersion",
     "Sheet",
+    "SheetChange",
     "SheetInfo",
     "SheetSettings",
     "Sheets",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog.apps.sheet.events import Change
+from stratalog.apps.sheet.events import SheetChange
 
 __all__ = ["Cell", "Loaded", "Since"]
 
@@ -19,7 +19,7 @@ class Loaded(msgspec.Struct, frozen=True):
     base_version: int
     base_revision: str
     data: bytes
-    entries: Sequence[Change]
+    entries: Sequence[SheetChange]
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ class Since(msgspec.Struct, frozen=True):
     """What came after a version, up to ``version``. ``reload`` says to load again instead: it is too much, or whole."""
 
     version: int
-    entries: Sequence[Change]
+    entries: Sequence[SheetChange]
     reload: bool
 
 

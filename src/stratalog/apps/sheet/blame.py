@@ -98,15 +98,15 @@ class Blame:
         self._known[spot, upto] = found
         return found
 
-    def _origin(self, place: int, spot: Spot) -> tuple[str, list[CellHistory]]:
+    def _origin(self, position: int, spot: Spot) -> tuple[str, list[CellHistory]]:
         """What the cell held where the state was given whole, and how it came to that."""
-        entry, fact = self._entries[place], self._facts[place]
+        entry, fact = self._entries[position], self._facts[position]
         if isinstance(fact, Created | Imported):
             held = _content_in(fact.data, spot)
             return held, [_line(entry, cell_name(*spot.place), "", held, fact.kind)] if held else []
         assert isinstance(fact, Restored)
         older = self._changes(spot, fact.version - self._entries[0].version + 1)
-        held, was = _value(older), _value(self._changes(spot, place))
+        held, was = _value(older), _value(self._changes(spot, position))
         told = _line(entry, cell_name(*spot.place), was, held, f"restored version {fact.version}")
         return held, [*([told] if was != held else []), *older]
 

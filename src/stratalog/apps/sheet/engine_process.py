@@ -30,7 +30,7 @@ _EXPORT = re.compile(r"^export \{([^}]*)\};?\s*\Z", re.MULTILINE)
 _PROGRAM_BYTES = re.compile(r"^VmData:\s*(\d+) kB", re.MULTILINE)
 
 
-class Machine:
+class EngineProcess:
     """The V8 and what is loaded into it."""
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ def _serve() -> NoReturn:
     threading.Thread(target=_end_with_parent, args=(line, os.getppid()), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        machine = Machine(options)
+        machine = EngineProcess(options)
         _bound_memory(options["process_bytes"])
     except Exception as exc:  # noqa: BLE001 - the parent is the one to raise it
         _send(line, "failed", f"{type(exc).__name__}: {exc}".encode())

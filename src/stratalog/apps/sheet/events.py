@@ -17,7 +17,6 @@ __all__ = [
     "MESSAGES",
     "REDONE",
     "UPCASTERS",
-    "Change",
     "Created",
     "Fact",
     "Forked",
@@ -26,6 +25,7 @@ __all__ = [
     "Renamed",
     "Restored",
     "Revision",
+    "SheetChange",
     "change_of",
     "check_message",
     "check_text",
@@ -174,7 +174,7 @@ UPCASTERS: Upcasters = {}
 """What turns the data of an older schema into that of the next. Every type is at its first one."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class SheetChange(msgspec.Struct, frozen=True):
     """An entry as readers see it. ``message`` is the engine's, of a revision; ``data`` is what else there is to say."""
 
     version: int
@@ -205,14 +205,14 @@ def fact_of(entry: Entry) -> Fact:
         raise Corrupt("a sheet's entry has the wrong shape", version=entry.version, reason=str(exc)) from exc
 
 
-def change_of(entry: Entry) -> Change:
+def change_of(entry: Entry) -> SheetChange:
     """The entry as readers see it, without what is large."""
     fact = fact_of(entry)
     if isinstance(fact, Revision):
-        return Change(entry.version, entry.created_ms, entry.author, fact.kind, fact.message)
+        return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, fact.message)
     plain = msgspec.structs.asdict(fact).items()
     said = {name: value for name, value in plain if not isinstance(value, bytes) and name != "titled"}
-    return Change(entry.version, entry.created_ms, entry.author, fact.kind, None, said)
+    return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, None, said)
 
 
 def titled_at(fact: Fact, version: int) -> int:

@@ -17,14 +17,14 @@ from litestar import Request, Response, Router, delete, get, post, put
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody
 
-from stratalog.apps.sheet.events import Change
+from stratalog.apps.sheet.events import SheetChange
 from stratalog.apps.sheet.pages import page_files
 from stratalog.apps.sheet.pool import EngineNeeded
 from stratalog.apps.sheet.settings import EngineSettings
 from stratalog.apps.sheet.sheet import Sheet
 from stratalog.apps.sheet.sheets import Sheets, snapshots_due
 from stratalog.apps.sheet.warm_sheets import EngineTurns, WarmSheets
-from stratalog.apps.sheet.wire import Content, Facts, Line, Moment, NewFork, NewRows, NewSheet, Revision, Title
+from stratalog.apps.sheet.wire import Facts, ListedSheet, Moment, NewFork, NewMessage, NewRows, NewSheet, NewText, Title
 from stratalog.errors import NotFound, StratalogError
 from stratalog.limits import AUTHOR_BYTES_MAX
 from stratalog.server.application import Application
@@ -70,10 +70,10 @@ deleting = partial(delete, opt={"action": "delete"}, status_code=204, responses=
 
 
 @reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
-def listing(request: Asked, sheets: Warm, organisation: Name) -> list[Line]:
+def listing(request: Asked, sheets: Warm, organisation: Name) -> list[ListedSheet]:
     """In the order of their names."""
     read_only = request.user.read_only
-    return [Line(**msgspec.structs.asdict(info), read_only=read_only) for info in sheets.list(organisation)]
+    return [ListedSheet(**msgspec.structs.asdict(info), read_only=read_only) for info in sheets.list(organisation)]
 
 
 @put("/", opt={"action": "create"}, status_code=201, sync_to_thread=True, responses=PROBLEMS, summary="Make a sheet")
@@ -167,7 +167,7 @@ def entries(sheet: Opened, after: Version) -> Any:
 
 
 @writing("/append", summary="Commit a message of the engine")
-async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Revision]) -> Any:
+async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
     """409 with the code `version-conflict` where it was made at another revision than the present one.
 
     The same message again is answered as the first time.
@@ -194,12 +194,12 @@ async def write_cell(
     sheet: Opened,
     signer: Signer,
     cell: Name,
-    data: JSONBody[Content],
+    data: JSONBody[NewText],
     tab: Text = "",
 ) -> Any:
     """Open browsers show it at once."""
 
-    def change() -> Change:
+    def change() -> SheetChange:
         return sheet.set(cell, data.content, sheet=tab or None, author=signer)
 
     return _committed(service, turns, sheet, await _computed(turns, sheet, change))
@@ -211,7 +211,7 @@ async def insert_rows(
 ) -> Any:
     """Formulas move along."""
 
-    def change() -> Change:
+    def change() -> SheetChange:
         return sheet.insert_rows(data.row, data.count, sheet=tab or None, author=signer)
 
     return _committed(service, turns, sheet, await _computed(turns, sheet, change))
@@ -286,13 +286,13 @@ async def _computed(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> 
     return await turns.run(f"{sheet.organisation}/{sheet.name}", call)
 
 
-async def _commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], Change]) -> Change:
+async def _commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
     """Make a change after those of the same sheet that came before, and tell all who listen."""
     done = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", change)
     return _committed(service, turns, sheet, done)
 
 
-def _committed(service: Service, turns: EngineTurns, sheet: Sheet, done: Change) -> Change:
+def _committed(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChange) -> SheetChange:
     """Tell all who listen of a change; look now and then whether a state is to be kept."""
     service.hub.poke(sheet.organisation, sheet.name, done.version)
     if done.version % SNAPSHOT_LOOK_VERSIONS == 0:

@@ -63,9 +63,9 @@ class Stories:
         start = self._kept_version(max(at - self._reach, 0))
         entries = list(self._log.read(start, at))
         while True:
-            if (place := _last_whole(entries)) is not None:
-                base = self._whole(entries[place])
-                return Story(at, base, entries[place + 1 :])
+            if (position := _last_whole(entries)) is not None:
+                base = self._whole(entries[position])
+                return Story(at, base, entries[position + 1 :])
             if start == 0:
                 raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
             lowest = min((target for entry in entries if (target := _target(entry))), default=at)
@@ -133,9 +133,9 @@ class _Revised(msgspec.Struct):
 
 
 def _last_whole(entries: Sequence[Entry]) -> int | None:
-    for place in range(len(entries) - 1, -1, -1):
-        if isinstance(fact_of(entries[place]), Created | Imported | Restored):
-            return place
+    for position in range(len(entries) - 1, -1, -1):
+        if isinstance(fact_of(entries[position]), Created | Imported | Restored):
+            return position
     return None
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from stratalog.apps.sheet.cells import Position
 
-__all__ = ["Born", "Copied", "Inserted", "Removed", "Shift", "Spot", "before", "shifts_of"]
+__all__ = ["Born", "CopiedSheet", "Inserted", "Removed", "Shift", "Spot", "before", "shifts_of"]
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Removed(msgspec.Struct, frozen=True):
     lines: tuple[int, ...]
 
 
-class Copied(msgspec.Struct, frozen=True):
+class CopiedSheet(msgspec.Struct, frozen=True):
     """A sheet that came as the copy of another."""
 
     source: str
@@ -51,7 +51,7 @@ class Born(Exception):
     """The place did not exist before."""
 
 
-Shift = Inserted | Removed | Copied
+Shift = Inserted | Removed | CopiedSheet
 
 
 def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
@@ -63,14 +63,14 @@ def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
     elif kind == "REMOVE_COLUMNS_ROWS":
         yield Removed(sheet, axis, tuple(sorted(command["elements"])))
     elif kind == "DUPLICATE_SHEET":
-        yield Copied(sheet, command["sheetIdTo"])
+        yield CopiedSheet(sheet, command["sheetIdTo"])
     elif kind == "CREATE_SHEET":
-        yield Copied("", sheet)
+        yield CopiedSheet("", sheet)
 
 
 def before(shift: Shift, spot: Spot) -> Spot:
     """Where the cell that is at ``spot`` was before the shift. Raises Born where it was nowhere."""
-    if isinstance(shift, Copied):
+    if isinstance(shift, CopiedSheet):
         if spot.sheet != shift.sheet:
             return spot
         if not shift.source:

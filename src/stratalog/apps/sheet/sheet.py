@@ -17,7 +17,6 @@ from stratalog.apps.sheet.bounds import check_added_rows
 from stratalog.apps.sheet.cells import parse_cell
 from stratalog.apps.sheet.events import (
     MESSAGES,
-    Change,
     Fact,
     Forked,
     Imported,
@@ -25,6 +24,7 @@ from stratalog.apps.sheet.events import (
     Renamed,
     Restored,
     Revision,
+    SheetChange,
     change_of,
     check_message,
     check_text,
@@ -112,7 +112,7 @@ class Sheet:
         changes = [change_of(entry) for entry in self.log.read(version, head=head)]
         return Since(head.version, changes, any(change.type in WHOLE for change in changes))
 
-    def append(self, message: dict[str, Any], *, author: str = "") -> Change:
+    def append(self, message: dict[str, Any], *, author: str = "") -> SheetChange:
         """Commit one whole message of the engine: a revision, an undo or a redo.
 
         It must stand on the present revision. The same message again is answered like the first time.
@@ -124,8 +124,8 @@ class Sheet:
         checked = check_message(message)
 
         def plan(window: Window) -> Fact | int:
-            if (place := window.place_of(checked["nextRevisionId"])) is not None:
-                return place
+            if (position := window.place_of(checked["nextRevisionId"])) is not None:
+                return position
             self._check_revision(window, checked["serverRevisionId"])
             return Revision(checked, window.check_target(checked))
 
@@ -174,18 +174,18 @@ class Sheet:
 
     # Changing
 
-    def set(self, cell: str, content: str, *, sheet: str | None = None, author: str = "") -> Change:
+    def set(self, cell: str, content: str, *, sheet: str | None = None, author: str = "") -> SheetChange:
         """Write into one cell what would be typed there; open browsers show it at once."""
         column, row = parse_cell(cell)
         return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
 
-    def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> Change:
+    def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> SheetChange:
         """Insert empty rows before row ``row``, counted from 1. Formulas move along. Raises LimitExceeded, Invalid."""
         check_added_rows(row, count)
         where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
         return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
 
-    def rename(self, title: str, *, author: str = "") -> Change:
+    def rename(self, title: str, *, author: str = "") -> SheetChange:
         """Call the sheet something else; open browsers show it at once. What it is called already adds no version.
 
         Its name, which addresses hold, stays. Raises Invalid for an empty title, LimitExceeded.
@@ -207,19 +207,19 @@ class Sheet:
         """
         self._store.delete_log(self.log)
 
-    def name_version(self, version: int, label: str, *, author: str = "") -> Change:
+    def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
         """Call a version something; an empty label takes the name away."""
         fact = Named(self._version(version), check_text(label, "label"))
         return self._commit(lambda window: fact, author)
 
-    def restore(self, version: int, *, author: str = "") -> Change:
+    def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Bring the state of a version back, as a new entry. Readers load again; edits before it cannot be undone.
 
         Raises LimitExceeded where that version is known as one that cannot be opened. The newest one may be.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self.log.record.prefix, wanted)
-        revision = new_id(self.log.place.clock, REVISION_CHARACTERS)
+        revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
             self._keep(change.version, with_revision(self.state(wanted), revision))
@@ -298,7 +298,7 @@ class Sheet:
 
     # The state of this process
 
-    def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> Change:
+    def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> SheetChange:
         """Append what ``plan`` makes of the window, until it stands. A number is the version that has it already."""
         with self._turn:
             if self._window is not None:
@@ -312,7 +312,7 @@ class Sheet:
                         return self._append(fact, window, author, write_id)
         raise ContentionError("others kept changing the sheet first", sheet=self.name)
 
-    def _append(self, fact: Fact | int, window: Window, author: str, write_id: str | None) -> Change:
+    def _append(self, fact: Fact | int, window: Window, author: str, write_id: str | None) -> SheetChange:
         if isinstance(fact, int):
             return change_of(self.log.entry(fact))
         if isinstance(fact, Revision | Restored | Named):
@@ -342,7 +342,7 @@ class Sheet:
             text = "the message does not stand on the present revision"
             raise VersionConflict(text, sheet=self.name, version=window.version, revision=window.revision)
 
-    def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> Change:
+    def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> SheetChange:
         """Have the engine make the message of a command at the head, and commit it."""
         for _ in range(ATTEMPTS_MAX):
             with self._lent() as models:
@@ -351,7 +351,9 @@ class Sheet:
                 return change
         raise ContentionError("others kept changing the sheet first", sheet=self.name)
 
-    def _dispatched(self, models: Models, command: dict[str, Any], sheet: str | None, author: str) -> Change | None:
+    def _dispatched(
+        self, models: Models, command: dict[str, Any], sheet: str | None, author: str
+    ) -> SheetChange | None:
         """The same, once; None where others were first."""
         model = self._model(models, self.version)
         answer = models.engine.call("dispatch", key=model.key, sheet=sheet, command=command)

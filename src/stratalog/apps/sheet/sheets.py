@@ -71,7 +71,7 @@ class Sheets:
         check_text(file_name, "file name")
         files = unpack_workbook(xlsx)
         _check_cells(count_filled(files))
-        key = new_id(self.store.place.clock)
+        key = new_id(self.store.environment.clock)
         with self.engines.lend(key) as models:
             data = models.engine.raw("importXlsx", key=key, files=files, client=key)
             models.engine.call("close", key=key)
@@ -164,7 +164,7 @@ class Sheets:
         return sheet
 
     def _new_revision(self) -> str:
-        return new_id(self.store.place.clock, REVISION_CHARACTERS)
+        return new_id(self.store.environment.clock, REVISION_CHARACTERS)
 
 
 def snapshots_due(store: Store) -> None:

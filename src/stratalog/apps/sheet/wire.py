@@ -6,12 +6,22 @@ from typing import Annotated, Any
 
 import msgspec
 
-__all__ = ["Content", "Facts", "Line", "Moment", "NewFork", "NewRows", "NewSheet", "Revision", "Title"]
+__all__ = [
+    "Facts",
+    "ListedSheet",
+    "Moment",
+    "NewFork",
+    "NewMessage",
+    "NewRows",
+    "NewSheet",
+    "NewText",
+    "Title",
+]
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Line(msgspec.Struct, frozen=True):
+class ListedSheet(msgspec.Struct, frozen=True):
     """A line of the list of sheets; whether the one who asks may only read."""
 
     name: str
@@ -48,13 +58,13 @@ class Facts(msgspec.Struct, frozen=True):
     read_only: bool
 
 
-class Revision(msgspec.Struct, frozen=True):
+class NewMessage(msgspec.Struct, frozen=True):
     """One whole message of the engine."""
 
     message: dict[str, Any]
 
 
-class Content(msgspec.Struct, frozen=True):
+class NewText(msgspec.Struct, frozen=True):
     """What to write into a cell, as it would be typed."""
 
     content: str

@@ -24,8 +24,8 @@ See `formats/table.md`.
 """
 
 from stratalog.apps.table.jobs import Job
-from stratalog.apps.table.messages import Failure, Refused
-from stratalog.apps.table.model import Column, File, Held, NewFile, NewReference, Partition, Reference, Schema
+from stratalog.apps.table.messages import TransactionFailure, TransactionRefused
+from stratalog.apps.table.model import Column, File, FileReference, Held, NewFile, NewReference, Partition, Schema
 from stratalog.apps.table.queries import Holding, TableView
 from stratalog.apps.table.references import Assignment, Output, ReplaceFileReferences, Split
 from stratalog.apps.table.table import RULES, Table, create_table, open_table
@@ -34,8 +34,8 @@ __all__ = [
     "RULES",
     "Assignment",
     "Column",
-    "Failure",
     "File",
+    "FileReference",
     "Held",
     "Holding",
     "Job",
@@ -43,13 +43,13 @@ __all__ = [
     "NewReference",
     "Output",
     "Partition",
-    "Reference",
-    "Refused",
     "ReplaceFileReferences",
     "Schema",
     "Split",
     "Table",
     "TableView",
+    "TransactionFailure",
+    "TransactionRefused",
     "create_table",
     "open_table",
 ]

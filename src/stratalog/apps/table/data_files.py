@@ -87,17 +87,17 @@ class Lake:
         """What pyarrow is to keep: rows whose keys lie in a region. None for all."""
         whole = self.schema.whole()
         parts = []
-        for place, (bounds, (least, _)) in enumerate(zip(region, whole, strict=True)):
-            field, (low, high) = pc.field(self.schema.keys[place].name), bounds
+        for position, (bounds, (least, _)) in enumerate(zip(region, whole, strict=True)):
+            field, (low, high) = pc.field(self.schema.keys[position].name), bounds
             if low != least:
-                parts.append(field >= self.scalar(place, low))
+                parts.append(field >= self.scalar(position, low))
             if high is not None:
-                parts.append(field < self.scalar(place, high))
+                parts.append(field < self.scalar(position, high))
         return reduce(lambda one, other: one & other, parts) if parts else None
 
-    def scalar(self, place: int, text: str) -> pa.Scalar:
+    def scalar(self, position: int, text: str) -> pa.Scalar:
         """A stored key as pyarrow has it."""
-        kind = self.schema.keys[place].type
+        kind = self.schema.keys[position].type
         return pa.scalar(decode_key(kind, text), ARROW_TYPES[kind])
 
 

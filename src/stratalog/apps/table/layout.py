@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog.apps.table.model import Partition, Reference, Region, Schema
+from stratalog.apps.table.model import FileReference, Partition, Region, Schema
 
 __all__ = [
     "COLLECTED",
@@ -18,7 +18,7 @@ __all__ = [
     "TABLE",
     "Layout",
     "Meta",
-    "Tally",
+    "TableTally",
     "partition_from",
     "partition_row",
     "place_of",
@@ -63,17 +63,17 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
         return Layout(self.tree, self.files)
 
 
-class Tally(msgspec.Struct, frozen=True, gc=False):
+class TableTally(msgspec.Struct, frozen=True, gc=False):
     """What a partition holds: references, rows, and those of them that are counted exactly and wholly in it."""
 
     files: int = 0
     rows: int = 0
     sure: int = 0
 
-    def changed(self, reference: Reference, by: int) -> Tally:
+    def changed(self, reference: FileReference, by: int) -> TableTally:
         """The tally with the reference added (1) or taken away (-1)."""
         sure = 0 if reference.approximate or not reference.whole else reference.rows
-        return Tally(self.files + by, self.rows + by * reference.rows, self.sure + by * sure)
+        return TableTally(self.files + by, self.rows + by * reference.rows, self.sure + by * sure)
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ def partition_from(id: str, row: list[Any]) -> Partition:
     return Partition(id, region_from(region), parent, (split[0], split[1]), split[2])
 
 
-def reference_row(reference: Reference) -> int | list[Any]:
+def reference_row(reference: FileReference) -> int | list[Any]:
     """What the row of a reference holds: mostly just how many rows."""
     flags = APPROXIMATE * reference.approximate + PART * (not reference.whole)
     if reference.job is not None:
@@ -146,22 +146,24 @@ def reference_row(reference: Reference) -> int | list[Any]:
     return [reference.rows, flags] if flags else reference.rows
 
 
-def reference_from(partition: str, filename: str, row: int | list[Any]) -> Reference:
+def reference_from(partition: str, filename: str, row: int | list[Any]) -> FileReference:
     """The reference a row holds."""
     if isinstance(row, int):
-        return Reference(filename, partition, row)
+        return FileReference(filename, partition, row)
     rows, flags, *job = row
-    return Reference(filename, partition, rows, bool(flags & APPROXIMATE), not flags & PART, job[0] if job else None)
+    return FileReference(
+        filename, partition, rows, bool(flags & APPROXIMATE), not flags & PART, job[0] if job else None
+    )
 
 
-def tally_row(tally: Tally, region: Region) -> list[Any]:
+def tally_row(tally: TableTally, region: Region) -> list[Any]:
     """What the row of a leaf, or of another partition with references, holds."""
     return [tally.files, tally.rows, tally.sure, _flat(region)]
 
 
-def tally_from(row: list[Any]) -> Tally:
+def tally_from(row: list[Any]) -> TableTally:
     """The tally a row holds."""
-    return Tally(row[0], row[1], row[2])
+    return TableTally(row[0], row[1], row[2])
 
 
 def region_from(flat: list[Any]) -> Region:

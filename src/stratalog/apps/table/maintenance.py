@@ -14,21 +14,30 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import NotFound
 from stratalog.apps.table.data_files import Lake, counts
-from stratalog.apps.table.messages import Refused
-from stratalog.apps.table.model import Held, NewReference, Reference, Region
+from stratalog.apps.table.messages import TransactionRefused
+from stratalog.apps.table.model import FileReference, Held, NewReference, Region
 from stratalog.apps.table.queries import Holding
 from stratalog.apps.table.references import Assignment, Output, ReplaceFileReferences, Split
 from stratalog.apps.table.row_order import EDGE_BYTES_MAX, encode_key
 from stratalog.apps.table.rows import new_filename
 from stratalog.apps.table.table import Table
 
-__all__ = ["Tended", "collect", "compact", "plan", "push_down", "run_job", "split_large", "tend"]
+__all__ = [
+    "TableMaintenanceReport",
+    "collect",
+    "compact",
+    "maintain_table",
+    "plan",
+    "push_down",
+    "run_job",
+    "split_large",
+]
 
 SAMPLE_KEYS = 1000
 NAMES_PER_COMMIT = 1000
 
 
-class Tended(msgspec.Struct, frozen=True):
+class TableMaintenanceReport(msgspec.Struct, frozen=True):
     """What one pass did."""
 
     splits: int = 0
@@ -37,14 +46,16 @@ class Tended(msgspec.Struct, frozen=True):
     collected: int = 0
 
 
-def tend(table: Table, lake: Lake, *, rows_max: int, files_min: int, age_ms: int, lease_ms: int = 0) -> Tended:
+def maintain_table(
+    table: Table, lake: Lake, *, rows_max: int, files_min: int, age_ms: int, lease_ms: int = 0
+) -> TableMaintenanceReport:
     """One pass of everything."""
     splits = split_large(table, lake, rows_max)
     moved = push_down(table, lake)
     jobs = compact(table, lake, files_min=files_min, lease_ms=lease_ms)
     collected = collect(table, lake, age_ms)
     table.purge()
-    return Tended(splits, moved, jobs, collected)
+    return TableMaintenanceReport(splits, moved, jobs, collected)
 
 
 def split_large(table: Table, lake: Lake, rows_max: int) -> int:
@@ -62,8 +73,8 @@ def push_down(table: Table, lake: Lake) -> int:
 def plan(table: Table, files_min: int, files_max: int = 100) -> int:
     """Give the references of each leaf that has enough of them without a job to a job; how many jobs."""
     jobs = 0
-    crowded = [one for one in table.at().holdings() if one.leaf and one.tally.files >= files_min]
-    for holding in crowded:
+    contended = [one for one in table.at().holdings() if one.leaf and one.tally.files >= files_min]
+    for holding in contended:
         names = [reference.filename for reference in _free(table, holding)]
         if len(names) >= files_min:
             request = Assignment(table.new_id(), holding.partition, tuple(names[:files_max]))
@@ -77,7 +88,7 @@ def compact(table: Table, lake: Lake, *, files_min: int, lease_ms: int = 0) -> i
     A job is left to others until nothing was heard of it for ``lease_ms``. Two who do the same one waste time only.
     """
     plan(table, files_min)
-    view, before = table.at(), table.store.place.clock.wall_ms() - lease_ms
+    view, before = table.at(), table.store.environment.clock.wall_ms() - lease_ms
     waiting = [(job, partition) for job, partition, _ in view.jobs()]
     # Everybody begins elsewhere, so that few do the same.
     waiting.sort(key=lambda _: table.new_id())
@@ -111,7 +122,7 @@ def collect(table: Table, lake: Lake, age_ms: int) -> int:
     Readers of an older view have so long to finish. Data that nobody told of is declared garbage first: who wrote it
     and was slow to tell is refused from then on.
     """
-    before = table.store.place.clock.wall_ms() - age_ms
+    before = table.store.environment.clock.wall_ms() - age_ms
     names = list(table.unreferenced_before(before))
     for part in _parts(names):
         for name in part:
@@ -139,7 +150,9 @@ def _median(lake: Lake, held: Held, dimension: int) -> int | str | bytes | None:
     for reference in held.references:
         keys = lake.read(reference.filename, held.region, [column.name]).column(0)
         step = max(1, len(keys) // SAMPLE_KEYS)
-        sample += [(encode_key(column.type, keys[place].as_py()), step) for place in range(step // 2, len(keys), step)]
+        sample += [
+            (encode_key(column.type, keys[position].as_py()), step) for position in range(step // 2, len(keys), step)
+        ]
     sample.sort()
     left = sum(weight for _, weight in sample) / 2
     low = held.region[dimension][0]
@@ -150,7 +163,7 @@ def _median(lake: Lake, held: Held, dimension: int) -> int | str | bytes | None:
     return None
 
 
-def _push_reference(table: Table, lake: Lake, reference: Reference) -> bool:
+def _push_reference(table: Table, lake: Lake, reference: FileReference) -> bool:
     view = table.at()
     source = view.partition(reference.partition)
     leaves = [one for one in view.in_range(source.region) if _lies_in(one, source.region, source.id)]
@@ -180,7 +193,7 @@ def _merged(lake: Lake, region: Region, inputs: Sequence[str]) -> pa.Table:
     return merged.sort_by([(column.name, "ascending") for column in lake.schema.keys])
 
 
-def _free(table: Table, holding: Holding) -> list[Reference]:
+def _free(table: Table, holding: Holding) -> list[FileReference]:
     held = table.at().on_partition(holding.partition)
     return [reference for reference in held.references if reference.job is None]
 
@@ -225,6 +238,6 @@ def _taken(act: Callable[[], object]) -> bool:
     """Whether a transaction was committed. Refused: somebody else was first, and what it is about is done."""
     try:
         act()
-    except Refused:
+    except TransactionRefused:
         return False
     return True

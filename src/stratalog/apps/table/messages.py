@@ -10,8 +10,8 @@ from stratalog.errors import Conflict
 
 __all__ = [
     "FILES_PRESENT",
-    "Failure",
-    "Refused",
+    "TransactionFailure",
+    "TransactionRefused",
     "failure_of",
     "file_already_exists",
     "file_collected",
@@ -84,7 +84,7 @@ def partition_not_found(partition: str) -> str:
     return f"Partition not found: {partition}"
 
 
-class Failure(msgspec.Struct, frozen=True):
+class TransactionFailure(msgspec.Struct, frozen=True):
     """One failed request of a transaction: its place, the kind of failure, and the text."""
 
     request: int
@@ -92,12 +92,12 @@ class Failure(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Refused(Conflict):
+class TransactionRefused(Conflict):
     """Requests of a transaction failed their checks. Each failed for itself: those not among ``failures`` stand."""
 
     code = "refused"
 
-    def __init__(self, failures: Sequence[Failure], version: int | None = None) -> None:
+    def __init__(self, failures: Sequence[TransactionFailure], version: int | None = None) -> None:
         self.failures = tuple(failures)
         self.version = version
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
@@ -127,7 +127,7 @@ _KINDS = (
 )
 
 
-def failure_of(reason: str, request: int = 0) -> Failure:
+def failure_of(reason: str, request: int = 0) -> TransactionFailure:
     """The failure behind the reason of a rejected mutation; of the tree, where the text is none of files."""
     kind = next((kind for text, kind in _KINDS if reason.startswith(text)), "partitions")
-    return Failure(request, kind, reason)
+    return TransactionFailure(request, kind, reason)

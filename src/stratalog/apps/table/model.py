@@ -15,11 +15,11 @@ __all__ = [
     "ROOT",
     "Column",
     "File",
+    "FileReference",
     "Held",
     "NewFile",
     "NewReference",
     "Partition",
-    "Reference",
     "Region",
     "Rows",
     "Schema",
@@ -98,7 +98,7 @@ class NewFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     references: tuple[NewReference, ...] = ()
 
 
-class Reference(msgspec.Struct, frozen=True, gc=False):
+class FileReference(msgspec.Struct, frozen=True, gc=False):
     """The rows of a file that belong to one partition, and the job that is to compact them, if any."""
 
     filename: str
@@ -121,7 +121,7 @@ class Held(msgspec.Struct, frozen=True):
 
     partition: str
     region: Region
-    references: tuple[Reference, ...]
+    references: tuple[FileReference, ...]
 
 
 def overlaps(one: Region, other: Region) -> bool:

@@ -12,7 +12,7 @@ from stratalog.apps.table import messages
 from stratalog.apps.table.layout import INNER, TABLE, Meta, partition_from
 from stratalog.apps.table.model import Partition, Schema
 from stratalog.apps.table.row_order import is_edge
-from stratalog.apps.table.table_draft import Books, check_id, meta_of, put_meta, read, tracked_files
+from stratalog.apps.table.table_draft import TableDraft, check_id, meta_of, put_meta, read, tracked_files
 from stratalog.apps.table.tree import check_split, check_subtrees, check_tree
 
 __all__ = [
@@ -100,7 +100,7 @@ def clear_files(draft: Draft, args: Any) -> None:
     tree = [partition_from(key.split("/", 1)[1], row) for key, row in draft.scan(meta.layout.partition())]
     put_meta(draft, msgspec.structs.replace(meta, files=meta.files + 1))
     draft.delete(INNER)
-    books = Books(draft)
+    books = TableDraft(draft)
     for partition in tree:
         if partition.is_leaf:
             books.forget_tally(partition)
@@ -110,7 +110,7 @@ def clear_files(draft: Draft, args: Any) -> None:
 def split_partition(draft: Draft, args: Any) -> None:
     """Split a leaf. Its references stay on it until they are split as well."""
     wanted: SplitPartition = read(args, SplitPartition)
-    books, parent = Books(draft), wanted.parent
+    books, parent = TableDraft(draft), wanted.parent
     stored = books.partition(parent.id)
     if stored is None:
         raise Rejected("Parent partition not found")
@@ -131,7 +131,7 @@ def split_partition(draft: Draft, args: Any) -> None:
 def extend_partition_tree(draft: Draft, args: Any) -> None:
     """Split leaves into whole subtrees, at once."""
     wanted: ExtendPartitionTree = read(args, ExtendPartitionTree)
-    books = Books(draft)
+    books = TableDraft(draft)
     for partition in wanted.update_partitions:
         stored = books.partition(partition.id)
         if stored is None:
@@ -171,14 +171,14 @@ def _plant(draft: Draft, meta: Meta, partitions: Sequence[Partition]) -> None:
         raise Rejected("Malformed transaction: a region has another number of columns than the table's key")
     _sound("Initialised with invalid partition tree", lambda: _check_whole(meta.schema, partitions))
     put_meta(draft, msgspec.structs.replace(meta, crossed=False))
-    _put_all(Books(draft), partitions)
+    _put_all(TableDraft(draft), partitions)
 
 
 def _moved_on(meta: Meta) -> Meta:
     return msgspec.structs.replace(meta, tree=meta.tree + 1, files=meta.files + 1)
 
 
-def _put_all(books: Books, partitions: Sequence[Partition]) -> None:
+def _put_all(books: TableDraft, partitions: Sequence[Partition]) -> None:
     crossed = books.meta.crossed
     _check_edges(books.meta.schema, partitions)
     for partition in partitions:
@@ -189,7 +189,7 @@ def _put_all(books: Books, partitions: Sequence[Partition]) -> None:
         put_meta(books.draft, msgspec.structs.replace(books.meta, crossed=crossed))
 
 
-def _check_new(books: Books, partition: Partition) -> None:
+def _check_new(books: TableDraft, partition: Partition) -> None:
     check_id(partition.id, "partition")
     if books.partition(partition.id) is not None:
         raise Rejected(f"Attempted to add a partition which already exists: {partition.id}")
@@ -227,7 +227,7 @@ def _check_new_split(stored: Partition, wanted: SplitPartition) -> None:
     _sound("Failed to validate partition split", check)
 
 
-def _check_extension(books: Books, wanted: ExtendPartitionTree) -> None:
+def _check_extension(books: TableDraft, wanted: ExtendPartitionTree) -> None:
     roots = 1 + sum(partition.parent is None for partition in wanted.new_partitions)
     if roots != 1:
         raise ValueError(f"There should be exactly one root partition, found {roots}")

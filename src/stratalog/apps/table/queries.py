@@ -16,15 +16,15 @@ from stratalog.apps.table.layout import (
     UNBOUNDED,
     Layout,
     Meta,
-    Tally,
+    TableTally,
     partition_from,
     place_of,
     reference_from,
     region_from,
     tally_from,
 )
-from stratalog.apps.table.messages import Refused, failure_of
-from stratalog.apps.table.model import File, Held, Partition, Reference, Region, overlaps
+from stratalog.apps.table.messages import TransactionRefused, failure_of
+from stratalog.apps.table.model import File, FileReference, Held, Partition, Region, overlaps
 from stratalog.apps.table.references import Assignment
 
 __all__ = ["Files", "Holding", "TableView"]
@@ -51,7 +51,7 @@ class Holding(msgspec.Struct, frozen=True):
     partition: str
     region: Region
     leaf: bool
-    tally: Tally
+    tally: TableTally
 
 
 class TableView:
@@ -72,7 +72,7 @@ class TableView:
         """A partition by its id. Raises Refused."""
         found = self._partition(id)
         if found is None:
-            raise Refused([failure_of(messages.partition_not_found(id))])
+            raise TransactionRefused([failure_of(messages.partition_not_found(id))])
         return found
 
     def partitions(self) -> Iterator[Partition]:
@@ -91,7 +91,7 @@ class TableView:
         row = self._view.get(self._layout.file(filename))
         return None if row is None else File(filename, self._locations(filename, row))
 
-    def reference(self, partition: str, filename: str) -> Reference | None:
+    def reference(self, partition: str, filename: str) -> FileReference | None:
         """The reference of a file on a partition."""
         found = self._partition(partition)
         if found is None:
@@ -99,11 +99,11 @@ class TableView:
         row = self._view.get(self._layout.reference(place_of(partition, found.region), filename))
         return None if row is None else reference_from(partition, filename, row)
 
-    def file_references(self) -> list[Reference]:
+    def file_references(self) -> list[FileReference]:
         """All references. As large as the table; `in_range` and `on_partition` read a part."""
         return sorted(self._references(), key=lambda one: (one.filename, one.partition))
 
-    def file_references_without_job(self) -> list[Reference]:
+    def file_references_without_job(self) -> list[FileReference]:
         """All references that no job has."""
         return [reference for reference in self.file_references() if reference.job is None]
 
@@ -144,12 +144,12 @@ class TableView:
             for filename in request.filenames:
                 reference = self.reference(request.partition, filename)
                 if reference is None:
-                    raise Refused([failure_of(messages.reference_not_found(request.partition, filename))])
+                    raise TransactionRefused([failure_of(messages.reference_not_found(request.partition, filename))])
                 if reference.job is None:
                     return False
                 if reference.job != request.job:
                     text = messages.reference_already_assigned(reference.job, request.partition, filename)
-                    raise Refused([failure_of(text)])
+                    raise TransactionRefused([failure_of(text)])
         return True
 
     def jobs(self) -> Iterator[tuple[str, str, int]]:
@@ -199,12 +199,12 @@ class TableView:
                 # Of leaves whose edges begin alike, the one that holds the end of the range may come later.
                 beyond = edge
 
-    def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[Reference, ...]]]:
+    def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[FileReference, ...]]]:
         """Leaves from those that end at ``edge`` on, in order. A long run of unwanted rows is jumped over."""
         prefix = self._layout.leaf()
         rows = self._view.scan(prefix, after=prefix + edge)
         leaf: Holding | None = None
-        references: list[Reference] = []
+        references: list[FileReference] = []
         unwanted = 0
         while (pair := next(rows, None)) is not None:
             key, row = pair
@@ -277,7 +277,7 @@ class TableView:
         row = self._view.get(self._layout.partition(id))
         return None if row is None else partition_from(id, row)
 
-    def _references(self) -> Iterator[Reference]:
+    def _references(self) -> Iterator[FileReference]:
         for key, row in self._view.scan(self._layout.leaf()):
             place = key.split("/", 3)
             if len(place) == 4:

@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog import OutcomeUnknown, Unavailable
 from stratalog.apps.table.table import Table
-from stratalog.apps.table.transaction_group import REQUESTS_MAX, TRANSIENT, Committed, Request
+from stratalog.apps.table.transaction_group import REQUESTS_MAX, TRANSIENT, CommittedTransaction, Request
 from stratalog.clock import Observation, backoff_seconds, new_id
 from stratalog.errors import LimitExceeded
 from stratalog.process_fork import close_in_child
@@ -43,7 +43,7 @@ class TableQueue:
 
     def __init__(self, table: Table, client: str = "") -> None:
         self._table = table
-        self._clock = table.store.place.clock
+        self._clock = table.store.environment.clock
         self._client = client or f"queue/{new_id(self._clock)}"
         self._number = table.document.last_mutation(self._client)
         self._backlog = Backlog(table.store)
@@ -60,14 +60,14 @@ class TableQueue:
             raise LimitExceeded("a message has too many transactions", value=len(requests), limit=REQUESTS_MAX)
         with self._lock:
             carried = [
-                Carried(self._client, self._number + place, request.name, request.args)
-                for place, request in enumerate(requests, 1)
+                Carried(self._client, self._number + position, request.name, request.args)
+                for position, request in enumerate(requests, 1)
             ]
             self._push(QueuedPush(GROUP, self._table.document.log.record.incarnation, "", "", carried))
             self._number += len(carried)
         return [Ticket(one.client, one.id) for one in carried]
 
-    def outcome(self, ticket: Ticket) -> Committed | None:
+    def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
         """What became of a transaction; None while it waits. Raises VersionForgotten: committed, but not kept."""
         document = self._table.document
         version = document.applied_in(ticket.client, ticket.id)
@@ -75,9 +75,9 @@ class TableQueue:
             return None
         (found,) = document.versions(version - 1, version)
         mine = next(one for one in found.mutations if (one.client, one.id) == (ticket.client, ticket.id))
-        return Committed(version, mine.reason)
+        return CommittedTransaction(version, mine.reason)
 
-    def wait(self, ticket: Ticket, seconds: float) -> Committed:
+    def wait(self, ticket: Ticket, seconds: float) -> CommittedTransaction:
         """What became of a transaction, once a worker has committed it. Raises Unavailable after ``seconds``."""
         begun, attempt = Observation(self._clock), 0
         while (outcome := self.outcome(ticket)) is None:

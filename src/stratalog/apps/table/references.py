@@ -13,8 +13,8 @@ import msgspec
 from stratalog import Draft, Rejected
 from stratalog.apps.table import messages
 from stratalog.apps.table.layout import COLLECTED
-from stratalog.apps.table.model import NewFile, NewReference, Partition, Reference, Rows
-from stratalog.apps.table.table_draft import Books, check_filename, check_id, check_names, read
+from stratalog.apps.table.model import FileReference, NewFile, NewReference, Partition, Rows
+from stratalog.apps.table.table_draft import TableDraft, check_filename, check_id, check_names, read
 
 __all__ = [
     "AddFiles",
@@ -99,7 +99,7 @@ class Filenames(msgspec.Struct, frozen=True):
 def add_files(draft: Draft, args: Any) -> None:
     """Track files that are not tracked, each on partitions that are there and share no key."""
     wanted: AddFiles = read(args, AddFiles)
-    books = Books(draft)
+    books = TableDraft(draft)
     for file in wanted.files:
         books.add_file(file.filename, file.references)
     books.close()
@@ -108,7 +108,7 @@ def add_files(draft: Draft, args: Any) -> None:
 def assign_job_ids(draft: Draft, args: Any) -> None:
     """Give references that no job has to jobs."""
     wanted: AssignJobIds = read(args, AssignJobIds)
-    books = Books(draft)
+    books = TableDraft(draft)
     for request in wanted.requests:
         check_id(request.job, "job")
         for filename in request.filenames:
@@ -130,7 +130,7 @@ def replace_file_references(draft: Draft, args: Any) -> None:
     if job.output.filename in job.inputs:
         raise Rejected(messages.same_filename(job.output.filename))
     check_names(job.inputs)
-    books = Books(draft)
+    books = TableDraft(draft)
     inputs = [_input(books, job, filename) for filename in job.inputs]
     for reference in inputs:
         books.drop_reference(reference)
@@ -141,7 +141,7 @@ def replace_file_references(draft: Draft, args: Any) -> None:
 def split_file_references(draft: Draft, args: Any) -> None:
     """Move references to partitions below theirs; no row is lost and none is there twice."""
     wanted: SplitFileReferences = read(args, SplitFileReferences)
-    books = Books(draft)
+    books = TableDraft(draft)
     for request in wanted.requests:
         _split(books, request)
     books.close()
@@ -150,7 +150,7 @@ def split_file_references(draft: Draft, args: Any) -> None:
 def delete_files(draft: Draft, args: Any) -> None:
     """Forget files without references: their data was deleted."""
     wanted: Filenames = read(args, Filenames)
-    books = Books(draft)
+    books = TableDraft(draft)
     for filename in wanted.filenames:
         count = books.count(filename)
         if count is None:
@@ -163,14 +163,14 @@ def delete_files(draft: Draft, args: Any) -> None:
 def collect_files(draft: Draft, args: Any) -> None:
     """Declare data that nobody told of to be garbage: none of the files can be added from here on."""
     wanted: Filenames = read(args, Filenames)
-    books = Books(draft)
+    books = TableDraft(draft)
     for filename in wanted.filenames:
         if books.is_tracked(check_filename(filename)):
             raise Rejected(messages.file_tracked(filename))
         draft.put(COLLECTED + filename, None)
 
 
-def _input(books: Books, job: ReplaceFileReferences, filename: str) -> Reference:
+def _input(books: TableDraft, job: ReplaceFileReferences, filename: str) -> FileReference:
     if not books.is_tracked(filename):
         raise Rejected(messages.file_not_found(filename))
     reference = books.reference(job.partition, filename)
@@ -181,7 +181,7 @@ def _input(books: Books, job: ReplaceFileReferences, filename: str) -> Reference
     return reference
 
 
-def _split(books: Books, request: Split) -> None:
+def _split(books: TableDraft, request: Split) -> None:
     if not books.is_tracked(request.filename):
         raise Rejected(messages.file_not_found(request.filename))
     reference = books.reference(request.partition, request.filename)
@@ -194,17 +194,17 @@ def _split(books: Books, request: Split) -> None:
     _check_pieces(books, reference, request.references)
     books.drop_reference(reference, [new.partition for new in request.references])
     for new in request.references:
-        piece = Reference(request.filename, new.partition, new.rows, new.approximate, whole=new.whole)
+        piece = FileReference(request.filename, new.partition, new.rows, new.approximate, whole=new.whole)
         books.put_reference(piece)
 
 
-def _check_free(reference: Reference) -> None:
+def _check_free(reference: FileReference) -> None:
     if reference.job is not None:
         text = messages.reference_already_assigned(reference.job, reference.partition, reference.filename)
         raise Rejected(text)
 
 
-def _check_pieces(books: Books, reference: Reference, pieces: tuple[NewReference, ...]) -> None:
+def _check_pieces(books: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
     """The pieces lie below, apart from each other, and hold all that the reference does."""
     filename, partition = reference.filename, reference.partition
     if not pieces:
@@ -222,7 +222,7 @@ def _check_pieces(books: Books, reference: Reference, pieces: tuple[NewReference
         raise Rejected(f"Split leaves out a part of partition {partition}, filename {filename}")
 
 
-def _covers(books: Books, partition: Partition, chosen: set[str]) -> bool:
+def _covers(books: TableDraft, partition: Partition, chosen: set[str]) -> bool:
     """Whether chosen partitions at or below one are all of it."""
     if partition.id in chosen:
         return True

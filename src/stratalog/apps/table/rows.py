@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import Mutation, NotFound
 from stratalog.apps.table.data_files import SUFFIX, Lake, counts, intersection, sorted_rows
-from stratalog.apps.table.messages import Refused, failure_of
+from stratalog.apps.table.messages import TransactionRefused, failure_of
 from stratalog.apps.table.model import Held, NewFile, NewReference, Region
 from stratalog.apps.table.queries import TableView
 from stratalog.apps.table.references import AddFiles
@@ -18,10 +18,10 @@ from stratalog.apps.table.row_order import encode_key
 from stratalog.apps.table.table import Table
 from stratalog.codec import decode, encode
 
-__all__ = ["Ingested", "Source", "bounds_of", "ingest", "lake_of", "new_filename", "scan"]
+__all__ = ["Ingested", "RowSource", "bounds_of", "ingest", "lake_of", "new_filename", "scan"]
 
 
-class Source(msgspec.Struct, frozen=True):
+class RowSource(msgspec.Struct, frozen=True):
     """Who brings rows, and as which of its batches: 1, 2, 3 … A batch that is brought again is in the table once."""
 
     client: str
@@ -44,7 +44,7 @@ def lake_of(table: Table) -> Lake:
 
 
 def ingest(
-    table: Table, lake: Lake, rows: pa.Table, *, source: Source | None = None, job: str | None = None
+    table: Table, lake: Lake, rows: pa.Table, *, source: RowSource | None = None, job: str | None = None
 ) -> Ingested | None:
     """Add rows to a table as one file. None where there are none, or where the source's batch is in it already.
 
@@ -84,7 +84,7 @@ def scan(
 def bounds_of(lake: Lake, rows: pa.Table) -> Region:
     """The least region that all rows lie in; they are in order, so the first column is known by its ends."""
     column, kind = rows.column(lake.schema.keys[0].name), lake.schema.keys[0].type
-    low, high = (encode_key(kind, column[place].as_py()) for place in (0, rows.num_rows - 1))
+    low, high = (encode_key(kind, column[position].as_py()) for position in (0, rows.num_rows - 1))
     # Just above the greatest: no text lies between a text and the same with a zero character after it.
     return ((low, high + "\0"), *lake.schema.whole()[1:])
 
@@ -95,14 +95,14 @@ def new_filename(table: Table) -> str:
     return f"{id[:2]}/{id}{SUFFIX}"
 
 
-def _add(table: Table, new: NewFile, source: Source | None, job: str | None) -> int | None:
+def _add(table: Table, new: NewFile, source: RowSource | None, job: str | None) -> int | None:
     if source is None:
         return table.add_files([new], job=job)
     args: Any = decode(encode(AddFiles((new,), job=job)))
     mutation = Mutation(client=source.client, id=source.number, name="add_files", args=args)
     (outcome,) = table.document.apply([mutation])
     if outcome.status == "rejected":
-        raise Refused([failure_of(outcome.reason or "")], outcome.version)
+        raise TransactionRefused([failure_of(outcome.reason or "")], outcome.version)
     return outcome.version
 
 

@@ -11,7 +11,7 @@ import msgspec
 from stratalog import Conflict, Document, Draft, Invalid, Rules, Store, verify
 from stratalog.apps.table import partitions, references
 from stratalog.apps.table.jobs import JobTracker
-from stratalog.apps.table.messages import Refused, failure_of
+from stratalog.apps.table.messages import TransactionRefused, failure_of
 from stratalog.apps.table.model import NewFile, Partition, Schema
 from stratalog.apps.table.partitions import CreateTable, ExtendPartitionTree, Partitions, Purge, SplitPartition
 from stratalog.apps.table.queries import TableView
@@ -25,7 +25,7 @@ from stratalog.apps.table.references import (
     SplitFileReferences,
 )
 from stratalog.apps.table.row_order import Key, check_edge, encode_key
-from stratalog.apps.table.transaction_group import REQUESTS_MAX, Committed, Committer, Request
+from stratalog.apps.table.transaction_group import REQUESTS_MAX, CommittedTransaction, Committer, Request
 from stratalog.apps.table.tree import extended, from_split_points, root_of, split
 from stratalog.clock import new_id
 from stratalog.codec import decode, encode
@@ -65,7 +65,7 @@ class Table:
         self.store = store
         self.document = document
         self.jobs = JobTracker(store, document)
-        self._clock = store.place.clock
+        self._clock = store.environment.clock
         self._committer = Committer(document, self._clock, author)
 
     # Looking
@@ -196,7 +196,7 @@ class Table:
         """A random id for a partition, a job or a file."""
         return new_id(self._clock, 20)
 
-    def commit(self, requests: Sequence[Request]) -> list[Committed]:
+    def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
         """Commit any transactions, at most `REQUESTS_MAX`; what became of each."""
         return self._committer.commit(requests)
 
@@ -208,13 +208,13 @@ class Table:
 
     def _each(self, requests: Sequence[Request]) -> int:
         """Commit requests, each for itself; the newest version. Raises Refused with all that failed."""
-        answers: list[Committed] = []
+        answers: list[CommittedTransaction] = []
         for start in range(0, len(requests), REQUESTS_MAX):
             answers += self._committer.commit(requests[start : start + REQUESTS_MAX])
-        failures = [failure_of(one.reason, place) for place, one in enumerate(answers) if one.reason is not None]
+        failures = [failure_of(one.reason, position) for position, one in enumerate(answers) if one.reason is not None]
         version = max(one.version for one in answers)
         if failures:
-            raise Refused(failures, version)
+            raise TransactionRefused(failures, version)
         return version
 
 
@@ -231,12 +231,12 @@ def create_table(
         if store.document(organisation, name).version:
             raise
     table = _handle(store, organisation, name)
-    clock = store.place.clock
+    clock = store.environment.clock
     tree = from_split_points(schema, points, lambda: new_id(clock, 20)) if points else [root_of(schema)]
     wanted = CreateTable(schema, tuple(tree), data)
     (answer,) = table.commit([Request("create_table", _plain(wanted), len(tree))])
     if answer.reason is not None:
-        raise Refused([failure_of(answer.reason)], answer.version)
+        raise TransactionRefused([failure_of(answer.reason)], answer.version)
     return table
 
 

@@ -18,7 +18,7 @@ from stratalog.apps.table.layout import (
     INNER,
     TABLE,
     Meta,
-    Tally,
+    TableTally,
     partition_from,
     partition_row,
     place_of,
@@ -27,13 +27,13 @@ from stratalog.apps.table.layout import (
     tally_from,
     tally_row,
 )
-from stratalog.apps.table.model import NewReference, Partition, Reference
+from stratalog.apps.table.model import FileReference, NewReference, Partition
 from stratalog.codec import decode
 
 __all__ = [
     "FILENAME_BYTES_MAX",
     "ID_BYTES_MAX",
-    "Books",
+    "TableDraft",
     "check_filename",
     "check_id",
     "check_names",
@@ -45,13 +45,13 @@ __all__ = [
 
 FILENAME_BYTES_MAX = 256
 ID_BYTES_MAX = 64
-NO_TALLY = Tally()
+NO_TALLY = TableTally()
 
 DECODED_REMEMBERED = 1024
 """Transactions look at the same tables and partitions again and again."""
 
 
-class Books:
+class TableDraft:
     """One transaction's view of a table, which it changes. Raises Rejected for what is not there."""
 
     def __init__(self, draft: Draft) -> None:
@@ -63,8 +63,8 @@ class Books:
         self._rows: dict[str, str] = {}
         """Before all references on a partition."""
 
-        self._tallies: dict[str, Tally] = {}
-        self._before: dict[str, Tally] = {}
+        self._tallies: dict[str, TableTally] = {}
+        self._before: dict[str, TableTally] = {}
 
     # Partitions
 
@@ -139,7 +139,7 @@ class Books:
         self.check_apart(filename, partitions)
         self._locate(key, filename, partitions)
         for new in references:
-            self.put_reference(Reference(filename, new.partition, new.rows, new.approximate, new.whole))
+            self.put_reference(FileReference(filename, new.partition, new.rows, new.approximate, new.whole))
 
     def check_apart(self, filename: str, partitions: Sequence[str]) -> None:
         """Raise Rejected where two of the partitions are one, or one lies in another: a row would be there twice."""
@@ -148,7 +148,7 @@ class Books:
             return
         chosen = set(partitions)
         if len(chosen) < len(partitions):
-            twice = next(id for place, id in enumerate(partitions) if id in partitions[:place])
+            twice = next(id for position, id in enumerate(partitions) if id in partitions[:position])
             raise Rejected(messages.reference_already_exists(twice, filename))
         for id in partitions:
             self.need_partition(id)
@@ -163,24 +163,24 @@ class Books:
 
     # References
 
-    def reference(self, partition: str, filename: str) -> Reference | None:
+    def reference(self, partition: str, filename: str) -> FileReference | None:
         """The reference of a file on a partition."""
         if self.partition(partition) is None:
             return None
         row = self.draft.get(self._row(partition) + filename)
         return None if row is None else reference_from(partition, filename, row)
 
-    def put_reference(self, reference: Reference) -> None:
+    def put_reference(self, reference: FileReference) -> None:
         """Add a reference; the file's own row is for `add_file`, `move_reference` and `drop_reference`."""
         self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, 1)
         self._write(reference)
 
-    def assign(self, reference: Reference, job: str) -> None:
+    def assign(self, reference: FileReference, job: str) -> None:
         """Give a reference to a job."""
         self._write(msgspec.structs.replace(reference, job=job))
         self._count_job(job, reference.partition, 1)
 
-    def drop_reference(self, reference: Reference, moved_to: Sequence[str] = ()) -> None:
+    def drop_reference(self, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
         """Take a reference away; ``moved_to`` are the partitions on which others take its place."""
         self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, -1)
         self.draft.delete(self._row(reference.partition) + reference.filename)
@@ -193,7 +193,7 @@ class Books:
         for id, tally in self._tallies.items():
             self._write_tally(id, tally)
 
-    def _write(self, reference: Reference) -> None:
+    def _write(self, reference: FileReference) -> None:
         self.draft.put(self._row(reference.partition) + reference.filename, reference_row(reference))
 
     def _row(self, partition: str) -> str:
@@ -229,7 +229,7 @@ class Books:
 
     # What partitions hold
 
-    def _tally(self, id: str) -> Tally:
+    def _tally(self, id: str) -> TableTally:
         found = self._tallies.get(id)
         if found is None:
             row = self.draft.get(self._tally_key(id))
@@ -238,17 +238,17 @@ class Books:
         return found
 
     def _tally_key(self, id: str) -> str:
-        place = self.place(id)
-        return self.layout.leaf(place) if self.need_partition(id).is_leaf else self.layout.inner(place)
+        environment = self.place(id)
+        return self.layout.leaf(environment) if self.need_partition(id).is_leaf else self.layout.inner(environment)
 
-    def _write_tally(self, id: str, tally: Tally) -> None:
+    def _write_tally(self, id: str, tally: TableTally) -> None:
         partition = self.need_partition(id)
         if partition.children:
             self._write_inner(partition, tally)
         else:
             self.draft.put(self.layout.leaf(self.place(id)), tally_row(tally, partition.region))
 
-    def _write_inner(self, partition: Partition, tally: Tally) -> None:
+    def _write_inner(self, partition: Partition, tally: TableTally) -> None:
         key, before = self.layout.inner(self.place(partition.id)), self._before[partition.id]
         if tally.files:
             self.draft.put(key, tally_row(tally, partition.region))

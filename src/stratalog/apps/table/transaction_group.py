@@ -24,10 +24,10 @@ from stratalog import (
     Unavailable,
 )
 from stratalog.clock import Clock, Observation, backoff_seconds, new_id
-from stratalog.group_commit import Gate, Lane
+from stratalog.group_commit import GroupCommit, Latch
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 
-__all__ = ["REQUESTS_MAX", "TRANSIENT", "Committed", "Committer", "Request"]
+__all__ = ["REQUESTS_MAX", "TRANSIENT", "CommittedTransaction", "Committer", "Request"]
 
 CLIENT_CHARACTERS = 16
 REQUESTS_MAX = MUTATIONS_PER_BATCH_MAX // 2
@@ -39,7 +39,7 @@ WEIGHT_MAX = 20_000
 SNAPSHOT_WEIGHT = 200_000
 """After so many files and partitions the changes go from memory into the tree; twice as many wait for it at most."""
 
-PATIENCE_SECONDS = 60.0
+RETRY_SECONDS = 60.0
 RETRY_SECONDS_FIRST = 0.02
 RETRY_SECONDS_MAX = 2.0
 PAUSE_MS_MIN = 1
@@ -55,7 +55,7 @@ class Request(msgspec.Struct, frozen=True):
     weight: int = 1
 
 
-class Committed(msgspec.Struct, frozen=True):
+class CommittedTransaction(msgspec.Struct, frozen=True):
     """What became of a transaction: the version that has it, and why it was rejected, if it was."""
 
     version: int
@@ -70,13 +70,13 @@ class Committer:
         self._clock = clock
         self._author = author
         self._begin_anew()
-        self._lane: Lane[_Waiting] = Lane()
-        self._crowd = 1
+        self._group_commit: GroupCommit[_Waiting] = GroupCommit()
+        self._contenders = 1
         self._commit_ms = 0
         self._weight = 0
         self._snapshot: threading.Thread | None = None
 
-    def commit(self, requests: Sequence[Request]) -> list[Committed]:
+    def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
         """Commit at most `REQUESTS_MAX` requests in order, in one entry; what became of each.
 
         Raises Invalid and LimitExceeded: nothing of this call is written. Raises ContentionError and Unavailable after
@@ -85,7 +85,7 @@ class Committer:
         if len(requests) > REQUESTS_MAX:
             raise LimitExceeded("too many transactions at once", value=len(requests), limit=REQUESTS_MAX)
         waiting = _Waiting(requests)
-        if not self._lane.enter(waiting):
+        if not self._group_commit.enter(waiting):
             return waiting.answer()
         served: list[_Waiting] = []
         try:
@@ -93,10 +93,10 @@ class Committer:
             batch = self._gather(waiting, served)
             begun = Observation(self._clock)
             self._serve(batch)
-            self._crowd, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
+            self._contenders, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
             self._keep_small(sum(one.weight for one in batch))
         finally:
-            self._lane.leave(served, again=[one for one in served if not one.settled])
+            self._group_commit.leave(served, again=[one for one in served if not one.settled])
         return waiting.answer()
 
     def _keep_small(self, weight: int) -> None:
@@ -109,7 +109,7 @@ class Committer:
             if self._snapshot is not None:
                 self._snapshot.join()
             self._weight = 0
-            self._snapshot = self._document.log.place.beside.start(self._make_snapshot)
+            self._snapshot = self._document.log.environment.background.start(self._make_snapshot)
 
     def _make_snapshot(self) -> None:
         """One that fails is made up by the next: the changes are in the log. Where a program ends, none is begun."""
@@ -120,14 +120,14 @@ class Committer:
         """Wait for as many as the last commit served, a fifth of its time or a little: those who were just answered
         will be back, and would else have to wait for all of the next one.
         """
-        if self._crowd > 1:
+        if self._contenders > 1:
             pause_ms = min(max(self._commit_ms / 5, PAUSE_MS_MIN), PAUSE_MS_MAX)
-            self._lane.await_others(self._crowd - 1, pause_ms / 1000)
+            self._group_commit.await_others(self._contenders - 1, pause_ms / 1000)
 
     def _gather(self, first: _Waiting, served: list[_Waiting]) -> list[_Waiting]:
         """The caller's requests, and those of others as far as they fit beside them."""
         batch, count, weight = [first], len(first.requests), first.weight
-        while count <= REQUESTS_MAX and weight < WEIGHT_MAX and (other := self._lane.next()) is not None:
+        while count <= REQUESTS_MAX and weight < WEIGHT_MAX and (other := self._group_commit.next()) is not None:
             served.append(other)
             batch.append(other)
             count, weight = count + len(other.requests), weight + other.weight
@@ -160,15 +160,15 @@ class Committer:
         """The last batch may be committed or not, now or later. No other batch may use its numbers."""
         self._client, self._number = f"table/{new_id(self._clock, CLIENT_CHARACTERS)}", 0
 
-    def _apply(self, requests: Sequence[Request]) -> list[Committed]:
+    def _apply(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
         mutations = [
-            Mutation(client=self._client, id=self._number + place, name=request.name, args=request.args)
-            for place, request in enumerate(requests, 1)
+            Mutation(client=self._client, id=self._number + position, name=request.name, args=request.args)
+            for position, request in enumerate(requests, 1)
         ]
         outcomes = self._patiently(mutations)
         self._number += len(mutations)
         if all(outcome.version is not None for outcome in outcomes):
-            return [Committed(outcome.version or 0, outcome.reason) for outcome in outcomes]
+            return [CommittedTransaction(outcome.version or 0, outcome.reason) for outcome in outcomes]
         return self._found(mutations)
 
     def _patiently(self, mutations: list[Mutation]) -> list[Outcome]:
@@ -179,18 +179,18 @@ class Committer:
                 return self._document.apply(mutations, author=self._author)
             except TRANSIENT:
                 attempt += 1
-                if begun.age_seconds() > PATIENCE_SECONDS:
+                if begun.age_seconds() > RETRY_SECONDS:
                     raise
                 seconds = backoff_seconds(self._clock, attempt, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
                 self._clock.sleep(seconds)
 
-    def _found(self, mutations: list[Mutation]) -> list[Committed]:
+    def _found(self, mutations: list[Mutation]) -> list[CommittedTransaction]:
         """What became of a batch that was committed before the answer was lost."""
         version = self._document.applied_in(self._client, mutations[0].id)
         if version is None:
             raise OutcomeUnknown("a batch is neither committed nor free to be", document=self._document.name)
         (found,) = self._document.versions(version - 1, version)
-        return [Committed(version, one.reason) for one in found.mutations if one.client == self._client]
+        return [CommittedTransaction(version, one.reason) for one in found.mutations if one.client == self._client]
 
 
 class _Waiting:
@@ -199,17 +199,17 @@ class _Waiting:
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = list(requests)
         self.weight = sum(request.weight for request in requests)
-        self.answers: list[Committed] | None = None
+        self.answers: list[CommittedTransaction] | None = None
         self.error: StratalogError | None = None
-        self.gate: Gate | None = None
-        self.leads: bool | None = None
+        self.latch: Latch | None = None
+        self.is_leader: bool | None = None
 
     @property
     def settled(self) -> bool:
         """Whether its answers or its error are known."""
         return self.answers is not None or self.error is not None
 
-    def answer(self) -> list[Committed]:
+    def answer(self) -> list[CommittedTransaction]:
         """The answers, or the error raised."""
         if self.answers is None:
             raise self.error or OutcomeUnknown("a commit ended without an answer")

@@ -93,9 +93,9 @@ def _child(parent: Partition, id: str, known: Mapping[str, Partition]) -> Partit
 
 def _check_bounds(parent: Partition, left: Region, right: Region) -> None:
     dimension = parent.dimension
-    for place, (outer, one, other) in enumerate(zip(parent.region, left, right, strict=True)):
-        if place != dimension and not outer == one == other:
-            raise ValueError(f"Children of partition {parent.id} differ from it on dimension {place}")
+    for position, (outer, one, other) in enumerate(zip(parent.region, left, right, strict=True)):
+        if position != dimension and not outer == one == other:
+            raise ValueError(f"Children of partition {parent.id} differ from it on dimension {position}")
     low, high = parent.region[dimension]
     if (right[dimension][0], left[dimension][1]) == (low, high):
         raise ValueError(f"Children of partition {parent.id} are not listed left first")
@@ -116,8 +116,8 @@ def _grown(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> l
     below: list[Partition] = []
     while len(layer) > 2:
         paired: list[Partition] = []
-        for place in range(0, len(layer) - 1, 2):
-            paired.append(_joined(new_id(), layer[place], layer[place + 1], below))
+        for position in range(0, len(layer) - 1, 2):
+            paired.append(_joined(new_id(), layer[position], layer[position + 1], below))
         layer = paired + layer[len(paired) * 2 :]
     if len(layer) == 1:
         return [top]
@@ -142,4 +142,4 @@ def _edges(schema: Schema, points: Sequence[Key]) -> list[str]:
 
 
 def _with(region: Region, dimension: int, bounds: tuple[str, str | None]) -> Region:
-    return tuple(bounds if place == dimension else one for place, one in enumerate(region))
+    return tuple(bounds if position == dimension else one for position, one in enumerate(region))

@@ -26,7 +26,7 @@ export class Pending {
   }
 
   /** Why it has no effect on what was last shown; null if it has one. The server has the last word. */
-  get foreseen() {
+  get predictedRejection() {
     return this.effect.reason;
   }
 

@@ -48,7 +48,7 @@ export interface Pending {
   /** Why it was rejected, or is unknown. */
   readonly reason: string | null;
   /** Why it has no effect on what was last shown; null if it has one. */
-  readonly foreseen: string | null;
+  readonly predictedRejection: string | null;
   /** The keys it changed when it was last run. */
   readonly keys: string[];
   /** The final status, once it is known. */
@@ -88,7 +88,7 @@ export interface Client {
   /** Whether it keeps itself in step. */
   readonly running: boolean;
   /** Why the last round failed; null where it did not. */
-  readonly trouble: Error | null;
+  readonly lastError: Error | null;
   /** The newest thousand mutations that came to nothing, oldest first. */
   readonly failures: Failure[];
   /** What other connections show of themselves. */

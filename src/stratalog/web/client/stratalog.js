@@ -49,7 +49,7 @@ export async function connect(url, { token, mutators = STOCK, create = false, na
 
 export class Client extends Replica {
   /** Why the last round failed; null where it did not. */
-  trouble = null;
+  lastError = null;
   #parts;
   #exchange;
   #live;
@@ -169,16 +169,16 @@ export class Client extends Replica {
     try {
       await this.sync();
       await this.#adopt();
-      this.trouble = null;
+      this.lastError = null;
       this.#failures = 0;
     } catch (error) {
-      this.trouble = error;
+      this.lastError = error;
       this.#failures += 1;
       this.#alarm.calm();
     }
     this.note();
-    if (!this.trouble) return this.#live.id ? PULL_MS : PULL_MS_WITHOUT_POKES;
-    return pauseMs(this.#failures, { ...BACKOFF, retryAfter: this.trouble.details?.retryAfter });
+    if (!this.lastError) return this.#live.id ? PULL_MS : PULL_MS_WITHOUT_POKES;
+    return pauseMs(this.#failures, { ...BACKOFF, retryAfter: this.lastError.details?.retryAfter });
   }
 
   // Send what tabs that ended left behind: each as the client it was, so that nothing is applied twice.

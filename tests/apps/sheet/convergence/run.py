@@ -124,7 +124,7 @@ class Run:
         if {self._sheet.title, self._fresh().title} != {self._title}:
             raise Diverged(f"the sheet is called something else: seed={self.seed}")
         version = self._sheet.version
-        held = {f"client {place}": json.dumps(state) for place, state in enumerate(end["states"])}
+        held = {f"client {position}": json.dumps(state) for position, state in enumerate(end["states"])}
         held |= self._states_elsewhere()
         held["the warm model"] = self._sheet.state()
         held["a kept state and what came after"] = self._loaded()

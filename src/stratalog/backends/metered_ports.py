@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 
-from stratalog.codec import compress
-from stratalog.errors import ConditionFailed
-from stratalog.ports.blobs import Blobs, BlobStat
-from stratalog.ports.index import Absent, Check, Index, Item, Put, Write, item_bytes
-from stratalog.ports.meter import (
+from stratalog.backends.billed_units import (
     LIST_KEYS,
     QUERY_PAGE_BYTES,
-    Meter,
     billed_requests,
     commit_operation,
     count_commit,
     count_read,
     message_bytes,
 )
-from stratalog.ports.queue import DeadLetter, Message, Queue
+from stratalog.codec import compress
+from stratalog.errors import ConditionFailed
+from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.index import Absent, Check, Index, Item, Put, Write, item_bytes
+from stratalog.ports.meter import Meter
+from stratalog.ports.queue import DeadMessage, Message, Queue
 
 __all__ = ["MeteredBlobs", "MeteredIndex", "MeteredQueue"]
 
@@ -71,7 +71,7 @@ class MeteredIndex:
             left = None if left is None else left - len(page)
 
     def commit(self, writes: Sequence[Write]) -> None:
-        standing = {place: self._at(write) for place, write in enumerate(writes) if _may_stand_on(write)}
+        standing = {position: self._at(write) for position, write in enumerate(writes) if _may_stand_on(write)}
         alone = len(writes) == 1 and isinstance(writes[0], Check)
         try:
             self._index.commit(writes)
@@ -187,7 +187,7 @@ class MeteredQueue:
         self._count("ChangeMessageVisibility")
         return done
 
-    def dead_letters(self, *, after: str = "") -> Iterator[DeadLetter]:
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         """All are brought, ten at a time, and let go of again, whichever are wanted."""
         letters = list(self._queue.dead_letters())
         for start in range(0, len(letters), LETTERS_A_REQUEST):

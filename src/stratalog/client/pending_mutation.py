@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from stratalog.client.local import Settled
+from stratalog.client.local import SettledMutation
 from stratalog.codec import decode
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.rebase import Effect, Intent
 
-__all__ = ["Pending"]
+__all__ = ["PendingMutation"]
 
 
-class Pending:
+class PendingMutation:
     """One mutation of this client.
 
     ``status`` is "pending", then perhaps "queued" (a worker will apply it), and in the end for good
@@ -49,7 +49,7 @@ class Pending:
         return self.status not in ("pending", "queued")
 
     @property
-    def foreseen(self) -> str | None:
+    def predicted_rejection(self) -> str | None:
         """Why it has no effect on what was last shown; None if it has one. The server has the last word."""
         return self.effect.reason
 
@@ -59,7 +59,7 @@ class Pending:
             self._changed.wait_for(lambda: self.settled or self._abandoned, timeout_seconds)
         return self.status
 
-    def settle(self, settled: Settled) -> None:
+    def settle(self, settled: SettledMutation) -> None:
         """For its client, which holds the lock."""
         self.status, self.reason = settled.status, settled.reason
 

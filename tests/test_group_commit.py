@@ -1,0 +1,121 @@
+"""The group hands its turn on, whatever becomes of those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.group_commit import GroupCommit, Latch
+
+
+class Caller:
+    """One who wants to enter, and the gate it waits at. ``meanwhile`` is what happens while it waits."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.latch: Latch | None = None
+        self.is_leader: bool | None = None
+        self._meanwhile = meanwhile
+
+    def acquire(self) -> None:
+        self._meanwhile()
+
+    def release(self) -> None:
+        pass
+
+
+def enter(group: GroupCommit[Caller], caller: Caller) -> bool:
+    """Enter, with the caller itself as the gate."""
+    group._new_latch = lambda: caller
+    return group.enter(caller)
+
+
+def test_who_comes_first_has_the_turn() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    assert enter(group, Caller())
+    assert group.next() is None
+
+
+def test_one_who_waits_is_handed_the_turn() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    enter(group, Caller())
+    assert enter(group, Caller(group.leave))
+
+
+def test_one_who_was_served_has_no_turn() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    enter(group, Caller())
+
+    def serve() -> None:
+        follower = group.next()
+        assert follower is not None
+        group.leave([follower])
+
+    assert not enter(group, Caller(serve))
+    assert enter(group, Caller())
+
+
+def test_one_who_is_interrupted_is_not_served_unseen() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    enter(group, Caller())
+    with pytest.raises(KeyboardInterrupt):
+        enter(group, Caller(interrupted))
+    assert group.next() is None
+
+
+def test_one_who_is_interrupted_hands_on_the_turn_it_was_given() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    enter(group, Caller())
+
+    def given_and_interrupted() -> None:
+        group.leave()
+        interrupted()
+
+    with pytest.raises(KeyboardInterrupt):
+        enter(group, Caller(given_and_interrupted))
+    assert enter(group, Caller())
+
+
+def test_one_who_awaits_others_goes_on_once_they_stand_in_the_lane() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    assert enter(group, Caller())
+    seconds: list[float] = []
+
+    def arrive(most: float) -> None:
+        seconds.append(most)
+        assert not enter(group, Caller(lambda: serve(group)))
+
+    group._enough.wait = arrive  # type: ignore[method-assign, assignment]
+    group.await_others(1, 60)
+    assert seconds == [60]
+    assert group._enough.is_set()
+
+
+def test_one_who_awaits_others_that_are_there_does_not_wait() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    assert enter(group, Caller())
+
+    def work() -> None:
+        group._enough.wait = interrupted  # type: ignore[method-assign, assignment]
+        group.await_others(1, 60)
+        serve(group)
+
+    assert not enter(group, Caller(work))
+
+
+def test_one_who_awaits_others_in_vain_goes_on_alone() -> None:
+    group: GroupCommit[Caller] = GroupCommit()
+    assert enter(group, Caller())
+    group.await_others(1, 0)
+    assert group.next() is None
+
+
+def serve(group: GroupCommit[Caller]) -> None:
+    """What the one whose turn it is does for another."""
+    follower = group.next()
+    assert follower is not None
+    group.leave([follower])
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
