@@ -15,6 +15,7 @@
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
     ├── Unavailable         nothing was written; try again later
+    │   ├── QueueFull           too many messages wait; nothing was queued
     │   └── StorageFull         nothing was written; there is no room for it
     ├── OutcomeUnknown      it may or may not have been written: read back before trying again
     ├── Corrupt             stored bytes are not what was written
@@ -42,6 +43,7 @@ __all__ = [
     "LimitExceeded",
     "NotFound",
     "OutcomeUnknown",
+    "QueueFull",
     "StorageFull",
     "StratalogError",
     "Unavailable",
@@ -148,6 +150,12 @@ class Unavailable(StratalogError):
     code = "unavailable"
 
 
+class QueueFull(Unavailable):
+    """Too many messages of one group wait in the queue. Nothing was queued; try again after ``seconds``."""
+
+    code = "queue-full"
+
+
 class StorageFull(Unavailable):
     """There is no room left on the device. Nothing was written."""
 
@@ -184,6 +192,7 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         LimitExceeded,
         NotFound,
         OutcomeUnknown,
+        QueueFull,
         StorageFull,
         Unavailable,
         Unsupported,

@@ -18,9 +18,9 @@ from stratalog.protocol import STOCK, Draft
 from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.push_queue import Backlog
 from stratalog.store import Store
 from stratalog.worker.attempt_record import read_note
+from stratalog.worker.queued_pushes import QueuedPushes
 from tests.aws.application import Held, container, event
 from tests.aws.event_source import EventSource
 from tests.aws.functions import Failed
@@ -60,7 +60,7 @@ class Works:
 
     def push(self, document: Document, *mutations: Mutation) -> None:
         incarnation = document.log.record.incarnation
-        assert Backlog(self.store).push(document, Push("g", list(mutations), incarnation), "").queued
+        assert QueuedPushes(self.store).push(document, Push("g", list(mutations), incarnation), "").queued
 
     def poll(self, seconds: float = 0) -> int:
         """A batch after so much time; how many messages were in it."""

@@ -16,9 +16,9 @@ from stratalog.clock import Observation, SystemClock, new_id
 from stratalog.log import Environment
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.push_queue import Backlog
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
+from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
 from tests.cloud.helpers import dynamo_client, dynamo_index
 from tests.cloud.seaweed import session
@@ -74,7 +74,7 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
         return Store(Environment(index, blobs, clock), SqsQueue(client, *urls, clock))
 
     document = store(index).create("acme", "plan")
-    backlog = Backlog(store(index))
+    backlog = QueuedPushes(store(index))
     indexes = [DynamoIndex(dynamo_client(dynamo), index.table) for _ in range(WORKERS)]
     workers = [Worker(store(own)) for own in indexes]
 

@@ -13,10 +13,10 @@ from stratalog.documents import Document, Rules
 from stratalog.log import Environment
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push
-from stratalog.server.push_queue import Backlog
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from stratalog.worker.dead_letters import list_letters, redrive
+from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.seaweed import VERSIONED, blobs_in
@@ -43,7 +43,7 @@ def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
 
 
 def push(store: Store, document: Document, *mutations: Mutation) -> None:
-    assert Backlog(store).push(document, Push("g", list(mutations), document.log.record.incarnation), "").queued
+    assert QueuedPushes(store).push(document, Push("g", list(mutations), document.log.record.incarnation), "").queued
 
 
 def put(id: int, value: str) -> Mutation:

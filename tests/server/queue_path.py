@@ -13,9 +13,9 @@ from stratalog.ports.index import Item, Put
 from stratalog.ports.queue import Message
 from stratalog.protocol import STOCK, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.server.push_queue import Backlog
 from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
+from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
 
 
@@ -53,7 +53,7 @@ class QueuePath:
     def __init__(self, **mutators: Callable[[Draft, Any], None]) -> None:
         self.clock = ManualClock()
         self.store: Store = open_store("memory:", clock=self.clock, rules=Rules({**STOCK, **mutators}))
-        self.backlog = Backlog(self.store)
+        self.backlog = QueuedPushes(self.store)
         self.document: Document = self.store.create("acme", "plan")
         self.failures: list[str] = []
         self.worker = self.new_worker()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
-from stratalog.server.push_queue import Backlog
 from stratalog.store import open_store
 from stratalog.sync.pull import pull
 from stratalog.testing.clock import ManualClock
+from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
 from tests.client import convergence
 from tests.client.helpers import InProcess, through_bytes
@@ -31,7 +31,7 @@ class Workshop:
         self.clock = ManualClock(seed=seed)
         self.store = open_store("memory:", clock=self.clock)
         self.document = self.store.create("acme", "plan")
-        self.backlogs = [Backlog(self.store) for _ in range(2)]
+        self.backlogs = [QueuedPushes(self.store) for _ in range(2)]
         self.workers = [Worker(self.store) for _ in range(2)]
         self.applied = self.ended = 0
 

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 import stratalog
 from stratalog.cli import main
 from stratalog.protocol.sync import Push
-from stratalog.server.push_queue import Backlog
 from stratalog.store import Store
+from stratalog.worker.queued_pushes import QueuedPushes
 from tests.processes import COMMAND_LINE, ChildProcess
 from tests.processes import start as start_process
 from tests.server.queue_path import named, put
@@ -66,7 +66,7 @@ def opened(folder: Path) -> Iterator[Store]:
 def queue(folder: Path, *mutations: Any) -> None:
     with opened(folder) as store:
         document = store.document("acme", "plan")
-        assert Backlog(store).push(document, Push("g", list(mutations), document.log.record.incarnation)).queued
+        assert QueuedPushes(store).push(document, Push("g", list(mutations), document.log.record.incarnation)).queued
 
 
 def content(folder: Path) -> dict[str, Any]:

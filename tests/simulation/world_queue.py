@@ -16,14 +16,12 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents import Document, Rules
 from stratalog.documents.commits import Recorded
-from stratalog.errors import Conflict, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.errors import Conflict, NotFound, OutcomeUnknown, QueueFull, StratalogError, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.names import NameRecord, read_name
 from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.protocol import STOCK, Draft, Rejected
-from stratalog.server.errors import Refused
-from stratalog.server.push_queue import Backlog
 from stratalog.store import Store
 from stratalog.sync.pull import pull
 from stratalog.testing.checkers import Violation
@@ -31,6 +29,7 @@ from stratalog.testing.faults import FAULTS
 from stratalog.testing.scheduler import Scheduler
 from stratalog.worker.execution import GIVEN_UP
 from stratalog.worker.messages import QueuedPush, open_push, read_message
+from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.settlement import Settlement, Settler
 from stratalog.worker.worker import Worker, WorkerSettings
 from tests.simulation.actors import Turns, log_place
@@ -106,7 +105,7 @@ class QueueWorld:
     def live(self, device: Device, process: Process) -> None:
         """A device and the server it talks to: it changes, pushes and pulls until all is sent and confirmed."""
         store = Store(log_place(process, self.settings), process.queue)
-        backlog = Backlog(store, self.pushes_max, self.message_bytes_max)
+        backlog = QueuedPushes(store, self.pushes_max, self.message_bytes_max)
         clock, pause = process.clock, 0.5
         while self.scripts.get(device.name) or device.pending:
             if device.cookie and clock.random() < 0.5 and self.scripts.take(device.name):
@@ -202,13 +201,13 @@ class QueueWorld:
         """One try; whether it brought news."""
         try:
             return bool(action())
+        except QueueFull:
+            self.scheduler.counts.bump("queue full")
         except (NotFound, *TRANSIENT):
             self.scheduler.counts.bump("tries failed")
-        except Refused:
-            self.scheduler.counts.bump("queue full")
         return False
 
-    def _push(self, device: Device, backlog: Backlog, store: Store) -> bool:
+    def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
         """Push what is pending, now and then not from its beginning on, to the document that it was meant for.
 
         Some devices do not say which incarnation that is: the message must know. They send all each time.
@@ -224,7 +223,7 @@ class QueueWorld:
         device.learn(request, pushed)
         return not pushed.queued
 
-    def _pull(self, device: Device, backlog: Backlog, store: Store) -> bool:
+    def _pull(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
         before, life = device.cookie, device.life
         request = device.pull()
         device.take(request, pull(store.document(ORGANISATION, device.document), request, device.owner))

@@ -14,7 +14,6 @@ ranges          entity tags, ranges and caching of immutable bodies
 security        principals and what they may do
 web_tokens      JSON Web Tokens
 push_threads    the threads that run pushes, one push of a document at a time
-push_queue      puts pushes into the queue
 hub             the listeners of this process
 live            WebSocket and server-sent events
 metrics         metrics in Prometheus's format

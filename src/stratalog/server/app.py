@@ -15,7 +15,9 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
+from stratalog.documents import Document
 from stratalog.errors import StratalogError
+from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application
 from stratalog.server.blobs import BLOBS
 from stratalog.server.bodies import Answer, Question
@@ -28,12 +30,12 @@ from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
 from stratalog.server.middleware import Edge, decoded_names
 from stratalog.server.pages import pages
-from stratalog.server.push_queue import path_of
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
 from stratalog.server.sync import SYNC
 from stratalog.store import Store
 from stratalog.sync.push import push
+from stratalog.worker.queued_pushes import QueuedPushes
 
 __all__ = ["create_app"]
 
@@ -62,7 +64,7 @@ def create_app(
     if application is not None:
         store.rules = application.rules
     application = application or Application()
-    service = Service(store, application, path_of(store, application, push), poked)
+    service = Service(store, application, _push_path(store, application, push), poked)
     app = Litestar(
         [*ROUTES, *application.routes, pages(application)],
         debug=False,
@@ -84,6 +86,20 @@ def create_app(
     app.state.service = service
     app.asgi_handler = Edge(app.asgi_handler, application, store.environment.clock, service.metrics)
     return app
+
+
+def _push_path(store: Store, application: Application, direct: Pushing) -> Pushing:
+    """Queues the push of a document that the application wants queued. Passes any other to ``direct``."""
+    is_queued = application.queued
+    if is_queued is None:
+        return direct
+    queue = QueuedPushes(store, application.tuning.queued_pushes_max)
+
+    def take(document: Document, request: Push, owner: str, author: str) -> Pushed:
+        path = queue.push if is_queued(document.organisation, document.name) else direct
+        return path(document, request, owner, author)
+
+    return take
 
 
 def _openapi() -> OpenAPIConfig:

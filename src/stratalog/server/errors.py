@@ -23,6 +23,7 @@ from stratalog.errors import (
     LimitExceeded,
     NotFound,
     OutcomeUnknown,
+    QueueFull,
     StratalogError,
     Unavailable,
     Unsupported,
@@ -75,6 +76,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (Unsupported, 501),
     (Invalid, 400),
     (LimitExceeded, 422),
+    (QueueFull, 429),
     (Unavailable, 503),
     (Closed, 503),
     # The store's answer did not come in time: as a gateway says it of what is behind it.

@@ -4,6 +4,7 @@ Modules
 -------
 worker          a long-lived process that receives and settles messages
 messages        a queued push as bytes
+queued_pushes   puts pushes into the queue
 coalescing      queued pushes of one document as one batch
 execution       applies a batch, or one mutation at a time
 settlement      acknowledges, retries or rejects a message

@@ -18,8 +18,8 @@ from stratalog.apps.table.transaction_group import REQUESTS_MAX, TRANSIENT, Comm
 from stratalog.clock import Observation, backoff_seconds, new_id
 from stratalog.errors import LimitExceeded
 from stratalog.process_fork import close_in_child
-from stratalog.server.push_queue import Backlog
 from stratalog.worker.messages import Carried, QueuedPush
+from stratalog.worker.queued_pushes import QueuedPushes
 
 __all__ = ["TableQueue", "Ticket"]
 
@@ -46,7 +46,7 @@ class TableQueue:
         self._clock = table.store.environment.clock
         self._client = client or f"queue/{new_id(self._clock)}"
         self._number = table.document.last_mutation(self._client)
-        self._backlog = Backlog(table.store)
+        self._backlog = QueuedPushes(table.store)
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 

@@ -1,4 +1,4 @@
-"""Backlog: the way of a push into the queue, and how many of a document's pushes wait there.
+"""Queued pushes: puts pushes into the queue, and bounds how many of a document wait there.
 
 No queue says how long one of its groups is. So each process remembers what it has sent, and learns from the document
 how far the worker has got: messages of a group are settled in order, so one that was applied vouches for all before it.
@@ -14,19 +14,16 @@ from stratalog.clock import Clock, Observation
 from stratalog.documents import Document
 from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.errors import Invalid, LimitExceeded, QueueFull
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, check_mutation
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.server.application import Application
-from stratalog.server.errors import Refused
-from stratalog.server.service import Pushing
 from stratalog.store import Store
 from stratalog.sync.push import check_push, refusal
 from stratalog.worker.messages import group_of, write_message
 
-__all__ = ["Backlog", "path_of"]
+__all__ = ["QueuedPushes"]
 
 DOCUMENTS_MAX = 10_000
 FORGOTTEN_SECONDS = 900
@@ -40,7 +37,7 @@ its client known, is not in the queue.
 """
 
 
-class Backlog:
+class QueuedPushes:
     """Queues the pushes of one server process. Safe for threads.
 
     At most ``pushes_max`` of a document wait. A message is at most ``message_bytes_max``; larger pushes go to blobs.
@@ -59,7 +56,7 @@ class Backlog:
     def push(self, document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
         """Queue a push durably for a worker. What needs no queue is answered at once: refused, or seen before.
 
-        Raises Invalid or LimitExceeded for names and numbers that cannot be, Refused where too many pushes of the
+        Raises Invalid or LimitExceeded for names and numbers that cannot be, QueueFull where too many pushes of the
         document wait, NotFound, Unavailable: nothing is queued. OutcomeUnknown: it may be; push the same again.
         """
         request = check_push(request)
@@ -85,20 +82,6 @@ class Backlog:
         return sent
 
 
-def path_of(store: Store, application: Application, direct: Pushing) -> Pushing:
-    """What takes a push: the queue where the application says so of its document, else ``direct``."""
-    queued = application.queued
-    if queued is None:
-        return direct
-    backlog = Backlog(store, application.tuning.queued_pushes_max)
-
-    def take(document: Document, request: Push, owner: str, author: str) -> Pushed:
-        path = backlog.push if queued(document.organisation, document.name) else direct
-        return path(document, request, owner, author)
-
-    return take
-
-
 class _Sent:
     """The pushes of one document that this process sent and has not seen settled, oldest first."""
 
@@ -121,7 +104,7 @@ class _Sent:
             return any(not clients.isdisjoint(last) for _, last in self._waiting)
 
     def check_room(self, state: State, pushes_max: int) -> None:
-        """Raise Refused where as many wait as may, by what ``state`` says of those that were sent."""
+        """Raise QueueFull where as many wait as may, by what ``state`` says of those that were sent."""
         with self._lock:
             while self._waiting and self._is_settled(0, state):
                 self._waiting.popleft()
@@ -133,7 +116,7 @@ class _Sent:
                     self._waiting = deque(list(self._waiting)[position + 1 :])
                     return
         text = "too many pushes of the document wait in the queue"
-        raise Refused(429, "queue-full", text, limit=pushes_max, seconds=RETRY_SECONDS)
+        raise QueueFull(text, limit=pushes_max, seconds=RETRY_SECONDS)
 
     def _is_settled(self, position: int, state: State) -> bool:
         """Whether it was applied, or sent so long ago that it was dropped if it was not."""
