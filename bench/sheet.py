@@ -78,7 +78,7 @@ def measure_state(engines: EnginePool, name: str, xlsx: bytes | None) -> dict[st
         for what, do in edits.items():
             do()
             before = stored(sheet)
-            seconds = timed(lambda: sheet.log.keep(sheet.version, split_state(sheet.state())))
+            seconds = timed(lambda: sheet.log.save_snapshot(sheet.version, split_state(sheet.state())))
             figure |= {f"{what}_bytes": stored(sheet) - before, f"{what}_ms": seconds * 1000}
     print(f"\n{name}: bytes stored of the first state {figure['first_bytes']}, after one cell {figure['cell_bytes']}")
     print(f"  ({figure['cell_ms']:.0f} ms), after one inserted row {figure['row_bytes']} ({figure['row_ms']:.0f} ms)")

@@ -19,7 +19,7 @@ from demo_core import BATCH, RULES, grouped, movies
 import stratalog
 from stratalog import STOCK, Draft, Rejected
 from stratalog.cli import main as stratalog_program
-from stratalog.server.application import Application
+from stratalog.server import Application
 
 ORGANISATION, NAME = "demo", "movies"
 PORT = 8420

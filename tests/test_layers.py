@@ -13,7 +13,7 @@ import pytest
 
 from stratalog.testing.emulators import program
 from tests.processes import run
-from tests.sources import APPLICATIONS, LIBRARY, PROGRAMS, ROOT, TESTS, files
+from tests.sources import APPLICATIONS, LIBRARY, PROGRAMS, ROOT, TESTS, files, short_name
 
 SOURCE = LIBRARY
 
@@ -27,6 +27,8 @@ MAY_IMPORT = {
     "client": {"ports", "protocol"},
     "ports": set[str](),
 }
+# The public modules: all that an application, ours or another's, imports of the library.
+PUBLIC = {"stratalog", *(f"stratalog.{name}" for name in ("client", "server", "worker", *GROUND - {"newest"}))}
 # Who may import a package, besides itself.
 MAY_BE_IMPORTED_BY = {"backends": {"aws", "store", "testing"}, "testing": set[str]()}
 
@@ -54,6 +56,12 @@ def test_a_package_imports_only_what_its_arrow_allows(package: str) -> None:
 def test_a_package_is_imported_only_by_those_it_is_for(package: str) -> None:
     importers = {source for source, target in arrows() if target == package}
     assert importers <= MAY_BE_IMPORTED_BY[package] | {package}
+
+
+@pytest.mark.parametrize("path", files(LIBRARY / "apps", *APPLICATIONS), ids=short_name)
+def test_an_application_imports_only_public_modules(path: Path) -> None:
+    own = "stratalog.apps"
+    assert {name for name in imports(path) if name.split(".")[0] == "stratalog" and not name.startswith(own)} <= PUBLIC
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

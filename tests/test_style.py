@@ -148,7 +148,8 @@ def test_the_clock_check_sees_through_aliases(line: str, tmp_path: Path) -> None
 
 def top_level_names(tree: ast.Module) -> Iterator[str]:
     """What a module defines or imports at its top level. The order of `__all__` is ruff's business (RUF022)."""
-    for node in tree.body:
+    lazy = [inner for node in tree.body if isinstance(node, ast.If) for inner in node.body]
+    for node in [*tree.body, *lazy]:
         if isinstance(node, NAMED):
             yield node.name
         elif isinstance(node, ast.Assign | ast.AnnAssign):

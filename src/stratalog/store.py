@@ -91,8 +91,8 @@ class Store:
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
         """A new, empty log for an application's own events. Raises Conflict.
 
-        An application that keeps states (`Log.keep`) gives its logs a ``kind`` of its own: such a log waits for a
-        state in its current segment before it begins the next one.
+        An application that saves app snapshots (`Log.save_snapshot`) gives its logs a ``kind`` of its own. Such a log
+        waits for a snapshot in its current segment before it begins the next one.
         """
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 

@@ -34,47 +34,47 @@ def stored(log: Log) -> set[str]:
 
 
 def parts_at(log: Log, version: int) -> list[bytes] | None:
-    kept = log.kept(version)
-    return None if kept is None else list(log.parts(kept))
+    kept = log.app_snapshot(version)
+    return None if kept is None else list(log.snapshot_parts(kept))
 
 
 def test_a_kept_state_is_found_at_its_version_and_after() -> None:
     log = opened()
-    assert log.keep(2, [b"one", b"two"])
+    assert log.save_snapshot(2, [b"one", b"two"])
     assert [parts_at(log, version) for version in (1, 2, 3)] == [None, [b"one", b"two"], [b"one", b"two"]]
 
 
 def test_the_first_state_kept_for_a_version_stays() -> None:
     log = opened()
-    assert log.keep(2, [b"first"])
-    assert not log.keep(2, [b"second"])
+    assert log.save_snapshot(2, [b"first"])
+    assert not log.save_snapshot(2, [b"second"])
     assert parts_at(log, 2) == [b"first"]
 
 
 def test_a_part_that_stands_is_not_written_again() -> None:
     log = opened()
-    log.keep(1, [b"same", b"old", b"same"])
+    log.save_snapshot(1, [b"same", b"old", b"same"])
     before = stored(log)
-    log.keep(2, [b"same", b"new", b"same"])
+    log.save_snapshot(2, [b"same", b"new", b"same"])
     assert (len(before), len(stored(log) - before)) == (2, 1)
 
 
 def test_a_long_list_of_parts_is_a_body_of_its_own() -> None:
     log = opened()
     parts = [str(number).encode() for number in range(1000)]
-    log.keep(3, parts)
+    log.save_snapshot(3, parts)
     assert parts_at(log, 3) == parts
     assert len(stored(log)) == 1001
 
 
 def test_a_fork_shares_the_parts_of_what_it_was_forked_from() -> None:
     log = opened()
-    log.keep(2, [b"same", b"old"])
+    log.save_snapshot(2, [b"same", b"old"])
     fork = fork_log(log, "branch", 3)
     fork.append(Event("set"))
     assert parts_at(fork, 4) == [b"same", b"old"]
     before = stored(log)
-    fork.keep(4, [b"same", b"new"])
+    fork.save_snapshot(4, [b"same", b"new"])
     assert len(stored(log) - before) == 1
     assert parts_at(log, 3) == [b"same", b"old"]
 
@@ -83,14 +83,14 @@ def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = opened()
-    log.keep(1, [b"same"])
+    log.save_snapshot(1, [b"same"])
     base = log.snapshot_at(1)
     assert base is not None
     log.environment.index.commit([Delete(f"{base.prefix}/snapshots", "0000000000000001")])
     log.environment.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
     monkeypatch.setattr(log, "snapshot_at", lambda version: base)
     # The list of the base's parts is in its record, which the caller still holds.
-    assert log.keep(2, [b"same", b"new"])
+    assert log.save_snapshot(2, [b"same", b"new"])
     monkeypatch.undo()
     assert parts_at(log, 2) == [b"same", b"new"]
 
@@ -108,26 +108,26 @@ def _stamp(log: Log, key: str) -> str:
 
 def test_a_version_that_is_not_there_has_no_state() -> None:
     with pytest.raises(NotFound):
-        opened().keep(4, [b"x"])
+        opened().save_snapshot(4, [b"x"])
 
 
 def test_a_state_has_parts_and_none_too_large() -> None:
     with pytest.raises(LimitExceeded):
-        opened().keep(1, [])
+        opened().save_snapshot(1, [])
     with pytest.raises(LimitExceeded):
-        opened().keep(1, [bytes(BODY_PART_BYTES + 1)])
+        opened().save_snapshot(1, [bytes(BODY_PART_BYTES + 1)])
 
 
 def test_a_snapshot_of_another_kind_is_no_kept_state() -> None:
     log = opened()
     put_snapshot(log.environment, log.record.prefix, 2, b"\x81\xa1a\x01", None)
     with pytest.raises(Invalid):
-        log.kept(2)
+        log.app_snapshot(2)
 
 
 def test_a_missing_part_is_damage() -> None:
     log = opened()
-    log.keep(1, [b"only"])
+    log.save_snapshot(1, [b"only"])
     log.environment.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
     with pytest.raises(Corrupt):
         parts_at(log, 1)
@@ -136,8 +136,8 @@ def test_a_missing_part_is_damage() -> None:
 def test_the_collector_keeps_every_part_and_takes_what_nothing_names() -> None:
     log = opened()
     many = [str(number).encode() for number in range(1000)]
-    log.keep(1, many)
-    log.keep(2, [b"few"])
+    log.save_snapshot(1, many)
+    log.save_snapshot(2, [b"few"])
     lost = f"{log.record.owner}/parts/{sha256(b'lost').hex()}"
     log.environment.blobs.put(lost, b"lost")
     for _ in range(3):
@@ -155,7 +155,7 @@ def test_a_log_of_an_own_kind_waits_for_a_state_before_its_next_segment() -> Non
     for number in range(5):
         log.append(Event("set", number))
     assert log.head().segment == 1
-    log.keep(4, [b"state"])
+    log.save_snapshot(4, [b"state"])
     log.append(Event("set"))
     assert log.head().segment == 6
 
@@ -171,5 +171,5 @@ def test_parts_are_put_again_where_the_answer_of_their_state_is_lost() -> None:
 
     index.script = [late_and_lost]
     with pytest.raises(OutcomeUnknown):
-        log.keep(2, [b"one", b"two"])
+        log.save_snapshot(2, [b"one", b"two"])
     assert parts_at(log, 2) == [b"one", b"two"]

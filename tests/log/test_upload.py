@@ -64,7 +64,7 @@ class Sleeper:
         self.log = create_log(self.environment, "acme", "plan", "sheet")
         for number in range(3):
             self.log.append(Event("set", number))
-        self.log.keep(3, [b"base"])
+        self.log.save_snapshot(3, [b"base"])
         for number in range(3):
             self.log.append(Event("set", number))
         self.blobs.sleep = lambda: self._sleep(failure)
@@ -88,10 +88,10 @@ def append(log: Log) -> str:
 
 
 def keep(log: Log) -> str:
-    log.keep(5, [LONG.encode()])
-    kept = log.kept(5)
+    log.save_snapshot(5, [LONG.encode()])
+    kept = log.app_snapshot(5)
     assert kept is not None
-    return b"".join(log.parts(kept)).decode()
+    return b"".join(log.snapshot_parts(kept)).decode()
 
 
 @pytest.mark.parametrize("act", [append, keep])

@@ -127,7 +127,7 @@ def _kept(store: stratalog.Store, chance: Random) -> object:
         store.create_log("acme", "grid", "grid")
     log = store.log("acme", "grid")
     entry = log.append(stratalog.Event("cell", chance.randrange(9)))
-    return log.keep(entry.version, [chance.randbytes(LARGE), b"the same"])
+    return log.save_snapshot(entry.version, [chance.randbytes(LARGE), b"the same"])
 
 
 def _archive(store: stratalog.Store, chance: Random) -> object:

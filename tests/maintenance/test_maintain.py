@@ -171,15 +171,15 @@ def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_ol
 ) -> None:
     log = a_log(store, "sheet", 10)
     policy = MaintenancePolicy(logs=RetentionPolicy(keep_segments=1))
-    log.keep(3, [b"the state of version 3"])
+    log.save_snapshot(3, [b"the state of version 3"])
     maintain(store, policy)
     assert log.floor() == 3
-    log.keep(10, [b"the state of version 10"])
+    log.save_snapshot(10, [b"the state of version 10"])
     maintain(store, policy)
     assert log.floor() == 3
-    kept = log.kept(log.floor())
+    kept = log.app_snapshot(log.floor())
     assert kept is not None
-    assert list(log.parts(kept)) == [b"the state of version 3"]
+    assert list(log.snapshot_parts(kept)) == [b"the state of version 3"]
 
 
 def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.Store) -> None:

@@ -22,7 +22,15 @@ from stratalog.log.names import NameRecord
 from stratalog.log.snapshots import Snapshot, put_snapshot
 from stratalog.ports.blobs import Blobs
 
-__all__ = ["AppSnapshot", "Manifest", "kept_at", "manifest_of", "part_addresses", "read_parts", "save_app_snapshot"]
+__all__ = [
+    "AppSnapshot",
+    "Manifest",
+    "app_snapshot_at",
+    "manifest_of",
+    "part_addresses",
+    "read_parts",
+    "save_app_snapshot",
+]
 
 ADDRESS_BYTES = 32
 
@@ -76,7 +84,7 @@ def save_app_snapshot(
         return made
 
 
-def kept_at(snapshot: Snapshot | None) -> AppSnapshot | None:
+def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
     """The kept state that a snapshot record names. Raises Invalid for a snapshot of another kind."""
     if snapshot is None:
         return None

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
-from stratalog.log.app_snapshots import AppSnapshot, kept_at, read_parts, save_app_snapshot
+from stratalog.log.app_snapshots import AppSnapshot, app_snapshot_at, read_parts, save_app_snapshot
 from stratalog.log.append import Appender
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.entries import Entry, Event, Upcasters
@@ -183,7 +183,7 @@ class Log:
             found = found or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
         return found
 
-    def keep(self, version: int, parts: Sequence[bytes]) -> bool:
+    def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
         """Keep an application's state of ``version`` as parts of at most 8 MiB; False where one is kept.
 
         A part that the newest state at or below it has too is not written again, so cut the state such that a small
@@ -192,11 +192,11 @@ class Log:
         self.entry(version)
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, parts)
 
-    def kept(self, at: int) -> AppSnapshot | None:
+    def app_snapshot(self, at: int) -> AppSnapshot | None:
         """The newest state that was kept at ``at`` or before, an ancestor's included; see `parts`."""
-        return kept_at(self.snapshot_at(at))
+        return app_snapshot_at(self.snapshot_at(at))
 
-    def parts(self, kept: AppSnapshot) -> Iterator[bytes]:
+    def snapshot_parts(self, kept: AppSnapshot) -> Iterator[bytes]:
         """The parts of a kept state in order, each verified. Raises Corrupt."""
         return read_parts(self.environment.blobs, self.record.owner, kept)
 

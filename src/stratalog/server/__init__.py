@@ -26,3 +26,102 @@ records         routes of records
 blobs           routes of blobs
 health          routes of health and metrics
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stratalog.server.app import create_app
+    from stratalog.server.application import Application, ServerLimits
+    from stratalog.server.errors import PROBLEMS
+    from stratalog.server.pages import POLICY, WEB, files_in, serve_files
+    from stratalog.server.parameters import PREFIX, At, Count, Key, Name, Text, Version
+    from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
+    from stratalog.server.security import Authenticate, Authorize, Principal, StaticTokens
+    from stratalog.server.service import Served, Service, deleting, posting, putting, reading
+    from stratalog.server.web_tokens import WebTokens
+
+__all__ = [
+    "POLICY",
+    "PREFIX",
+    "PROBLEMS",
+    "WEB",
+    "Application",
+    "At",
+    "Authenticate",
+    "Authorize",
+    "Count",
+    "IfNoneMatch",
+    "Key",
+    "Name",
+    "Principal",
+    "RangeHeader",
+    "Served",
+    "ServerLimits",
+    "Service",
+    "StaticTokens",
+    "Text",
+    "Version",
+    "WebTokens",
+    "answer_body",
+    "create_app",
+    "deleting",
+    "files_in",
+    "posting",
+    "putting",
+    "reading",
+    "serve_files",
+]
+
+# A function that only needs an Application must not wait for routes, metrics and cryptography at every cold start.
+_HOMES = {
+    "app": ("create_app",),
+    "application": (
+        "Application",
+        "ServerLimits",
+    ),
+    "errors": ("PROBLEMS",),
+    "pages": (
+        "POLICY",
+        "WEB",
+        "files_in",
+        "serve_files",
+    ),
+    "parameters": (
+        "PREFIX",
+        "At",
+        "Count",
+        "Key",
+        "Name",
+        "Text",
+        "Version",
+    ),
+    "ranges": (
+        "IfNoneMatch",
+        "RangeHeader",
+        "answer_body",
+    ),
+    "security": (
+        "Authenticate",
+        "Authorize",
+        "Principal",
+        "StaticTokens",
+    ),
+    "service": (
+        "Served",
+        "Service",
+        "deleting",
+        "posting",
+        "putting",
+        "reading",
+    ),
+    "web_tokens": ("WebTokens",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported at its first use."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"stratalog.server.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

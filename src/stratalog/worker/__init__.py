@@ -11,3 +11,9 @@ settlement      acknowledges, retries or rejects a message
 attempt_record  what failed so far, kept in the index
 dead_letters    lists failed messages and tries them again
 """
+
+from stratalog.worker.messages import Carried, QueuedPush
+from stratalog.worker.queued_pushes import QueuedPushes
+from stratalog.worker.worker import Worker, WorkerSettings
+
+__all__ = ["Carried", "QueuedPush", "QueuedPushes", "Worker", "WorkerSettings"]

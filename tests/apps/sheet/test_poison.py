@@ -122,7 +122,7 @@ def test_maintenance_goes_on_after_a_sheet_that_cannot_be_opened(store: Store, p
     fine = sheets.create("acme", "fine")
     fine.set("A1", "x")
     assert sheets.snapshots_due("acme") == 1
-    assert fine.log.kept(2) is not None
+    assert fine.log.app_snapshot(2) is not None
 
 
 def test_a_sheet_that_was_restored_keeps_its_states_again(store: Store, pool: EnginePool) -> None:

@@ -285,7 +285,7 @@ def test_maintenance_keeps_what_is_due_in_a_store(store: Store, sheets: Sheets) 
     for number in range(200):
         sheet.set("A1", str(number))
     snapshots_due(store)
-    kept = sheet.log.kept(sheet.version)
+    kept = sheet.log.app_snapshot(sheet.version)
     assert kept is not None
     assert kept.version == 201
 
@@ -318,7 +318,7 @@ def test_a_restore_whose_state_was_not_kept_is_made_of_the_entries(
     def fails(version: int, parts: object) -> bool:
         raise Unavailable("the disk is away")
 
-    monkeypatch.setattr(sheet.log, "keep", fails)
+    monkeypatch.setattr(sheet.log, "save_snapshot", fails)
     sheet.restore(2)
     assert cells(Sheets(store, engines).open("acme", "plan")) == {"A1": "good"}
 

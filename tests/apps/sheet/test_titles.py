@@ -116,8 +116,8 @@ def test_a_kept_state_has_the_title_of_its_version(short: Sheets) -> None:
     versions = []
     while (version := sheet.snapshot_due()) is not None:
         versions.append(version)
-    kept = [sheet.log.kept(version) for version in versions]
-    assert [title_in(next(sheet.log.parts(one))) for one in kept if one] == ["Plan", "Budget"]
+    kept = [sheet.log.app_snapshot(version) for version in versions]
+    assert [title_in(next(sheet.log.snapshot_parts(one))) for one in kept if one] == ["Plan", "Budget"]
 
 
 def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:
@@ -127,7 +127,7 @@ def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:
         sheet.set("A1", str(number))
     while sheet.snapshot_due() is not None:
         pass
-    kept = sheet.log.kept(sheet.version)
+    kept = sheet.log.app_snapshot(sheet.version)
     assert kept is not None
     raise_floor(sheet.log, kept.version)
     assert fresh(short).title == "Budget"

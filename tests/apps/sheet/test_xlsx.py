@@ -51,13 +51,13 @@ def test_a_workbook_becomes_a_sheet_and_is_given_back_as_it_was(sheets: Sheets) 
 
 def test_the_large_workbook_loads_from_its_kept_state(sheets: Sheets) -> None:
     sheet = sheets.import_file("acme", "large", large(), file_name="readTest.xlsx")
-    kept = sheet.log.kept(1)
+    kept = sheet.log.app_snapshot(1)
     assert kept is not None
     assert count_cells(sheet.load().data) == 91_399
-    first = sum(map(len, sheet.log.parts(kept)))
+    first = sum(map(len, sheet.log.snapshot_parts(kept)))
     sheet.set("B7", "changed")
     before = _stored(sheet)
-    sheet.log.keep(2, _parts(sheet))
+    sheet.log.save_snapshot(2, _parts(sheet))
     assert _stored(sheet) - before < first / 20, "a snapshot after a small edit writes what changed"
 
 

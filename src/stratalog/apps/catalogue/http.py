@@ -14,11 +14,22 @@ from stratalog.apps.catalogue.metrics import exposition
 from stratalog.apps.catalogue.names import source_id
 from stratalog.apps.catalogue.queries import differences, read_work, search, show_versions
 from stratalog.apps.catalogue.summary import read_stats
-from stratalog.server.application import Application
-from stratalog.server.parameters import PREFIX, Count, Key, Name, Text, Version
-from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
-from stratalog.server.security import Authenticate, Authorize
-from stratalog.server.service import Served, reading
+from stratalog.server import (
+    PREFIX,
+    Application,
+    Authenticate,
+    Authorize,
+    Count,
+    IfNoneMatch,
+    Key,
+    Name,
+    RangeHeader,
+    Served,
+    Text,
+    Version,
+    answer_body,
+    reading,
+)
 
 __all__ = ["app", "application"]
 

@@ -24,6 +24,7 @@ cells            names of cells
 titles           the title of a sheet at any version
 xlsx             workbooks as archives
 http             routes
+commits          commits of the routes, and their announcement
 wire             messages of the routes
 pages            the page and its files
 warm_sheets      handles, engines and waiting requests of a server

@@ -5,11 +5,8 @@ Each write takes ``author`` in its query, which counts only where nobody is aske
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -17,6 +14,7 @@ from litestar import Request, Response, Router, delete, get, post, put
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody
 
+from stratalog.apps.sheet.commits import announce, commit, compute
 from stratalog.apps.sheet.events import SheetChange
 from stratalog.apps.sheet.pages import page_files
 from stratalog.apps.sheet.pool import EngineNeeded
@@ -25,25 +23,30 @@ from stratalog.apps.sheet.sheet import Sheet
 from stratalog.apps.sheet.sheets import Sheets, snapshots_due
 from stratalog.apps.sheet.warm_sheets import EngineTurns, WarmSheets
 from stratalog.apps.sheet.wire import Facts, ListedSheet, Moment, NewFork, NewMessage, NewRows, NewSheet, NewText, Title
-from stratalog.errors import NotFound, StratalogError
+from stratalog.errors import NotFound
 from stratalog.limits import AUTHOR_BYTES_MAX
-from stratalog.server.application import Application
-from stratalog.server.errors import PROBLEMS
-from stratalog.server.parameters import PREFIX, At, Count, Key, Name, Text, Version
-from stratalog.server.security import Authenticate, Authorize, Principal
-from stratalog.server.service import Served, Service, reading
+from stratalog.server import (
+    PREFIX,
+    PROBLEMS,
+    Application,
+    At,
+    Authenticate,
+    Authorize,
+    Count,
+    Key,
+    Name,
+    Principal,
+    Served,
+    Text,
+    Version,
+    reading,
+)
 
 __all__ = ["app", "application"]
 
-T = TypeVar("T")
 Asked = Request[Principal, Any, Any]
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 JSON = "application/json"
-SNAPSHOT_LOOK_VERSIONS = 50
-"""So often a commit makes the server look whether a state is to be kept."""
-
-_looking: set[asyncio.Task[None]] = set()
-_log = logging.getLogger("stratalog.sheet")
 
 
 def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
@@ -114,7 +117,7 @@ def show(request: Asked, sheet: Opened) -> Facts:
 @writing("/rename", summary="Call a sheet something else")
 async def rename(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Title]) -> Any:
     """The title is an entry of its own; the name in the sheet's address stays."""
-    return await _commit(service, turns, sheet, lambda: sheet.rename(data.title, author=signer))
+    return await commit(service, turns, sheet, lambda: sheet.rename(data.title, author=signer))
 
 
 @deleting("/", summary="Delete a sheet")
@@ -157,7 +160,7 @@ async def load(
     try:
         return await service.run(find_without_engine)
     except EngineNeeded:  # a version was restored whose state is not kept
-        return await _computed(turns, sheet, find)
+        return await compute(turns, sheet, find)
 
 
 @reading("/entries", opt={"action": "read"}, summary="What came after a version")
@@ -172,19 +175,19 @@ async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, d
 
     The same message again is answered as the first time.
     """
-    return await _commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer))
+    return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer))
 
 
 @computing("/state", media_type=JSON, summary="The engine's data of a version")
 async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
     """Everything that the sheet holds, and no history."""
-    return Response(await _computed(turns, sheet, lambda: sheet.state(at)), media_type=JSON)
+    return Response(await compute(turns, sheet, lambda: sheet.state(at)), media_type=JSON)
 
 
 @computing("/cells/{cell:str}", summary="One cell")
 async def read_cell(turns: Turns, sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
     """What it contains, its value and what is shown, at the version ``at``."""
-    return await _computed(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
+    return await compute(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
 
 
 @put("/cells/{cell:str}", opt={"action": "write"}, responses=PROBLEMS, summary="Write one cell")
@@ -202,7 +205,7 @@ async def write_cell(
     def change() -> SheetChange:
         return sheet.set(cell, data.content, sheet=tab or None, author=signer)
 
-    return _committed(service, turns, sheet, await _computed(turns, sheet, change))
+    return announce(service, turns, sheet, await compute(turns, sheet, change))
 
 
 @writing("/rows", summary="Insert empty rows")
@@ -214,19 +217,19 @@ async def insert_rows(
     def change() -> SheetChange:
         return sheet.insert_rows(data.row, data.count, sheet=tab or None, author=signer)
 
-    return _committed(service, turns, sheet, await _computed(turns, sheet, change))
+    return announce(service, turns, sheet, await compute(turns, sheet, change))
 
 
 @computing("/changes", summary="The cells that differ between two versions")
 async def changes(turns: Turns, sheet: Opened, source: Version, target: Version) -> Any:
     """Each with what it held before and after."""
-    return await _computed(turns, sheet, lambda: sheet.changes(source, target))
+    return await compute(turns, sheet, lambda: sheet.changes(source, target))
 
 
 @computing("/blame", summary="Who changed a cell, when, from what")
 async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
     """Newest first; a cell is followed through rows and columns that were inserted and removed."""
-    return await _computed(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit))
+    return await compute(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit))
 
 
 @reading("/activity", opt={"action": "read"}, summary="What was done to a sheet")
@@ -244,14 +247,14 @@ def versions(sheet: Opened) -> Any:
 @writing("/versions", summary="Name a version")
 async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
     """The name is an entry of its own."""
-    return await _commit(service, turns, sheet, lambda: sheet.name_version(data.version, data.label, author=signer))
+    return await commit(service, turns, sheet, lambda: sheet.name_version(data.version, data.label, author=signer))
 
 
 @writing("/restore", summary="Bring a version back")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
     """As a new entry: nothing that came after it is lost. The newest version may be one that cannot be opened."""
-    done = await _computed(turns, sheet, lambda: sheet.restore(data.version, author=signer))
-    return _committed(service, turns, sheet, done)
+    done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
+    return announce(service, turns, sheet, done)
 
 
 @post("/fork", opt={"action": "read"}, status_code=201, responses=PROBLEMS, summary="Copy a version to a new sheet")
@@ -270,7 +273,7 @@ async def fork(
 @computing("/export.xlsx", media_type=XLSX, summary="A version as .xlsx")
 async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
     """Made by the engine."""
-    body, title = await _computed(turns, sheet, lambda: (sheet.export(at), sheet.title))
+    body, title = await compute(turns, sheet, lambda: (sheet.export(at), sheet.title))
     return _file(body, f"{title}.xlsx")
 
 
@@ -279,36 +282,6 @@ def original(sheet: Opened) -> Response[bytes]:
     """Byte for byte. 404 where the sheet began empty."""
     file_name, body = sheet.original()
     return _file(body, file_name or f"{sheet.name}.xlsx")
-
-
-async def _computed(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
-    """What a call that needs an engine answers."""
-    return await turns.run(f"{sheet.organisation}/{sheet.name}", call)
-
-
-async def _commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
-    """Make a change after those of the same sheet that came before, and tell all who listen."""
-    done = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", change)
-    return _committed(service, turns, sheet, done)
-
-
-def _committed(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChange) -> SheetChange:
-    """Tell all who listen of a change; look now and then whether a state is to be kept."""
-    service.hub.poke(sheet.organisation, sheet.name, done.version)
-    if done.version % SNAPSHOT_LOOK_VERSIONS == 0:
-        task = asyncio.get_running_loop().create_task(_computed(turns, sheet, partial(_keep_state, sheet)))
-        _looking.add(task)
-        task.add_done_callback(_looking.discard)
-    return done
-
-
-def _keep_state(sheet: Sheet) -> None:
-    """Keep a state where one is due. Whoever maintains the store does it else: nothing waits for it."""
-    try:
-        while sheet.snapshot_due() is not None:
-            pass
-    except StratalogError:
-        _log.warning("the state of a sheet could not be kept", exc_info=True)
 
 
 def _loaded(sheet: Sheet, at: int | None, known: int | None, after: int | None) -> Response[bytes]:

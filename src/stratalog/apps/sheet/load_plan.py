@@ -80,7 +80,7 @@ class Stories:
         return self._kept(at).data if self._kept_version(at) == at and at else None
 
     def _kept_version(self, at: int) -> int:
-        kept = self._log.kept(at)
+        kept = self._log.app_snapshot(at)
         return kept.version if kept else 0
 
     def _kept(self, version: int) -> Base:
@@ -88,10 +88,10 @@ class Stories:
             if version in self._bases:
                 self._bases.move_to_end(version)
                 return self._bases[version]
-        kept = self._log.kept(version)
+        kept = self._log.app_snapshot(version)
         if kept is None or kept.version != version:
             raise Corrupt("a state that was kept is gone", log=self._log.record.name, version=version)
-        data = join_state(self._log.parts(kept))
+        data = join_state(self._log.snapshot_parts(kept))
         return self._hold(Base(version, revision_in(data), data))
 
     def _hold(self, base: Base) -> Base:

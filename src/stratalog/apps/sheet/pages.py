@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from stratalog.apps.sheet.engine import engine_folder
 from stratalog.errors import Unavailable
-from stratalog.server.pages import POLICY, WEB, files_in, serve_files
+from stratalog.server import POLICY, WEB, files_in, serve_files
 
 __all__ = ["PAGE", "page_files"]
 

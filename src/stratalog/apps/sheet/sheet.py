@@ -278,7 +278,7 @@ class Sheet:
         Call it again until it answers None. Any number of processes may: the first one's state stays.
         """
         head = self.log.head().version
-        kept = self.log.kept(head)
+        kept = self.log.app_snapshot(head)
         last = kept.version if kept else 0
         interval = self._settings.snapshot_entries
         if head - last < interval:
@@ -294,7 +294,7 @@ class Sheet:
         return version
 
     def _keep(self, version: int, state: bytes) -> None:
-        self.log.keep(version, split_state(state, self._titles.at(version)))
+        self.log.save_snapshot(version, split_state(state, self._titles.at(version)))
 
     # The state of this process
 

@@ -81,7 +81,7 @@ class Sheets:
         fact = Imported(title or file_name.removesuffix(".xlsx"), revision, data, file_name, xlsx)
         made = self._make(organisation, name, fact, author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
-            made.log.keep(1, split_state(data, fact.title))
+            made.log.save_snapshot(1, split_state(data, fact.title))
         return made
 
     def open(self, organisation: str, name: str) -> Sheet:

@@ -50,6 +50,6 @@ class Titles:
         try:
             fact = fact_of(self._log.entry(given))
         except NotFound:
-            kept = self._log.kept(version)
-            return title_in(next(self._log.parts(kept))) if kept else ""
+            kept = self._log.app_snapshot(version)
+            return title_in(next(self._log.snapshot_parts(kept))) if kept else ""
         return fact.title if isinstance(fact, Created | Imported | Forked | Renamed) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stratalog.apps.table.table import MUTATORS
-from stratalog.server.application import Application
+from stratalog.server import Application
 
 __all__ = ["app"]
 

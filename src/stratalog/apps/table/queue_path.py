@@ -18,8 +18,7 @@ from stratalog.apps.table.transaction_group import REQUESTS_MAX, TRANSIENT, Comm
 from stratalog.clock import Observation, backoff_seconds, new_id
 from stratalog.errors import LimitExceeded
 from stratalog.process_fork import close_in_child
-from stratalog.worker.messages import Carried, QueuedPush
-from stratalog.worker.queued_pushes import QueuedPushes
+from stratalog.worker import Carried, QueuedPush, QueuedPushes
 
 __all__ = ["TableQueue", "Ticket"]
 
