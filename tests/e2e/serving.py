@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
+from stratalog.testing.loopback_server import serve_on_loopback
 from tests.node import install, node_program
 from tests.processes import run
 
@@ -22,19 +19,8 @@ STORY_SECONDS_MAX = 300
 @contextmanager
 def serving(app: Any, **options: Any) -> Iterator[str]:
     """The URL of an ASGI application that is served meanwhile, with these options of uvicorn's."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listening.listen()
-        usual = {"log_level": "warning", "ws": "websockets-sansio", "timeout_graceful_shutdown": 1}
-        server = uvicorn.Server(uvicorn.Config(app, **(usual | options)))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+    with serve_on_loopback(app, **options) as server:
+        yield server.url
 
 
 def node_with(folder: Path) -> str:
