@@ -8,14 +8,14 @@ import pytest
 
 from stratalog.apps.sheet import Sheet
 from stratalog.apps.sheet.bounds import check_bounds
-from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import (
+from stratalog.apps.sheet.limits import (
     SHEET_COLUMNS_ADDED_MAX,
     SHEET_COLUMNS_MAX,
     SHEET_ROWS_ADDED_MAX,
     SHEET_ROWS_MAX,
     SHEET_SHEETS_ADDED_MAX,
 )
+from stratalog.errors import Invalid, LimitExceeded
 from tests.apps.sheet.helpers import put, revision, rows
 
 ZONE = {"left": 0, "right": 1, "top": 0, "bottom": SHEET_ROWS_MAX + 1}

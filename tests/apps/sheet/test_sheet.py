@@ -9,8 +9,8 @@ import pytest
 
 from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, VersionConflict
 from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings, snapshots_due
+from stratalog.apps.sheet.limits import SHEET_BEHIND_ENTRIES_MAX
 from stratalog.errors import Unavailable
-from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 from tests.apps.sheet.helpers import present, put, revision, rows, undo
 
 

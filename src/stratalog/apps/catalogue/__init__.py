@@ -21,6 +21,7 @@ redrive          tries dead letters again
 migration        imports a versioned hybrid store
 metrics          counts in Prometheus's format
 http             routes and the page
+limits           limits of catalogues
 
 See `formats/catalogue.md`.
 """

@@ -10,10 +10,10 @@ import msgspec
 
 from stratalog import Invalid, LimitExceeded, Unavailable
 from stratalog.apps.catalogue.folder import Checkpoint, Step
+from stratalog.apps.catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_PAGES_MAX
 from stratalog.apps.catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of, value_at
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.xml import parse_element, text_at
-from stratalog.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_PAGES_MAX
 
 if TYPE_CHECKING:
     import httpx

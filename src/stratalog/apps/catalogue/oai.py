@@ -12,10 +12,10 @@ import msgspec
 from stratalog import Invalid, StratalogError, Unavailable
 from stratalog.apps.catalogue.feed import fetch
 from stratalog.apps.catalogue.folder import Checkpoint, Step
+from stratalog.apps.catalogue.limits import CATALOGUE_PAGES_MAX
 from stratalog.apps.catalogue.record_splitter import SplitRecord, Unreadable, time_ms_of
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.xml import Element, local_name, parse_element, text_at, to_bytes
-from stratalog.limits import CATALOGUE_PAGES_MAX
 
 if TYPE_CHECKING:
     import httpx

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from stratalog import Records
+from stratalog.apps.catalogue.limits import CATALOGUE_DIFF_BYTES_MAX
 from stratalog.apps.catalogue.model import Work, decode_work
 from stratalog.apps.catalogue.names import WORKS, parts_of, source_id, work_id
 from stratalog.apps.catalogue.sources import read_source, read_sources
 from stratalog.apps.catalogue.summary import read_titles
-from stratalog.limits import CATALOGUE_DIFF_BYTES_MAX
 
 __all__ = [
     "FieldChange",

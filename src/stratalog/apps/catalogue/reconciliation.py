@@ -15,12 +15,12 @@ import msgspec
 
 from stratalog import LimitExceeded, NewBody, NotFound, Records, RecordVersion, StratalogError
 from stratalog.apps.catalogue.ingest import IngestFailure, fail
+from stratalog.apps.catalogue.limits import CATALOGUE_RECORD_BYTES_MAX
 from stratalog.apps.catalogue.model import encode_work
 from stratalog.apps.catalogue.names import SOURCES, WORKS, parts_of
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.transformers import Given, transformer
 from stratalog.keys import escape
-from stratalog.limits import CATALOGUE_RECORD_BYTES_MAX
 
 __all__ = ["ReconciliationCounts", "bring_into_line"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from stratalog import Invalid, LimitExceeded, StratalogError
+from stratalog.apps.catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_RECORD_BYTES_MAX
 from stratalog.apps.catalogue.sources import Source
 from stratalog.apps.catalogue.xml import cut_elements, text_at, to_bytes
-from stratalog.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_RECORD_BYTES_MAX
 
 __all__ = ["SplitRecord", "Unreadable", "control_fields", "split", "time_ms_of", "value_at"]
 

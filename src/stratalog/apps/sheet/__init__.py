@@ -28,6 +28,7 @@ commits          commits of the routes, and their announcement
 wire             messages of the routes
 pages            the page and its files
 warm_sheets      handles, engines and waiting requests of a server
+limits           limits of spreadsheets
 
 See `docs/concepts/sheet.md`; `formats/sheet.md` describes what is stored.
 """

@@ -10,9 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import (
-    INTEGER_MAX,
+from stratalog.apps.sheet.limits import (
     SHEET_COLUMNS_ADDED_MAX,
     SHEET_COLUMNS_MAX,
     SHEET_ROWS_ADDED_MAX,
@@ -20,6 +18,8 @@ from stratalog.limits import (
     SHEET_SHEETS_ADDED_MAX,
     SHEET_SHEETS_COPIED_MAX,
 )
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import INTEGER_MAX
 
 __all__ = ["check_added_rows", "check_bounds"]
 

@@ -25,10 +25,10 @@ from typing import Any
 import msgspec
 
 from stratalog.apps.sheet.engine_files import OWN_FILES, engine_folder, install_engine
+from stratalog.apps.sheet.limits import SHEET_ANSWER_BYTES_MAX
 from stratalog.apps.sheet.settings import EngineSettings
 from stratalog.clock import Clock, Observation, SystemClock
 from stratalog.errors import Invalid, LimitExceeded, StratalogError, Unavailable
-from stratalog.limits import SHEET_ANSWER_BYTES_MAX
 
 __all__ = ["Engine", "engine_folder", "install_engine"]
 

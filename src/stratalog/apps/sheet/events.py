@@ -9,9 +9,10 @@ import msgspec
 
 from stratalog import Entry, Event, Upcasters
 from stratalog.apps.sheet.bounds import check_bounds
+from stratalog.apps.sheet.limits import SHEET_COMMANDS_MAX, SHEET_MESSAGE_BYTES_MAX, SHEET_TEXT_BYTES_MAX
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
-from stratalog.limits import SHEET_COMMANDS_MAX, SHEET_MESSAGE_BYTES_MAX, SHEET_TEXT_BYTES_MAX, WRITE_ID_BYTES_MAX
+from stratalog.limits import WRITE_ID_BYTES_MAX
 
 __all__ = [
     "MESSAGES",

@@ -7,9 +7,9 @@ from collections import OrderedDict
 
 import msgspec
 
+from stratalog.apps.sheet.limits import SHEET_UNOPENABLE_MAX
 from stratalog.clock import Clock, Observation
 from stratalog.errors import LimitExceeded, StratalogError, Unavailable
-from stratalog.limits import SHEET_UNOPENABLE_MAX
 
 __all__ = ["OPENING", "Unopenable"]
 

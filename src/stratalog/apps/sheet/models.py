@@ -11,10 +11,10 @@ from stratalog import Log
 from stratalog.apps.sheet.engine import Engine
 from stratalog.apps.sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog.apps.sheet.failed_versions import OPENING, Unopenable
+from stratalog.apps.sheet.limits import SHEET_MODELS_MAX
 from stratalog.apps.sheet.load_plan import Stories
 from stratalog.clock import Clock, new_id
 from stratalog.errors import StratalogError
-from stratalog.limits import SHEET_MODELS_MAX
 
 __all__ = ["Model", "Models"]
 

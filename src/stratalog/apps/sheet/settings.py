@@ -9,7 +9,7 @@ import os
 
 import msgspec
 
-from stratalog.limits import (
+from stratalog.apps.sheet.limits import (
     SHEET_CALL_CPU_SECONDS_MAX,
     SHEET_CALL_SECONDS_MAX,
     SHEET_ENGINE_BYTES_MAX,

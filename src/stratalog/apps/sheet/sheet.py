@@ -32,6 +32,7 @@ from stratalog.apps.sheet.events import (
     event_of,
     fact_of,
 )
+from stratalog.apps.sheet.limits import SHEET_BEHIND_ENTRIES_MAX
 from stratalog.apps.sheet.load_plan import Stories, with_revision
 from stratalog.apps.sheet.models import Model, Models
 from stratalog.apps.sheet.moves import Spot
@@ -43,7 +44,6 @@ from stratalog.apps.sheet.window import Window
 from stratalog.apps.sheet.xlsx import pack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, ContentionError, Invalid, LimitExceeded, NotFound, StratalogError
-from stratalog.limits import SHEET_BEHIND_ENTRIES_MAX
 from stratalog.process_fork import close_in_child
 
 __all__ = ["Sheet"]

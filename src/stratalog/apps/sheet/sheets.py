@@ -12,6 +12,7 @@ import msgspec
 
 from stratalog import Log, Store
 from stratalog.apps.sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
+from stratalog.apps.sheet.limits import SHEET_CELLS_MAX
 from stratalog.apps.sheet.load_plan import with_revision
 from stratalog.apps.sheet.pool import EnginePool
 from stratalog.apps.sheet.settings import SheetSettings
@@ -20,7 +21,7 @@ from stratalog.apps.sheet.state import BLANK, count_cells, split_state
 from stratalog.apps.sheet.xlsx import count_filled, unpack_workbook
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, VersionConflict
-from stratalog.limits import DOCUMENTS_HELD_MAX, SHEET_CELLS_MAX
+from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.process_fork import close_in_child
 
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]

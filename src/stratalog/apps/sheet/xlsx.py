@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Iterable
 from typing import Any
 
+from stratalog.apps.sheet.limits import SHEET_XLSX_BYTES_MAX, SHEET_XLSX_FILES_MAX, SHEET_XLSX_UNPACKED_BYTES_MAX
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import SHEET_XLSX_BYTES_MAX, SHEET_XLSX_FILES_MAX, SHEET_XLSX_UNPACKED_BYTES_MAX
 
 __all__ = ["count_filled", "pack_workbook", "unpack_workbook"]
 
