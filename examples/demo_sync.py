@@ -17,7 +17,7 @@ import click
 from demo_core import BATCH, RULES, grouped, movies
 
 import stratalog
-from stratalog import STOCK, Draft, Rejected
+from stratalog import BUILT_IN_MUTATORS, Draft, Rejected
 from stratalog.cli import main as stratalog_program
 from stratalog.server import Application
 
@@ -49,7 +49,7 @@ def _movie(draft: Draft, key: str) -> dict[str, Any]:
     return movie
 
 
-MUTATORS = {**STOCK, "retitle": retitle, "rate": rate}
+MUTATORS = {**BUILT_IN_MUTATORS, "retitle": retitle, "rate": rate}
 app = Application(
     mutators=MUTATORS,
     metadata_fields=RULES.metadata_fields,

@@ -11,7 +11,7 @@ from tests.processes import environment, run
 
 CONFTEST = """
 import pytest
-from stratalog import STOCK
+from stratalog import BUILT_IN_MUTATORS
 from stratalog.server import Application
 
 pytest_plugins = ["stratalog.testing.fixtures"]
@@ -23,7 +23,7 @@ def add_task(draft, args):
 
 @pytest.fixture
 def application():
-    return Application(mutators={**STOCK, "addTask": add_task})
+    return Application(mutators={**BUILT_IN_MUTATORS, "addTask": add_task})
 """
 TESTS = """
 def test_a_store(store):

@@ -103,6 +103,12 @@ def test_no_identifier_uses_a_retired_word(path: Path) -> None:
     assert {name for name in identifiers(tree) if RETIRED & {word.lower() for word in WORD.findall(name)}} == set()
 
 
+@pytest.mark.parametrize("path", files(*PACKAGES), ids=short_name)
+def test_no_comment_or_docstring_uses_a_retired_word(path: Path) -> None:
+    words = {word.lower() for word in re.findall(r"[A-Za-z]+", path.read_text())}
+    assert words & RETIRED - {"beside", "trouble"} == set()
+
+
 @each_file
 def test_time_and_chance_come_from_the_clock(path: Path) -> None:
     if path == CLOCK_FILE:

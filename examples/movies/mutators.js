@@ -1,6 +1,6 @@
 // What examples/demo_sync.py does on the server, done here at once: the same names, the same meaning.
 
-import { Rejected, STOCK } from "/web/client/stratalog.js";
+import { Rejected, BUILT_IN_MUTATORS } from "/web/client/stratalog.js";
 
 const RATING_MAX = 10;
 
@@ -22,4 +22,4 @@ function movieOf(draft, key) {
   return movie;
 }
 
-export const MUTATORS = { ...STOCK, retitle, rate };
+export const MUTATORS = { ...BUILT_IN_MUTATORS, retitle, rate };

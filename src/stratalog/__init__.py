@@ -47,13 +47,13 @@ from stratalog.errors import (
     VersionConflict,
 )
 from stratalog.log import AppSnapshot, Entry, Event, Log, LogSettings, Upcasters
-from stratalog.protocol import STOCK, Draft, Mutation, Outcome, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome, Rejected
 from stratalog.records import DeadLetter, NewBody, Record, Records, RecordVersion, Stored
 from stratalog.store import Store
 from stratalog.store import open_store as open  # noqa: A004 - `stratalog.open` is how a store is opened
 
 __all__ = [
-    "STOCK",
+    "BUILT_IN_MUTATORS",
     "AppSnapshot",
     "Closed",
     "Conflict",

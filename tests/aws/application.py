@@ -13,7 +13,7 @@ from litestar.response import Response
 from stratalog.aws.container import Container
 from stratalog.errors import Unavailable
 from stratalog.protocol.live import FromServer
-from stratalog.protocol.mutators import STOCK, Draft
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Draft
 from stratalog.server.application import Application
 from stratalog.server.security import Principal, StaticTokens
 from tests.aws.template import TOKENS
@@ -37,7 +37,7 @@ def cookies() -> Response[bytes]:
 
 
 app = Application(
-    mutators={**STOCK, "fail": fail},
+    mutators={**BUILT_IN_MUTATORS, "fail": fail},
     authenticate=StaticTokens({token: Principal(id=name) for name, token in TOKENS.items()}),
     origins=("https://app.example",),
     routes=[cookies],

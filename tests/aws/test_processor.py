@@ -14,7 +14,7 @@ from stratalog.clock import SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Unavailable
 from stratalog.log import Environment
-from stratalog.protocol import STOCK, Draft
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft
 from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
@@ -116,7 +116,7 @@ def test_messages_of_a_document_that_come_together_are_one_entry(works: Works) -
 
 def test_what_ends_the_process_is_not_joined_again_and_those_around_it_are_applied(works: Works) -> None:
     document = works.document("plan")
-    works.store.rules = Rules({**STOCK, "end": end})
+    works.store.rules = Rules({**BUILT_IN_MUTATORS, "end": end})
     for mutation in (put(1), put(2, name="end"), put(3)):
         works.push(document, mutation)
     for _ in range(9):

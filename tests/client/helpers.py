@@ -13,7 +13,7 @@ from stratalog.client.transport import Stop, Unreached
 from stratalog.documents import Document, Rules
 from stratalog.errors import OutcomeUnknown, StratalogError
 from stratalog.log import Environment, create_log, open_log
-from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
@@ -30,7 +30,7 @@ def memory_place(seed: int = 0) -> Environment:
     return Environment(index=MemoryIndex(), blobs=MemoryBlobs(clock), clock=clock)
 
 
-def new_document(environment: Environment | None = None, mutators: Mutators = STOCK) -> Document:
+def new_document(environment: Environment | None = None, mutators: Mutators = BUILT_IN_MUTATORS) -> Document:
     """An empty document in memory."""
     log = create_log(environment or memory_place(), "acme", "plan", "document")
     return Document(log, Rules(mutators=mutators))

@@ -9,7 +9,7 @@ import pytest
 from stratalog.client import Client
 from stratalog.documents import Document
 from stratalog.errors import Closed, Forbidden, Invalid, LimitExceeded, OutcomeUnknown
-from stratalog.protocol import STOCK, Draft, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
 from stratalog.protocol.sync import Push, Pushed
 from tests.client.helpers import InProcess, new_document
 
@@ -128,7 +128,7 @@ def test_a_mutator_that_changes_its_arguments_changes_nothing_else() -> None:
     def greedy(draft: Draft, args: dict[str, object]) -> None:
         draft.put("taken", args.pop("value"))
 
-    document = new_document(mutators={**STOCK, "greedy": greedy})
+    document = new_document(mutators={**BUILT_IN_MUTATORS, "greedy": greedy})
     client = Client(InProcess(document), mutators={"greedy": greedy})
     handle = client.mutate("greedy", {"value": 1})
     document.mutate("put", {"key": "k", "value": 1})
@@ -252,7 +252,7 @@ def test_a_pending_mutation_whose_mutator_is_gone_is_still_sent(document: Docume
     path = str(tmp_path / "plan.sqlite")
     with Client(InProcess(document), path) as client:
         client.mutate("put", {"key": "a", "value": 1})
-    with Client(InProcess(document), path, mutators={"inc": STOCK["inc"]}) as client:
+    with Client(InProcess(document), path, mutators={"inc": BUILT_IN_MUTATORS["inc"]}) as client:
         (handle,) = client.pending()
         assert handle.predicted_rejection == "Invalid: no such mutator name='put'"
         client.sync()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stratalog.client import Client
-from stratalog.protocol import STOCK, Draft, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
 from tests.client.helpers import InProcess, new_document
 
 Step = tuple[str, dict[str, Any]]
@@ -102,7 +102,7 @@ def test_a_mutation_of_several_keys_is_undone_key_by_key() -> None:
         draft.put(one, draft.get(other))
         draft.put(other, kept)
 
-    mutators = {**STOCK, "swap": swap}
+    mutators = {**BUILT_IN_MUTATORS, "swap": swap}
     client = Client(InProcess(new_document(mutators=mutators)), mutators=mutators)
     client.mutate("put", {"key": "a", "value": 1})
     client.mutate("put", {"key": "b", "value": 2})

@@ -11,7 +11,7 @@ import pytest
 from stratalog.clock import SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.log import Environment
-from stratalog.protocol import STOCK, Draft, Mutation
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
@@ -38,7 +38,7 @@ def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
     clock = ToldClock(sqs.time)
     # The blobs go by the machine's clock, which is their store's; the rest by the test's.
     environment = Environment(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
-    with Store(environment, queue_on(sqs, clock), Rules({**STOCK, "kill": kill})) as opened:
+    with Store(environment, queue_on(sqs, clock), Rules({**BUILT_IN_MUTATORS, "kill": kill})) as opened:
         yield opened
 
 

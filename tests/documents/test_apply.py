@@ -20,7 +20,7 @@ from stratalog.errors import (
     Unavailable,
 )
 from stratalog.limits import DOCUMENT_FIELDS_BYTES_MAX, GRACE_SECONDS, MUTATIONS_PER_BATCH_MAX
-from stratalog.protocol import STOCK, Draft, Mutation, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
 from tests.documents.helpers import World, inc, large, put, statuses
 
 
@@ -199,7 +199,7 @@ def raises(error: Exception) -> Rules:
         draft.put("half", "done")
         raise error
 
-    return Rules(mutators={**STOCK, "bad": mutator})
+    return Rules(mutators={**BUILT_IN_MUTATORS, "bad": mutator})
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def careless(draft: Draft, args: Any) -> None:
 
 def test_a_mutator_that_catches_a_port_error_commits_nothing_made_from_it() -> None:
     world = World()
-    document = world.create(rules=Rules(mutators={**STOCK, "careless": careless}))
+    document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "careless": careless}))
     document.apply([put("c/a", large("a"))])
 
     def refuse(name: str, target: str) -> None:
@@ -283,7 +283,7 @@ def many(draft: Draft, args: Any) -> None:
 
 def test_a_mutation_that_no_entry_could_hold_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog.documents.run.PATCH_BYTES_MAX", 50_000)
-    document = World().create(rules=Rules(mutators={**STOCK, "many": many}))
+    document = World().create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "many": many}))
     outcomes = document.apply([Mutation(client="ada", name="many", args={"count": count}) for count in (45, 55, 1)])
     assert statuses(outcomes) == ["applied", "rejected", "applied"]
     assert "changes too much at once" in str(outcomes[1].reason)
@@ -370,7 +370,7 @@ def copy(draft: Draft, args: Any) -> None:
 
 def test_a_copied_item_refers_to_the_same_blob() -> None:
     world = World()
-    document = world.create(rules=Rules(mutators={**STOCK, "copy": copy}))
+    document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "copy": copy}))
     document.apply([put("c/a", large("a"))])
     document.apply([Mutation(client="ada", name="copy", args={"of": "c/a", "to": "c/b"})])
     assert len(world.blob_keys("/items/")) == 1

@@ -10,7 +10,7 @@ import pytest
 from stratalog.documents import Document, Rules, merge, replay, verify
 from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
 from stratalog.log.snapshots import list_snapshots
-from stratalog.protocol import STOCK, Draft, Mutation, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
 from tests.documents.helpers import World, inc, large, put, statuses
 
 
@@ -21,7 +21,7 @@ def limited(draft: Draft, args: Any) -> None:
     draft.put("n", draft.get("n", 0) + 1)
 
 
-RULES = Rules(mutators={**STOCK, "limited": limited})
+RULES = Rules(mutators={**BUILT_IN_MUTATORS, "limited": limited})
 
 
 def grown(world: World, versions: int = 12, rules: Rules | None = RULES) -> Document:

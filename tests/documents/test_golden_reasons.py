@@ -11,7 +11,7 @@ import pytest
 from stratalog.documents import Rules
 from stratalog.protocol import Mutation
 from stratalog.protocol.draft import Draft
-from stratalog.protocol.mutators import STOCK, Rejected
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Rejected
 from stratalog.store import open_store
 
 GOLDEN: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "formats/golden/reasons-v1.json").read_text())
@@ -43,7 +43,7 @@ def fill(draft: Draft, args: Any) -> None:
         draft.put(f"{args['prefix']}{number}", "x" * args["characters"])
 
 
-MUTATORS = {**STOCK, "refuse": refuse, "nest": nest, "put_not_a_number": put_not_a_number, "fill": fill}
+MUTATORS = {**BUILT_IN_MUTATORS, "refuse": refuse, "nest": nest, "put_not_a_number": put_not_a_number, "fill": fill}
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["reason"][:60])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stratalog.documents import Rules
-from stratalog.protocol import STOCK, Draft
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft
 from tests.documents.helpers import World
 
 COLLECTIONS = ("a", "b", "bb")
@@ -28,7 +28,7 @@ def churn(draft: Draft, args: Any) -> None:
 def test_a_scan_is_what_a_dictionary_says(seed: int) -> None:
     chance = random.Random(seed)
     world = World(snapshot_entries_interval=3)
-    document = world.create(rules=Rules(mutators={**STOCK, "churn": churn}))
+    document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "churn": churn}))
     truth: dict[str, int] = {}
     keys = [f"{collection}/{number:04}" for collection in COLLECTIONS for number in range(300)]
     for turn in range(12):
@@ -56,7 +56,7 @@ def test_a_draft_tells_what_was_there_without_opening_it() -> None:
         told.extend(["c/large" in draft, "c/none" in draft, draft.delete("c/none"), draft.delete("c/large")])
         told.append("c/large" in draft)
 
-    document = world.create(rules=Rules(mutators={**STOCK, "ask": ask}))
+    document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "ask": ask}))
     document.mutate("put", {"key": "c/large", "value": "x" * 3000})
     fresh = world.open(rules=document.rules)
     recorder = world.watched()

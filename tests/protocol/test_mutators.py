@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stratalog.protocol import STOCK, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Rejected
 from tests.protocol.test_draft import draft_on
 
 
@@ -26,15 +26,15 @@ from tests.protocol.test_draft import draft_on
 )
 def test_a_stock_mutator_does_what_it_says(name: str, args: Any, after: dict[str, Any]) -> None:
     draft = draft_on(n=5)
-    STOCK[name](draft, args)
+    BUILT_IN_MUTATORS[name](draft, args)
     present = {key: draft.get(key) for key, _ in draft.scan()}
     assert present == after
 
 
 def test_append_adds_to_the_end() -> None:
     draft = draft_on(list=[1])
-    STOCK["append"](draft, {"key": "list", "item": 2})
-    STOCK["append"](draft, {"key": "list", "item": None})
+    BUILT_IN_MUTATORS["append"](draft, {"key": "list", "item": 2})
+    BUILT_IN_MUTATORS["append"](draft, {"key": "list", "item": None})
     assert draft.get("list") == [1, 2, None]
 
 
@@ -61,7 +61,7 @@ def test_append_adds_to_the_end() -> None:
 def test_wrong_arguments_are_rejected_with_a_reason(name: str, args: Any, reason: str) -> None:
     draft = draft_on(text="text", flag=True)
     with pytest.raises(Rejected, match=reason):
-        STOCK[name](draft, args)
+        BUILT_IN_MUTATORS[name](draft, args)
     assert draft.changes == {}
 
 
@@ -88,11 +88,11 @@ RFC_7396 = [
 @pytest.mark.parametrize(("target", "merge", "result"), RFC_7396)
 def test_patch_is_json_merge_patch(target: Any, merge: Any, result: Any) -> None:
     draft = draft_on(a=target)
-    STOCK["patch"](draft, {"key": "a", "merge": merge})
+    BUILT_IN_MUTATORS["patch"](draft, {"key": "a", "merge": merge})
     assert draft.get("a") == result
 
 
 def test_patching_what_is_not_there_starts_from_nothing() -> None:
     draft = draft_on()
-    STOCK["patch"](draft, {"key": "a", "merge": {"x": {"y": 1, "z": None}}})
+    BUILT_IN_MUTATORS["patch"](draft, {"key": "a", "merge": {"x": {"y": 1, "z": None}}})
     assert draft.get("a") == {"x": {"y": 1}}

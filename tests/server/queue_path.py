@@ -11,7 +11,7 @@ from stratalog.errors import Unavailable
 from stratalog.keys import entries_partition, number
 from stratalog.ports.index import Item, Put
 from stratalog.ports.queue import Message
-from stratalog.protocol import STOCK, Draft, Mutation
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
@@ -52,7 +52,7 @@ class QueuePath:
 
     def __init__(self, **mutators: Callable[[Draft, Any], None]) -> None:
         self.clock = ManualClock()
-        self.store: Store = open_store("memory:", clock=self.clock, rules=Rules({**STOCK, **mutators}))
+        self.store: Store = open_store("memory:", clock=self.clock, rules=Rules({**BUILT_IN_MUTATORS, **mutators}))
         self.backlog = QueuedPushes(self.store)
         self.document: Document = self.store.create("acme", "plan")
         self.failures: list[str] = []

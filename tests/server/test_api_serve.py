@@ -24,7 +24,7 @@ from tests.server.api import BUDGET, mutation
 
 SECONDS_MAX = 60
 APPLICATION = """
-from stratalog.protocol import STOCK, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Rejected
 from stratalog.server.application import Application
 from stratalog.server.security import Principal, StaticTokens
 
@@ -34,7 +34,7 @@ def shout(draft, args):
     draft.put("shout", args["text"].upper())
 
 app = Application(
-    mutators={**STOCK, "shout": shout},
+    mutators={**BUILT_IN_MUTATORS, "shout": shout},
     authenticate=StaticTokens({"secret": Principal(id="u-ada", name="Ada")}),
 )
 broken = 7

@@ -6,7 +6,7 @@ import pytest
 
 from stratalog.documents import Rules
 from stratalog.errors import NotFound
-from stratalog.protocol import STOCK, Draft, Mutation
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.sync.push import push
@@ -32,7 +32,7 @@ def mended(path: QueuePath) -> QueuePath:
     def harmless(draft: Draft, args: object) -> None:
         draft.put("mended", draft.get("mended", 0) + 1)
 
-    path.store = Store(path.store.environment, path.store.queue, Rules({**STOCK, "kill": harmless}))
+    path.store = Store(path.store.environment, path.store.queue, Rules({**BUILT_IN_MUTATORS, "kill": harmless}))
     path.document = path.store.document("acme", "plan")
     path.new_worker()
     return path

@@ -10,7 +10,7 @@ import pytest
 from stratalog.documents import Document, Rules
 from stratalog.errors import Invalid, LimitExceeded, Unavailable
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
-from stratalog.protocol import STOCK, Draft, Mutation
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.sync.push import UNSTORABLE, push, reject
 from tests.documents.helpers import World, inc, put, statuses
@@ -171,7 +171,7 @@ def test_mutations_that_no_single_entry_holds_go_into_several() -> None:
         for position in range(7000):
             draft.put(f"{args}/{position}", "x" * 1000)
 
-    document = World().create(rules=Rules({**STOCK, "fill": fill}))
+    document = World().create(rules=Rules({**BUILT_IN_MUTATORS, "fill": fill}))
     batch = [Mutation(client="ada", id=id, name="fill", args=f"c{id}") for id in range(1, 11)]
     assert statuses(pushed(document, *batch).outcomes) == ["applied"] * 10
     assert document.version > 1

@@ -31,7 +31,7 @@ import os
 import time
 from pathlib import Path
 
-from stratalog.protocol import STOCK
+from stratalog.protocol import BUILT_IN_MUTATORS
 from stratalog.server.application import Application
 
 def slow(draft, args):
@@ -45,7 +45,7 @@ def poison(draft, args):
         os._exit(9)
     draft.put("poison", "harmless")
 
-app = Application(mutators={**STOCK, "slow": slow, "poison": poison})
+app = Application(mutators={**BUILT_IN_MUTATORS, "slow": slow, "poison": poison})
 """
 
 

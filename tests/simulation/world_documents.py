@@ -18,7 +18,7 @@ from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, Unavai
 from stratalog.log import Entry, LogSettings, create_log, open_log
 from stratalog.log.retention import free_segments
 from stratalog.ports.index import Item, Put, Write
-from stratalog.protocol import STOCK, Draft, Mutation, Outcome
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, log_place
@@ -52,7 +52,7 @@ def copy(draft: Draft, args: Any) -> None:
     draft.put(args["to"], draft.get(args["of"]))
 
 
-RULES = Rules(mutators={**STOCK, "copy": copy})
+RULES = Rules(mutators={**BUILT_IN_MUTATORS, "copy": copy})
 
 
 class Job(msgspec.Struct):

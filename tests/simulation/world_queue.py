@@ -21,7 +21,7 @@ from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.names import NameRecord, read_name
 from stratalog.ports.queue import DeadMessage, Message, Queue
-from stratalog.protocol import STOCK, Draft, Rejected
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
 from stratalog.store import Store
 from stratalog.sync.pull import pull
 from stratalog.testing.checkers import Violation
@@ -123,7 +123,7 @@ class QueueWorld:
             self.scheduler.counts.bump("poisoned")
             process.crash()
 
-        rules = Rules({**STOCK, POISON: poison})
+        rules = Rules({**BUILT_IN_MUTATORS, POISON: poison})
         store = Store(log_place(process, self.settings), process.queue, rules)
         worker = Worker(store, WORKING, self._note_failure)
         worker._settler = _Judged(store, self.judge)
@@ -363,4 +363,4 @@ def harmless(draft: Draft, args: Any) -> None:
     raise Rejected("poison")
 
 
-MUTATORS = {**STOCK, POISON: harmless}
+MUTATORS = {**BUILT_IN_MUTATORS, POISON: harmless}

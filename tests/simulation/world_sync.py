@@ -18,7 +18,7 @@ from stratalog.errors import Collected, Conflict, Corrupt, Forbidden, NotFound, 
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.names import NameRecord
 from stratalog.log.retention import free_segments
-from stratalog.protocol import STOCK, Mutation
+from stratalog.protocol import BUILT_IN_MUTATORS, Mutation
 from stratalog.protocol.sync import Clear, Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
@@ -332,7 +332,7 @@ class SyncWorld:
         for incarnation, record in sorted(self.records.items(), key=lambda pair: len(pair[1].lineage)):
             parent = record.lineage[-1] if record.lineage else None
             above = prefixes[parent.prefix] if parent else None
-            truth = Truth(self.place, record.prefix, STOCK, above, parent.version if parent else 0)
+            truth = Truth(self.place, record.prefix, BUILT_IN_MUTATORS, above, parent.version if parent else 0)
             truths[incarnation] = prefixes[record.prefix] = truth
         return truths
 

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { Draft, State } from "../../src/stratalog/web/client/draft.js";
-import { STOCK, run } from "../../src/stratalog/web/client/mutators.js";
+import { BUILT_IN_MUTATORS, run } from "../../src/stratalog/web/client/mutators.js";
 import { canonical, decode, encode } from "../../src/stratalog/web/client/values.js";
 
 const cases = JSON.parse(readFileSync(new URL("mutators.json", import.meta.url), "utf8"));
@@ -15,7 +15,7 @@ const values = (plain) => Object.entries(plain).map(([key, value]) => [key, cano
 for (const { name, state, run: mutator, args, left, rejected } of cases) {
   test(name, () => {
     const draft = new Draft(new State(new Map(values(state))));
-    const attempt = () => run(draft, STOCK, mutator, canonical(decode(args)));
+    const attempt = () => run(draft, BUILT_IN_MUTATORS, mutator, canonical(decode(args)));
     if (left) {
       attempt();
       assert.deepEqual(texts(draft.scan()), texts(values(left)));

@@ -11,7 +11,7 @@ import pytest
 from stratalog.codec import canonical, encode
 from stratalog.errors import StratalogError
 from stratalog.protocol.draft import Draft
-from stratalog.protocol.mutators import STOCK, Rejected
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Rejected
 from stratalog.protocol.readable import from_plain
 
 CASES = json.loads((Path(__file__).parent / "mutators.json").read_bytes())
@@ -24,10 +24,10 @@ def test_the_server_mutates_as_the_table_says(case: dict[str, Any]) -> None:
     args = canonical(from_plain(case["args"]))
     if "rejected" in case:
         with pytest.raises((Rejected, StratalogError)) as caught:
-            STOCK[case["run"]](draft, args)
+            BUILT_IN_MUTATORS[case["run"]](draft, args)
         assert case["rejected"] in (None, getattr(caught.value, "reason", None))
     else:
-        STOCK[case["run"]](draft, args)
+        BUILT_IN_MUTATORS[case["run"]](draft, args)
         assert {key: draft.encoded(key) for key in draft.keys()} == encoded(case["left"])  # noqa: SIM118 - a Draft
 
 

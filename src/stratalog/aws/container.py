@@ -27,7 +27,7 @@ class Container:
     """The store and the application of a function, by its environment variables.
 
     ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application as MODULE:NAME; without one the
-    stock mutators are served, to the machine itself only. ``STRATALOG_QUEUED``, if not empty, has every push wait in
+    built-in mutators are served, to the machine itself only. ``STRATALOG_QUEUED``, if not empty, has every push wait in
     the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage, ``https://…``, and ``STRATALOG_LIVE`` what
     clients are told to connect to, where that is another: ``wss://…``. ``STRATALOG_ORIGINS`` lists web origins, with
     spaces between, whose pages may call besides those that the application names.

@@ -70,9 +70,9 @@ class Versions(Protocol):
 class ObjectBlobs:
     """Blobs in ``store``, which several processes may share; it must not try again by itself.
 
-    Age is told by the store's clock, in whole seconds. Every put writes the object anew, which starts its age and mends
-    what was damaged; on a versioned bucket it makes a version, whose id is the stamp. Elsewhere the stamp is ETag and
-    age, which cannot tell two puts of one second apart: nothing can be deleted there (Unavailable).
+    Age is told by the store's clock, in whole seconds. Every put writes the object anew, which starts its age and
+    repairs a damaged object. On a versioned bucket a put makes a version, whose id is the stamp. Elsewhere the stamp is
+    ETag and age, which cannot tell two puts of one second apart: nothing can be deleted there (Unavailable).
     """
 
     def __init__(

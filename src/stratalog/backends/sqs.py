@@ -327,7 +327,7 @@ def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any
 
 
 def _message(record: Any) -> Message:
-    """A message from what SQS says of it. One that somebody else sent has its lane as its group."""
+    """A message from what SQS says of it. One that another program sent has its message group as its group."""
     told = record["Attributes"]
     group = record.get("MessageAttributes", {}).get("group", {}).get("StringValue", told["MessageGroupId"])
     return Message(

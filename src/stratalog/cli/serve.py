@@ -48,8 +48,8 @@ def of_every_server(function: F) -> F:
 def serve(session: Session, application: str | None, host: str, port: int, queued: bool, meter: bool) -> None:
     """Serve the store over HTTP; make it where there is none.
 
-    MODULE:NAME is an Application with mutators and rules of its own; without one the stock mutators are served, to this
-    machine only.
+    MODULE:NAME is an Application with mutators and rules of its own. Without one the built-in mutators are served, to
+    this machine only.
     """
     server = _server_modules()
     loaded = load_application(application, server.Application) if application else server.Application()

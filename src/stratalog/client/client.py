@@ -14,7 +14,7 @@ from stratalog.client.transport import Transport
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import StratalogError
 from stratalog.process_fork import is_inherited
-from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 
 __all__ = ["Client"]
 
@@ -31,7 +31,7 @@ class Client(Replica):
         transport: Transport,
         path: str = MEMORY,
         *,
-        mutators: Mutators = STOCK,
+        mutators: Mutators = BUILT_IN_MUTATORS,
         clock: Clock | None = None,
         document: str = "",
     ) -> None:

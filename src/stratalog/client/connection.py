@@ -8,7 +8,7 @@ from stratalog.client.client import Client
 from stratalog.client.file import MEMORY
 from stratalog.client.http import HttpTransport, document_of
 from stratalog.clock import Clock
-from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 
 __all__ = ["connect"]
 
@@ -18,7 +18,7 @@ def connect(
     path: str = MEMORY,
     *,
     token: str | Callable[[], str] = "",
-    mutators: Mutators = STOCK,
+    mutators: Mutators = BUILT_IN_MUTATORS,
     create: bool = False,
     clock: Clock | None = None,
 ) -> Client:

@@ -19,7 +19,7 @@ from stratalog.codec import Value, encode
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
-from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.protocol.rebase import Intent, rebase, run_intent
 from stratalog.protocol.sync import Clear, Pulled
 
@@ -89,12 +89,12 @@ class Replica:
         return handle
 
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
-        """Take back what a mutation of this client did, as new stock mutations: one for each key it changed.
+        """Take back what a mutation of this client did, as new built-in mutations: one for each key it changed.
 
         Raises Rejected where it had no effect, or where somebody has changed what it left.
         """
         with self._changed:
-            counts = self._mutators.get("inc") is STOCK["inc"]
+            counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"]
             steps = inverse(mutation.intent, mutation.effect, self._draft.encoded, counts=counts)
         return [self.mutate(name, args) for name, args in steps]
 

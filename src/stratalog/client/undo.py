@@ -1,4 +1,4 @@
-"""Undo: the stock mutations that take back what one mutation did, and nothing that was done since."""
+"""Undo: the built-in mutations that take back what one mutation did, and nothing that was done since."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def inverse(
 ) -> list[tuple[str, Any]]:
     """(name, arguments) of the mutations that undo ``intent``, which had ``effect``, one for each key.
 
-    Where ``inc`` is the stock mutator that ``counts``, it is counted back, whatever was counted since. Where an object
-    stood before and after, only its members that changed go back. Raises Rejected where what the mutation left is no
-    longer shown, so that undoing it would undo somebody's later change.
+    Where ``inc`` is the built-in mutator that ``counts``, it is counted back, whatever was counted since. Where an
+    object stood before and after, only its members that changed go back. Raises Rejected where what the mutation left
+    is no longer shown, so that undoing it would undo somebody's later change.
     """
     if not effect.after:
         raise Rejected("the mutation had no effect")

@@ -40,7 +40,7 @@ from stratalog.newest import Newest
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
-from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["DEFAULT_CLIENT", "Document", "Rules"]
@@ -51,7 +51,7 @@ DEFAULT_CLIENT = "local"
 class Rules(msgspec.Struct, frozen=True):
     """What an application brings: its mutators, and the item fields that are kept inline as metadata."""
 
-    mutators: Mutators = STOCK
+    mutators: Mutators = BUILT_IN_MUTATORS
     metadata_fields: tuple[str, ...] = ("id", "name")
 
 

@@ -362,7 +362,7 @@ class _Fold:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
     def _raise_floor(self, data: int, version: int) -> None:
-        """Graves at or below the floor are no longer walked to; the next snapshot drops them."""
+        """Tombstones at or below the floor are not reached any more; the next snapshot drops them."""
         self.floor = max(self.floor, data)
 
 

@@ -1,7 +1,7 @@
 """Appending: entry n + 1 is written by one conditional put that succeeds only when no entry n + 1 exists.
 
 `plan_append` decides what to write, purely; :class:`Appender` does it, learns from every answer and tries again.
-Callers of one process queue in a lane, so that those who wait share the next commit.
+Threads of one process share commits: the leader commits for all that wait.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class BlobBatch:
         return True
 
     def renew(self) -> None:
-        """Put again what grew old meanwhile, with patience: a commit that stands, or may, would dangle without it.
+        """Put again the blobs that grew old meanwhile, with retries: without them a commit that may stand would dangle.
 
         Raises OutcomeUnknown where that does not succeed.
         """

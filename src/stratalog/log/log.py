@@ -26,7 +26,7 @@ __all__ = ["Log"]
 class Log:
     """A gapless sequence of entries, numbered from 1; version 0 is empty.
 
-    Safe to share between threads; appends of one process queue in a lane. A handle speaks of one incarnation: once the
+    Safe to share between threads, whose appends share commits. A handle speaks of one incarnation: once the
     log is deleted, every call raises NotFound, also when another log has its name since. Made by `create_log`,
     `open_log` and `fork_log`.
     """
@@ -114,7 +114,7 @@ class Log:
         return self._appender.turn()
 
     def retry(self) -> Retry:
-        """The time budget of who appends again and again until nobody else was first: its waits grow with the crowd."""
+        """The retry of a caller that appends until no other writer is first. Its waits grow with contention."""
         return Retry(self.environment, contention=self._appender.contention)
 
     def floor(self) -> int:

@@ -1,4 +1,4 @@
-"""Patience: how long to go on trying, and how long to wait before each next try."""
+"""Retry: how long to try again, and how long to wait before each try."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ LEFT_SHARE = 0.1
 class Retry:
     """A time budget, spent with full-jitter back-off. It begins when it is made, or with ``since``.
 
-    No wait for others is longer than a tenth of what is left, so that one who has waited long tries more often, not
-    less, and is not kept from its turn until its time is up by others who have just come. A store in trouble is not
-    asked more often for that.
+    No wait for other writers is longer than a tenth of the time left. So a writer that has waited long tries more
+    often, and new writers cannot starve it. A store that fails is not asked more often.
     """
 
     def __init__(

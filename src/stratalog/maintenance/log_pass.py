@@ -1,4 +1,4 @@
-"""Tending one log: the snapshot that is due, the floor and the archive of its policy, and what may be freed.
+"""Maintenance of one log: the snapshot that is due, the floor and the archive of its policy, and what may be freed.
 
 Each is decided from what was read now and done by an operation that is safe at any time, by several at once, and when
 it is broken off. What is decided is the same in a dry run, which does nothing of it.

@@ -131,7 +131,7 @@ class _Pass:
 
     def run(self) -> MaintenanceReport:
         due = self._is_collection_due()
-        # Collecting comes first, so that a dry run meets the same blobs: tending lets go of some.
+        # Collection comes first, so that a dry run meets the same blobs: maintenance of logs drops references to some.
         is_collected = not due or self._collect(self._until(0.5))
         is_maintained = self._maintain(self._until(1))
         if is_maintained and not is_collected:
@@ -151,7 +151,7 @@ class _Pass:
         return lambda: self._started.age_seconds() >= seconds * share
 
     def _maintain(self, stop: Stop) -> bool:
-        """Tend all that lies behind the place. False where the time was over first."""
+        """Maintain all logs and records behind the position. False: the time was over first."""
         for at, what, act in self._stations(stop):
             if stop():
                 return False

@@ -14,6 +14,6 @@ readable  values as JSON, without loss
 
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, Outcome
-from stratalog.protocol.mutators import STOCK, Mutator, Mutators, Rejected
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutator, Mutators, Rejected
 
-__all__ = ["STOCK", "Draft", "Mutation", "Mutator", "Mutators", "Outcome", "Rejected"]
+__all__ = ["BUILT_IN_MUTATORS", "Draft", "Mutation", "Mutator", "Mutators", "Outcome", "Rejected"]

@@ -1,4 +1,4 @@
-"""Mutators: deterministic functions that turn a mutation into changes of a draft. The stock ones need no code."""
+"""Mutators: deterministic functions that turn a mutation into changes of a draft. The built-in ones need no code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from stratalog.codec import Value
 from stratalog.protocol.draft import Draft
 
-__all__ = ["STOCK", "Mutator", "Mutators", "Rejected"]
+__all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected"]
 
 Mutator = Callable[[Draft, Any], None]
 """Called with the draft and the mutation's arguments. Depends on nothing else: no clock, no randomness, no I/O."""
@@ -61,7 +61,9 @@ def append(draft: Draft, args: Any) -> None:
     draft.put(key, [*present, item])
 
 
-STOCK: Mutators = MappingProxyType({"put": put, "del": delete, "patch": patch, "inc": inc, "append": append})
+BUILT_IN_MUTATORS: Mutators = MappingProxyType(
+    {"put": put, "del": delete, "patch": patch, "inc": inc, "append": append}
+)
 
 
 def _arguments(args: Any, *required: str, **optional: Value) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from stratalog.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_COMPRESSED_BYTES_MAX,
 )
-from stratalog.protocol.mutators import STOCK, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.server.security import Authenticate, Authorize
 from stratalog.store import Store
 
@@ -56,7 +56,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     ``authorize``, whoever has a good token may do everything that the token is not too weak for.
     """
 
-    mutators: Mutators = STOCK
+    mutators: Mutators = BUILT_IN_MUTATORS
     metadata_fields: tuple[str, ...] = ("id", "name")
     authenticate: Authenticate | None = None
     authorize: Authorize | None = None

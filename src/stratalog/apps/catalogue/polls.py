@@ -22,7 +22,7 @@ TRIES_MAX = 4
 RETRY_SECONDS_FIRST = 0.5
 RETRY_SECONDS_MAX = 30.0
 ASKED_SECONDS_MAX = 300.0
-"""A server that asks for more patience than this is left to the next poll sooner."""
+"""A server that asks for a longer wait than this is left to the next poll."""
 
 POLLS = "polls/"
 

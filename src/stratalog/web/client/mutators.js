@@ -1,4 +1,4 @@
-// The stock mutators, with the same meaning as the server's (`stratalog.protocol.mutators`): one table of cases holds
+// The built-in mutators. They mean the same as the server's (`stratalog.protocol.mutators`): one table of cases tests
 // both. A mutator is called with a draft and arguments, and depends on nothing else: no clock, no chance, no network.
 
 import { Draft } from "./draft.js";
@@ -39,7 +39,7 @@ function append(draft, args) {
   draft.put(key, [...present, item]);
 }
 
-export const STOCK = Object.freeze({ put, del, patch, inc, append });
+export const BUILT_IN_MUTATORS = Object.freeze({ put, del, patch, inc, append });
 
 /**
  * Run one mutation on a draft. The answer is its effect: the values of the keys it changed, before and after.

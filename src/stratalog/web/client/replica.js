@@ -3,7 +3,7 @@
 
 import { Draft } from "./draft.js";
 import { invalid } from "./errors.js";
-import { STOCK, run } from "./mutators.js";
+import { BUILT_IN_MUTATORS, run } from "./mutators.js";
 import { inverse } from "./undo.js";
 import { canonical, compare, same } from "./values.js";
 
@@ -43,7 +43,7 @@ export class Replica {
   #subscribers = new Set();
   #watchers = new Set();
 
-  constructor(local, mutators = STOCK) {
+  constructor(local, mutators = BUILT_IN_MUTATORS) {
     this.local = local;
     this.#mutators = mutators;
     this.#show();
@@ -83,9 +83,9 @@ export class Replica {
     return handle;
   }
 
-  /** Take back what a mutation of this client did, as new stock mutations: one for each key it changed. */
+  /** Take back what a mutation of this client did, as new built-in mutations: one for each key it changed. */
   async undo(handle) {
-    const counts = this.#mutators.inc === STOCK.inc;
+    const counts = this.#mutators.inc === BUILT_IN_MUTATORS.inc;
     const steps = inverse(handle, (key) => this.#draft.value(key), counts);
     return Promise.all(steps.map(([name, args]) => this.mutate(name, args)));
   }

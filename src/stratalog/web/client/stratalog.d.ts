@@ -19,7 +19,7 @@ export type Mutator = (draft: Draft, args: any) => void;
 export type Mutators = Readonly<Record<string, Mutator>>;
 
 /** put, del, patch, inc, append: the same as the server's. */
-export const STOCK: Mutators;
+export const BUILT_IN_MUTATORS: Mutators;
 
 export class StratalogError extends Error {
   /** The kind, as on the wire: "invalid", "limit-exceeded", "forbidden", "outcome-unknown" … */
@@ -67,7 +67,7 @@ export interface Failure {
 export interface Options {
   /** A bearer token, or a function that gives one whenever it is asked. */
   token?: string | (() => string | Promise<string>);
-  /** The server's; the stock ones where none are given. */
+  /** The server's; the built-in ones where none are given. */
   mutators?: Mutators;
   /** Make the document where it is missing. */
   create?: boolean;

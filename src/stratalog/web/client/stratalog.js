@@ -6,7 +6,7 @@
 // local       what is kept: canonical state, cookie, pending mutations      database   IndexedDB, a slot for each tab
 // exchange    rounds of push and pull      judge   what an answer to a push means      undo   what takes one back
 // http live   the way to the server, and its pokes      patience   how long to wait
-// mutators    the stock ones      draft   what a mutator reads and writes      values errors   the ground floor
+// mutators    the built-in ones      draft   what a mutator reads and writes      values errors   the ground floor
 
 import { Database } from "./database.js";
 import { StratalogError } from "./errors.js";
@@ -14,12 +14,12 @@ import { Exchange } from "./exchange.js";
 import { Http } from "./http.js";
 import { Live } from "./live.js";
 import { Local } from "./local.js";
-import { STOCK } from "./mutators.js";
+import { BUILT_IN_MUTATORS } from "./mutators.js";
 import { Alarm, pauseMs } from "./patience.js";
 import { Replica } from "./replica.js";
 
 export { Rejected, StratalogError } from "./errors.js";
-export { STOCK } from "./mutators.js";
+export { BUILT_IN_MUTATORS } from "./mutators.js";
 
 const PULL_MS = 60_000;
 const PULL_MS_WITHOUT_POKES = 5_000;
@@ -30,7 +30,8 @@ const DOCUMENT = /\/organisations\/[^/?#]+\/documents\/[^/?#]+$/;
  * A client of the document at `url`, `http://host/v1/organisations/{organisation}/documents/{document}`, which keeps
  * itself in step. The server need not be reachable. `name` tells apart what is kept for several people of one browser.
  */
-export async function connect(url, { token, mutators = STOCK, create = false, name = "", start = true } = {}) {
+export async function connect(url, options = {}) {
+  const { token, mutators = BUILT_IN_MUTATORS, create = false, name = "", start = true } = options;
   const address = new URL(url, globalThis.location?.href).href;
   if (!DOCUMENT.test(address)) throw new StratalogError("invalid", "this is no document's URL", { value: url });
   const database = await Database.open(`stratalog ${address} ${name}`);

@@ -1,10 +1,10 @@
-// Undo: the stock mutations that take back what one mutation did, and nothing that was done since.
+// Undo: the built-in mutations that take back what one mutation did, and nothing that was done since.
 
 import { Rejected } from "./errors.js";
 import { isObject, same } from "./values.js";
 
 /**
- * [name, arguments] of the mutations that undo one that had `effect`, one for each key. What the stock `inc` counted
+ * [name, arguments] of the mutations that undo one that had `effect`, one for each key. What the built-in `inc` counted
  * (`counts`) is counted back; of an object only the members that changed go back. Throws Rejected where what it left is
  * no longer shown, so that undoing it would undo somebody's later change.
  */
