@@ -32,11 +32,11 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import open_client
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
-from stratalog.log import Event, Place
+from stratalog.log import Environment, Event
 endpoint, table, writer, appends = sys.argv[1:]
 clock = SystemClock()
 index = DynamoIndex(open_client(clock, region="us-east-1", endpoint=endpoint), table)
-log = Store(Place(index, MemoryBlobs(clock), clock), MemoryQueue(clock)).log("acme", "plan")
+log = Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock)).log("acme", "plan")
 for n in range(int(appends)):
     print(log.append(Event("step", [writer, n]), write_id=f"{writer}-{n}").version)
 index.close()
