@@ -1,4 +1,4 @@
-"""The group hands its turn on, whatever becomes of those who wait."""
+"""Group commit passes the leadership on, whatever happens to the waiters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stratalog.group_commit import GroupCommit, Latch
 
 
 class Caller:
-    """One who wants to enter, and the gate it waits at. ``meanwhile`` is what happens while it waits."""
+    """A waiter that is its own latch. ``meanwhile`` runs while it waits."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.latch: Latch | None = None
@@ -25,7 +25,7 @@ class Caller:
 
 
 def enter(group: GroupCommit[Caller], caller: Caller) -> bool:
-    """Enter, with the caller itself as the gate."""
+    """Enter, with the caller itself as the latch."""
     group._new_latch = lambda: caller
     return group.enter(caller)
 

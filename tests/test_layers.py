@@ -7,12 +7,13 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from stratalog.testing.emulators import program
-from tests.processes import run
+from tests.processes import environment, run
 from tests.sources import APPLICATIONS, LIBRARY, PROGRAMS, ROOT, TESTS, files, short_name
 
 SOURCE = LIBRARY
@@ -62,6 +63,19 @@ def test_a_package_is_imported_only_by_those_it_is_for(package: str) -> None:
 def test_an_application_imports_only_public_modules(path: Path) -> None:
     own = "stratalog.apps"
     assert {name for name in imports(path) if name.split(".")[0] == "stratalog" and not name.startswith(own)} <= PUBLIC
+
+
+@pytest.mark.parametrize("name", ["client", "server", "worker"])
+def test_every_public_name_of_a_public_module_is_there(name: str) -> None:
+    module = import_module(f"stratalog.{name}")
+    assert [public for public in module.__all__ if getattr(module, public, None) is None] == []
+
+
+def test_an_application_is_imported_without_routes_and_cryptography() -> None:
+    code = (
+        "import sys; from stratalog.server import Application; print({'jwt', 'stratalog.server.app'} & {*sys.modules})"
+    )
+    assert run([sys.executable, "-c", code], cwd=ROOT, env=environment()).stdout == "set()\n"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,15 @@ from tests.web import test_style as test_script_style
 
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
+MADE = {"build", "data", "dist", "htmlcov"}
+"""Folders that commands of ours make."""
+
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=short_name)
 
 
 def test_every_python_file_lies_in_a_folder_that_the_checks_know() -> None:
-    tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True)
-    paths = [ROOT / line for line in tracked.stdout.splitlines()]
+    ours = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    paths = [*ROOT.glob("*.py"), *files(*(folder for folder in ours if folder.name not in MADE))]
     known = [*PACKAGES, *PROGRAMS, *TESTS]
     assert [str(path) for path in paths if not any(path.is_relative_to(folder) for folder in known)] == []
 

@@ -1,4 +1,4 @@
-"""Assembly: the one place where a URL becomes backends, and the store that stands on them."""
+"""The store, and the one place where a URL becomes its backends."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
-from stratalog.worker.attempt_record import read_note
+from stratalog.worker.attempt_record import read_attempts
 from stratalog.worker.queued_pushes import QueuedPushes
 from tests.aws.application import Held, container, event
 from tests.aws.event_source import EventSource
@@ -145,7 +145,7 @@ def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Work
     assert works.source.counts["reported"] == 2
     assert applied(works.store.document("acme", "fine")) == ["c/1"]
     assert applied(works.store.document("acme", "plan")) == []
-    note = read_note(
+    note = read_attempts(
         works.store.environment.index, works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"]
     )
     assert note.reason.startswith("Corrupt: a message is no queued push")
@@ -223,7 +223,7 @@ def test_an_error_of_a_port_that_lasts_is_reported_and_not_held_against_the_mess
         works.poll()
     assert works.source.counts["reported"] == 1
     message = works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"]
-    assert read_note(works.store.environment.index, message).reason == ""
+    assert read_attempts(works.store.environment.index, message).reason == ""
 
 
 def test_those_who_listen_are_told_of_what_was_applied(works: Works) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from stratalog.backends.dynamodb import DynamoIndex
-from stratalog.backends.dynamodb_client import RequestRetry
+from stratalog.backends.dynamodb_client import RetryPolicy
 from stratalog.backends.dynamodb_http import Reply
 from stratalog.errors import (
     ConditionFailed,
@@ -32,7 +32,7 @@ FOUND = done({"Item": STORED})
 THROTTLE = refused("ProvisionedThroughputExceededException")
 CONFLICT = refused("TransactionConflictException")
 LOST = OutcomeUnknown("the answer of the service was lost")
-PATIENCE = RequestRetry()
+PATIENCE = RetryPolicy()
 UNSENT = Unavailable("the endpoint cannot be reached")
 FAILED = refused("InternalServerError", status=500)
 MET = {"Code": "ConditionalCheckFailed", "Item": STORED}

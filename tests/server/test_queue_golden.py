@@ -21,7 +21,7 @@ from stratalog.protocol.sync import Push
 from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
 from stratalog.worker import messages
-from stratalog.worker.attempt_record import AttemptRecord, read_note, write_note
+from stratalog.worker.attempt_record import AttemptRecord, read_attempts, write_attempts
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/queue-v1.json").read_text())
 MESSAGES = [b64decode(text) for text in GOLDEN["messages"]]
@@ -77,9 +77,9 @@ def test_a_golden_note_still_reads_and_is_written_alike() -> None:
     store, _ = golden_place()
     kept = Item(**GOLDEN["note"])
     store.environment.index.commit([Put(kept)])
-    note = read_note(store.environment.index, kept.sort)
+    note = read_attempts(store.environment.index, kept.sort)
     assert note == AttemptRecord("RuntimeError: a fault", 1_700_000_000_000, "c1", 2, 1, 5, 0)
-    write_note(store.environment.index, kept.sort, note)
+    write_attempts(store.environment.index, kept.sort, note)
     assert store.environment.index.get(kept.partition, kept.sort) == kept
 
 

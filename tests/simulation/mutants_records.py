@@ -58,7 +58,7 @@ def _commit_unheard(environment: Environment, group: list[_Put], writes: list[Wr
     try:
         environment.index.commit(writes)
     except OutcomeUnknown:
-        environment.counters["taken for done"] += 1
+        environment.counters["assumed done"] += 1
     except StratalogError:
         return
     for put in group:

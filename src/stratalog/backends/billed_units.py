@@ -55,7 +55,7 @@ def commit_operation(writes: Sequence[Write]) -> str:
 
 
 def commit_units(writes: Sequence[Write], standing: Mapping[int, Item | None]) -> int:
-    """What a commit is billed: each write by the larger of what it writes and what stands there, as far as known.
+    """What a commit is billed: each write by the larger of its item and the known item under its key.
 
     ``standing`` holds the items behind the writes by their place. Checks are billed like writes.
     """

@@ -27,7 +27,7 @@ __all__ = [
     "DynamoValue",
     "Kind",
     "Reason",
-    "RequestRetry",
+    "RetryPolicy",
     "Signer",
 ]
 
@@ -63,7 +63,7 @@ class Reason(msgspec.Struct, frozen=True):
     Item: Attributes | None = None
 
 
-class RequestRetry(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How long a call is made again, and how long it waits at most in between. Each hindrance has its own time."""
 
     throttled_seconds_max: float = 5
@@ -143,7 +143,7 @@ class DynamoClient:
         credentials: Callable[[], Credentials],
         clock: Clock,
         *,
-        retry: RequestRetry | None = None,
+        retry: RetryPolicy | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.clock = clock
@@ -151,7 +151,7 @@ class DynamoClient:
         self._endpoint = endpoint
         self._signer = Signer(endpoint.host, region)
         self._credentials = credentials
-        self._retry = retry or RequestRetry()
+        self._retry = retry or RetryPolicy()
 
     def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: CallEffect) -> DynamoAnswer[T]:
         """The answer to ``request``: done, or a condition that does not hold.

@@ -8,7 +8,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, NoRegionError  # type: ignore[import-untyped]
 from botocore.session import Session  # type: ignore[import-untyped]
 
-from stratalog.backends.dynamodb_client import CallEffect, Credentials, DynamoClient, RequestRetry
+from stratalog.backends.dynamodb_client import CallEffect, Credentials, DynamoClient, RetryPolicy
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
@@ -45,7 +45,7 @@ def open_client(
     region: str | None = None,
     endpoint: str | None = None,
     session: Session | None = None,
-    retry: RequestRetry | None = None,
+    retry: RetryPolicy | None = None,
     meter: Meter | None = None,
 ) -> DynamoClient:
     """A client with the credentials, and unless they are given the region and endpoint, that AWS's own tools would use.

@@ -224,7 +224,7 @@ class Document:
     # The state of this process
 
     def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
-        """Steps 1 to 4 of DESIGN §7, until it stands or time runs out, which it does from the first lost race on."""
+        """Steps 1 to 4 of DESIGN §7, until the batch is committed. The time budget begins with the first lost race."""
         retry: Retry | None = None
         lost: VersionConflict | None = None
         state = self._state.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
@@ -19,12 +20,12 @@ HOUR_SECONDS = 3600
 SOME_BYTES = b"\x00some bytes\xff" * 100
 
 
-class BlobsContract:
+class BlobsContract(ABC):
     """Give ``make``; every test takes blobs of its own from it. Ages are told by the clock it is given."""
 
+    @abstractmethod
     def make(self, clock: Clock) -> Blobs:
         """An empty blob store."""
-        raise NotImplementedError
 
     def test_a_blob_reads_back_as_it_was_put(self) -> None:
         blobs = self.make(ManualClock())

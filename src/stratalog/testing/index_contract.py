@@ -7,6 +7,7 @@ collects methods named ``test_…``. Needs no framework.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -22,12 +23,12 @@ MANY = 2500
 """More items than any backend reads in one page."""
 
 
-class IndexContract:
+class IndexContract(ABC):
     """Give ``make``; every test takes an index of its own from it."""
 
+    @abstractmethod
     def make(self) -> Index:
         """An empty index."""
-        raise NotImplementedError
 
     def test_an_item_reads_back_as_it_was_put(self) -> None:
         index = self.make()

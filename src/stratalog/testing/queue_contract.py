@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
@@ -15,12 +16,12 @@ from stratalog.testing.clock import ManualClock
 __all__ = ["QueueContract"]
 
 
-class QueueContract:
+class QueueContract(ABC):
     """Give ``make``; every test takes a queue of its own from it. Visibility is told by the clock it is given."""
 
+    @abstractmethod
     def make(self, clock: Clock, receives_max: int) -> Queue:
         """An empty queue that gives a message out at most ``receives_max`` times."""
-        raise NotImplementedError
 
     def test_an_empty_queue_gives_none(self) -> None:
         queue, _ = self._queue()

@@ -1,6 +1,7 @@
-"""Notes: what is known of a queued message that failed, kept in the index until the message is settled.
+"""The attempt record of a queued message that failed. The index holds it until the message is settled.
 
-A mutation that a worker gave up leaves a note of its own, for good: it is a dead letter, though its message is settled.
+A mutation that a worker rejected after the last attempt leaves a record of its own for good. It is a dead letter,
+though its message is settled.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 __all__ = [
     "AttemptRecord",
     "RejectedMutation",
-    "drop_note",
-    "list_given_up",
-    "read_note",
-    "write_given_up",
-    "write_note",
+    "drop_attempts",
+    "list_rejections",
+    "read_attempts",
+    "write_attempts",
+    "write_rejection",
 ]
 
-Kept = TypeVar("Kept", bound=msgspec.Struct)
+Stored = TypeVar("Stored", bound=msgspec.Struct)
 
 
 class AttemptRecord(msgspec.Struct, frozen=True):
-    """Why a message failed and when, and which of its mutations was on trial, for the how manieth time.
+    """Why and when a message failed, which of its mutations was tried alone, and how often.
 
-    ``receives`` is the giving-out during which that trial began; ``redriven_ms`` is when the dead letter was redriven.
+    ``receives`` counts the receives of the message when that trial began. ``redriven_ms`` is when the dead letter was
+    redriven.
     """
 
     reason: str = ""
@@ -56,30 +58,30 @@ class RejectedMutation(msgspec.Struct, frozen=True):
     redriven_ms: int = 0
 
 
-def read_note(index: Index, message_id: str) -> AttemptRecord:
-    """The note of a message; an empty one where there is none. Raises Corrupt, Unavailable."""
+def read_attempts(index: Index, message_id: str) -> AttemptRecord:
+    """The record of a message; an empty one where there is none. Raises Corrupt, Unavailable."""
     item = index.get(QUEUE_NOTES_PARTITION, message_id)
     return AttemptRecord() if item is None else _read(item, AttemptRecord)
 
 
-def write_note(index: Index, message_id: str, note: AttemptRecord) -> None:
-    """Keep the note in place of the one before. Raises what ``commit`` raises."""
+def write_attempts(index: Index, message_id: str, note: AttemptRecord) -> None:
+    """Replace the record of a message. Raises what ``commit`` raises."""
     index.commit([_put(QUEUE_NOTES_PARTITION, message_id, note)])
 
 
-def drop_note(index: Index, message_id: str) -> None:
-    """Forget the note of a message that is settled. Raises what ``commit`` raises."""
+def drop_attempts(index: Index, message_id: str) -> None:
+    """Delete the record of a settled message. Raises what ``commit`` raises."""
     index.commit([Delete(QUEUE_NOTES_PARTITION, message_id)])
 
 
-def list_given_up(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
-    """What workers gave up, by letter: the id of the message, a stroke, and the mutation's place in it."""
+def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
+    """The mutations that workers rejected, by letter: the id of the message, a slash, the mutation's position in it."""
     for item in index.query(GIVEN_UP_PARTITION, after=after or None):
         yield item.sort, _read(item, RejectedMutation)
 
 
-def write_given_up(index: Index, letter: str, given_up: RejectedMutation) -> None:
-    """Keep what was given up, in place of what stands there. Raises what ``commit`` raises."""
+def write_rejection(index: Index, letter: str, given_up: RejectedMutation) -> None:
+    """Replace the record of a rejected mutation. Raises what ``commit`` raises."""
     index.commit([_put(GIVEN_UP_PARTITION, letter, given_up)])
 
 
@@ -88,7 +90,7 @@ def _put(partition: str, sort: str, kept: msgspec.Struct) -> Put:
     return Put(Item(partition, sort, attributes))
 
 
-def _read(item: Item, kind: type[Kept]) -> Kept:
+def _read(item: Item, kind: type[Stored]) -> Stored:
     try:
         return msgspec.convert(dict(item.attributes), kind)
     except msgspec.ValidationError as exc:

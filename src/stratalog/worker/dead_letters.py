@@ -18,7 +18,13 @@ from stratalog.errors import NotFound, StratalogError
 from stratalog.ports.queue import DeadMessage
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.store import Store
-from stratalog.worker.attempt_record import RejectedMutation, list_given_up, read_note, write_given_up, write_note
+from stratalog.worker.attempt_record import (
+    RejectedMutation,
+    list_rejections,
+    read_attempts,
+    write_attempts,
+    write_rejection,
+)
 from stratalog.worker.execution import GIVEN_UP, apply
 from stratalog.worker.messages import open_push, read_message
 
@@ -48,7 +54,7 @@ class RejectedPush(msgspec.Struct, frozen=True):
 def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
     """All dead letters in order of their ids, those after the id ``after``."""
     messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
-    given_up = (_of_given_up(id, found) for id, found in list_given_up(store.environment.index, after=after))
+    given_up = (_of_given_up(id, found) for id, found in list_rejections(store.environment.index, after=after))
     return merge(messages, given_up, key=lambda letter: letter.id)
 
 
@@ -69,15 +75,15 @@ def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     envelope = read_message(letter.body)
     document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
     outcomes = apply(document, open_push(store.environment.blobs, envelope))
-    note = read_note(store.environment.index, letter.id)
-    write_note(
+    note = read_attempts(store.environment.index, letter.id)
+    write_attempts(
         store.environment.index, letter.id, msgspec.structs.replace(note, redriven_ms=store.environment.clock.wall_ms())
     )
     return outcomes
 
 
 def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
-    given_up = dict(list_given_up(store.environment.index)).get(letter)
+    given_up = dict(list_rejections(store.environment.index)).get(letter)
     if given_up is None:
         raise NotFound("no such dead letter", letter=letter)
     document = _document(store, given_up.organisation, given_up.document, given_up.incarnation)
@@ -86,7 +92,7 @@ def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
     again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
     outcome = document.apply([again], author=author)[0]
     redriven = msgspec.structs.replace(given_up, redriven_ms=store.environment.clock.wall_ms())
-    write_given_up(store.environment.index, letter, redriven)
+    write_rejection(store.environment.index, letter, redriven)
     return outcome
 
 
@@ -108,7 +114,7 @@ def _document(store: Store, organisation: str, name: str, incarnation: str) -> D
 
 
 def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
-    note = read_note(store.environment.index, letter.id)
+    note = read_attempts(store.environment.index, letter.id)
     try:
         envelope = read_message(letter.body)
         names = (envelope.organisation, envelope.document)

@@ -21,7 +21,7 @@ from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.sync.push import UNSTORABLE, push, refusal, reject
-from stratalog.worker.attempt_record import RejectedMutation, read_note, write_given_up, write_note
+from stratalog.worker.attempt_record import RejectedMutation, read_attempts, write_attempts, write_rejection
 from stratalog.worker.messages import Carried, QueuedPush
 
 __all__ = [
@@ -86,7 +86,7 @@ class _Trial:
         self._queued = queued
         self._is_last = message.receives >= receives_max
         self._index = document.log.environment.index
-        self._note = read_note(self._index, message.id)
+        self._note = read_attempts(self._index, message.id)
 
     def take(self, position: int, one: Carried) -> list[Outcome]:
         """What becomes of the next mutation."""
@@ -128,12 +128,12 @@ class _Trial:
         record, now_ms = self._document.log.record, self._document.log.environment.clock.wall_ms()
         names = (record.organisation, record.name, record.incarnation, one.client, one.id)
         letter = f"{self._message.id}/{position}"
-        write_given_up(self._index, letter, RejectedMutation(*names, reason, self._message.receives, now_ms))
+        write_rejection(self._index, letter, RejectedMutation(*names, reason, self._message.receives, now_ms))
         return [_reject(self._document, self._queued, one, one.name, reason)]
 
     def _mark(self, one: Carried, tries: int, receives: int) -> None:
         self._note = msgspec.structs.replace(self._note, client=one.client, id=one.id, tries=tries, receives=receives)
-        write_note(self._index, self._message.id, self._note)
+        write_attempts(self._index, self._message.id, self._note)
 
 
 def _reject(document: Document, queued: QueuedPush, one: Carried, name: str, reason: str) -> Outcome:

@@ -27,7 +27,7 @@ from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
 from stratalog.store import Store
-from stratalog.worker.attempt_record import drop_note, read_note, write_note
+from stratalog.worker.attempt_record import drop_attempts, read_attempts, write_attempts
 from stratalog.worker.coalescing import Opened, join
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
 from stratalog.worker.messages import Envelope, claim_stands, open_push, read_message, remove_claim
@@ -97,7 +97,7 @@ class Settler:
         self.drop_claim(settled)
         self._store.queue.acknowledge(settled.message)
         if settled.message.receives > 1:
-            drop_note(self._store.environment.index, settled.message.id)
+            drop_attempts(self._store.environment.index, settled.message.id)
 
     def note_failure(self, message: Message, error: Exception) -> str:
         """Keep why a message could not be settled, as far as the store can be reached; the reason."""
@@ -105,9 +105,9 @@ class Settler:
         self.counts["failures"] += 1
         index = self._store.environment.index
         with suppress(*TRANSIENT, Corrupt):
-            note = read_note(index, message.id)
+            note = read_attempts(index, message.id)
             failed_ms = self._store.environment.clock.wall_ms()
-            write_note(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=failed_ms))
+            write_attempts(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=failed_ms))
         return reason
 
     def _settle_joined(self, joined: Sequence[Opened]) -> list[Settlement]:
