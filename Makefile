@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: soak soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
+.PHONY: wheels soak soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -90,13 +90,16 @@ soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
 
 soak-sheet: ready-dev ## sessions of spreadsheets on real engines
-	$(recorded) $(python) -m tests.apps.sheet.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
+	$(recorded) $(python) -m apps.sheet.tests.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
 
 soak-engine: ready-dev ## sessions of spreadsheets on a server whose engines are killed
-	$(recorded) $(python) -m tests.apps.sheet.engine_kills --sessions 200 --kills 50 --seed $(FRESH_SEED)
+	$(recorded) $(python) -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed $(FRESH_SEED)
 
 soak-table: ready-dev ## a large table with killed processes
-	$(recorded) $(python) -m tests.apps.table.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
+	$(recorded) $(python) -m apps.table.tests.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
+
+wheels: ready-dev ## install each application by itself from wheels, and run its tests against what is installed
+	$(recorded) $(python) scripts/try_wheels.py
 
 record: ready-dev ## move the results in runs.json to the table of docs/runs.md
 	$(python) scripts/record_run.py table --json $(RUNS_JSON)
@@ -109,8 +112,8 @@ docs: ready-dev ## check that every link and every file named in the documentati
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
-	rm -rf build dist src/*.egg-info tests/e2e/*/node_modules $(BENCH_JSON) $(RUNS_JSON)
-	find src tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf build dist src/*.egg-info apps/*/build apps/*/src/*.egg-info tests/e2e/*/node_modules apps/*/tests/e2e/node_modules $(BENCH_JSON) $(RUNS_JSON)
+	find src apps tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 ready-demo:
 	@scripts/bootstrap demo

@@ -20,15 +20,15 @@ import msgspec
 
 import stratalog
 from stratalog import NewBody, Records, Store
-from stratalog.apps.catalogue import transformers
-from stratalog.apps.catalogue.folder import poll_folder
-from stratalog.apps.catalogue.ingest import take
-from stratalog.apps.catalogue.model import Work
-from stratalog.apps.catalogue.queries import search
-from stratalog.apps.catalogue.sources import Source, add_source, read_source
-from stratalog.apps.catalogue.summary import read_stats
-from stratalog.apps.catalogue.workers import reconcile
 from stratalog.codec import sha256
+from stratalog_catalogue import transformers
+from stratalog_catalogue.folder import poll_folder
+from stratalog_catalogue.ingest import take
+from stratalog_catalogue.model import Work
+from stratalog_catalogue.queries import search
+from stratalog_catalogue.sources import Source, add_source, read_source
+from stratalog_catalogue.summary import read_stats
+from stratalog_catalogue.workers import reconcile
 
 PARAGRAPH = """Package: p{n}
 Architecture: amd64

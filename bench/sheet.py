@@ -19,8 +19,8 @@ from typing import Any
 
 import stratalog
 from stratalog import LogSettings
-from stratalog.apps.sheet import EnginePool, Sheet, Sheets, SheetSettings
-from stratalog.apps.sheet.state import split_state
+from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
+from stratalog_sheet.state import split_state
 
 TAILS = (0, 100, 200, 400, 700, 1000, 2000, 4000)
 SEGMENTS = (100, 1000, 10_000)

@@ -17,11 +17,11 @@ import tempfile
 import zipfile
 
 import stratalog
-from stratalog.apps.sheet import Sheets
-from stratalog.apps.sheet.cells import cell_name
-from stratalog.apps.sheet.engine_files import install_engine
+from apps.sheet.tests.test_e2e import HERE
+from stratalog_sheet import Sheets
+from stratalog_sheet.cells import cell_name
+from stratalog_sheet.engine_files import install_engine
 from tests.e2e.serving import find_chromium, node_with
-from tests.e2e.test_sheet import HERE
 
 ROWS, COLUMNS = 1000, 100
 FORMULA_EVERY = 25

@@ -23,10 +23,10 @@ from bench.figures import Measured
 from bench.measure import alternated
 from bench.server import MEGABYTE, READY_SECONDS_MAX, resident_bytes, running_program
 from bench.workplace import Workplace
-from stratalog.apps.sheet import Engine
-from stratalog.apps.sheet.engine import install_engine
-from stratalog.apps.sheet.engine_process import EngineProcess
-from stratalog.apps.sheet.state import BLANK
+from stratalog_sheet import Engine
+from stratalog_sheet.engine import install_engine
+from stratalog_sheet.engine_process import EngineProcess
+from stratalog_sheet.state import BLANK
 
 __all__ = ["MEASURES"]
 

@@ -14,7 +14,13 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from stratalog import Store
-from stratalog.apps.table import (
+from stratalog.clock import backoff_seconds
+from stratalog.codec import decode, encode, sha256
+from stratalog.errors import ConditionFailed, Invalid
+from stratalog.group_commit import GroupCommit, Latch
+from stratalog.limits import COMMIT_WRITES_MAX
+from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
+from stratalog_table import (
     Assignment,
     Column,
     NewFile,
@@ -26,12 +32,6 @@ from stratalog.apps.table import (
     create_table,
     open_table,
 )
-from stratalog.clock import backoff_seconds
-from stratalog.codec import decode, encode, sha256
-from stratalog.errors import ConditionFailed, Invalid
-from stratalog.group_commit import GroupCommit, Latch
-from stratalog.limits import COMMIT_WRITES_MAX
-from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
 
 __all__ = ["BOUNDS", "JOB_FILES", "SIDES", "ItemEach", "Least", "Ours", "Side", "WholeState"]
 

@@ -20,12 +20,12 @@ from demo_sync import free_port
 
 import stratalog
 from stratalog import Store
-from stratalog.apps.catalogue.polls import Polled, poll
-from stratalog.apps.catalogue.queries import differences, search
-from stratalog.apps.catalogue.sources import Source, add_source, read_sources
-from stratalog.apps.catalogue.summary import read_stats
-from stratalog.apps.catalogue.workers import reconcile
 from stratalog.cli import main as stratalog_program
+from stratalog_catalogue.polls import Polled, poll
+from stratalog_catalogue.queries import differences, search
+from stratalog_catalogue.sources import Source, add_source, read_sources
+from stratalog_catalogue.summary import read_stats
+from stratalog_catalogue.workers import reconcile
 
 ORGANISATION = "demo"
 GATHER = Path(__file__).parents[1] / "scripts" / "catalogue_data.py"

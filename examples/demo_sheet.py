@@ -21,9 +21,9 @@ import click
 from demo_sync import free_port
 
 import stratalog
-from stratalog.apps.sheet import Sheets
-from stratalog.apps.sheet.engine import install_engine
 from stratalog.cli import main as stratalog_program
+from stratalog_sheet import Sheets
+from stratalog_sheet.engine import install_engine
 
 ORGANISATION, NAME = "local", "readtest"
 PORT = 8420

@@ -1,7 +1,7 @@
 """What a test run reports of processes that die: its own workers, and those that tests started.
 
 A worker writes the stacks of its threads to a file when a signal ends it. The run's first process reads that file and
-names the signal with the test. These are hooks of pytest, which `tests/conftest.py` imports.
+names the signal with the test. These are hooks of pytest, which `conftest.py` imports.
 """
 
 from __future__ import annotations

@@ -184,9 +184,12 @@ def run(
         return subprocess.CompletedProcess(process.command, process.status or 0, output, process.stderr)
 
 
-def environment() -> dict[str, str]:
-    """The environment of a process that imports the package from this checkout."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+def environment(*folders: Path) -> dict[str, str]:
+    """The environment of a process that imports modules from ``folders`` and this checkout's tests.
+
+    The library comes from where it is installed.
+    """
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT)])}
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 ``--quick`` leaves out what starts emulators, a browser or Node, what kills processes, planted bugs, and what is marked
 ``slow``. ``--sample-mutants SEED`` keeps a share of the planted bugs, drawn by the seed: `make test` gives the seed of
-the commit, and `make mutants` runs all. These are hooks of pytest, which `tests/conftest.py` imports.
+the commit, and `make mutants` runs all. These are hooks of pytest, which `conftest.py` imports.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ __all__ = ["drawn", "pytest_addoption", "pytest_collection_modifyitems"]
 SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "sqs"}
 PARAMETERS = {"aws", "dynamodb"}
 FOLDERS = ("tests/aws/", "tests/e2e/")
+FILES = ("test_e2e.py", "test_on_aws.py")
 MUTANTS_SHARE = 1 / 3
 
 
@@ -48,7 +49,7 @@ def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pyt
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    if item.nodeid.startswith(FOLDERS) or SERVICES & set(getattr(item, "fixturenames", ())):
+    if item.nodeid.startswith(FOLDERS) or item.path.name in FILES or SERVICES & set(getattr(item, "fixturenames", ())):
         return False
     if any(item.get_closest_marker(name) for name in ("slow", "mutants")):
         return False

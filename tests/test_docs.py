@@ -13,10 +13,10 @@ import pytest
 from tests.simulation.simulate import MUTANTS, WORLDS
 from tests.sources import LABORATORY, LIBRARY, PACKAGES, ROOT, files
 
-FOLDERS = (ROOT, *PACKAGES)
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("formats/**/*.md")])
+FOLDERS = (ROOT, *PACKAGES, *(package.parent for package in PACKAGES))
+PAGES = sorted(page for below in ("", "apps/*/", "docs/**/", "formats/**/") for page in ROOT.glob(f"{below}*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-TEST = re.compile(r"((?:tests|src)/[\w/]+\.py)::(\w+)")
+TEST = re.compile(r"((?:tests|src|apps)/[\w/]+\.py)::(\w+)")
 PROOFS = re.compile(r"(?<!\w)(world|mutant|checker)s?((?:(?:,| and)?\s`[^`]+`)+)")
 FILE = re.compile(r"`([\w.]+/[\w./]+\.(?:py|md|json|txt))`")
 

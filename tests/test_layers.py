@@ -1,4 +1,4 @@
-"""The import arrows of DESIGN §3: import-linter's contracts, and what import-linter cannot say."""
+"""The import arrows of DESIGN §2: import-linter's contracts, and what import-linter cannot say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from stratalog.testing.emulators import program
 from tests.processes import environment, run
-from tests.sources import APPLICATIONS, LIBRARY, PROGRAMS, ROOT, TESTS, files, short_name
+from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files
 
 SOURCE = LIBRARY
 
@@ -24,12 +24,9 @@ GROUND_LIBRARIES = {"msgspec", "zstandard"}
 # What a package may import of this one, besides the ground floor and itself. "" is the front door, `import stratalog`.
 # Said here and not in import-linter, which refuses to name packages that do not exist yet.
 MAY_IMPORT = {
-    "apps": {"", "client", "server", "worker"},
     "client": {"ports", "protocol"},
     "ports": set[str](),
 }
-# The public modules: all that an application, ours or another's, imports of the library.
-PUBLIC = {"stratalog", *(f"stratalog.{name}" for name in ("client", "server", "worker", *GROUND - {"newest"}))}
 # Who may import a package, besides itself.
 MAY_BE_IMPORTED_BY = {"backends": {"aws", "store", "testing"}, "testing": set[str]()}
 
@@ -59,13 +56,7 @@ def test_a_package_is_imported_only_by_those_it_is_for(package: str) -> None:
     assert importers <= MAY_BE_IMPORTED_BY[package] | {package}
 
 
-@pytest.mark.parametrize("path", files(LIBRARY / "apps", *APPLICATIONS), ids=short_name)
-def test_an_application_imports_only_public_modules(path: Path) -> None:
-    own = "stratalog.apps"
-    assert {name for name in imports(path) if name.split(".")[0] == "stratalog" and not name.startswith(own)} <= PUBLIC
-
-
-@pytest.mark.parametrize("name", ["client", "server", "worker"])
+@pytest.mark.parametrize("name", ["cli", "client", "server", "worker"])
 def test_every_public_name_of_a_public_module_is_there(name: str) -> None:
     module = import_module(f"stratalog.{name}")
     assert [public for public in module.__all__ if getattr(module, public, None) is None] == []
@@ -79,14 +70,14 @@ def test_an_application_is_imported_without_routes_and_cryptography() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    modules = {module_name(path): path for path in files(LIBRARY, *APPLICATIONS, *PROGRAMS, *TESTS)}
+    modules = {module_name(path): path for path in files(*PACKAGES, *PROGRAMS, *TESTS)}
     arrows = {name: set(module_imports(path, modules)) - {name} for name, path in modules.items()}
     assert len([*TopologicalSorter(arrows).static_order()]) == len(modules)  # raises CycleError, which names the circle
 
 
 def test_nothing_below_the_command_line_imports_the_front_door() -> None:
     importers = {source for source, target in arrows() if target == ""}
-    assert importers <= {"__main__", "apps", "cli", "testing"}
+    assert importers <= {"__main__", "cli", "testing"}
 
 
 def arrows() -> Iterator[tuple[str, str]]:
@@ -103,7 +94,8 @@ def arrows() -> Iterator[tuple[str, str]]:
 
 def module_name(path: Path) -> str:
     """The full name by which the module is imported."""
-    below = path.relative_to(ROOT / "src" if path.is_relative_to(ROOT / "src") else ROOT).with_suffix("")
+    root = next((package.parent for package in PACKAGES if path.is_relative_to(package)), ROOT)
+    below = path.relative_to(root).with_suffix("")
     return ".".join(part for part in below.parts if part != "__init__")
 
 

@@ -23,11 +23,11 @@ RAISED_CLOSED, RETURNED, RAISED_OTHER = 3, 4, 5
 FILES = [path for path in files(*PACKAGES) if LIBRARY / "testing" not in path.parents]
 LOCKS = {"Lock", "RLock", "Condition"}
 NO_HANDLES = {
-    "src/stratalog/apps/sheet/engine.py": "the engine has its own child process",
-    "src/stratalog/apps/sheet/http.py": "a server's, which does not fork",
-    "src/stratalog/apps/sheet/pool.py": "it begins anew in a child",
-    "src/stratalog/apps/sheet/failed_versions.py": "a pool's, which begins anew in a child",
-    "src/stratalog/apps/sheet/warm_sheets.py": "a server's, which does not fork",
+    "apps/sheet/src/stratalog_sheet/engine.py": "the engine has its own child process",
+    "apps/sheet/src/stratalog_sheet/http.py": "a server's, which does not fork",
+    "apps/sheet/src/stratalog_sheet/pool.py": "it begins anew in a child",
+    "apps/sheet/src/stratalog_sheet/failed_versions.py": "a pool's, which begins anew in a child",
+    "apps/sheet/src/stratalog_sheet/warm_sheets.py": "a server's, which does not fork",
     "src/stratalog/server/push_threads.py": "a server's, which does not fork",
     "src/stratalog/group_commit.py": "a gate, which only threads of the parent wait at",
 }

@@ -5,7 +5,6 @@ Packages
 A package imports only from packages below it in this list.
 
 cli            the command line
-apps           applications: a spreadsheet, a table store, a catalogue
 aws            functions that Lambda calls
 server         HTTP, live updates, security
 client         replicas in Python; `web` holds the one in the browser

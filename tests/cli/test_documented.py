@@ -16,7 +16,11 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "command-line.md").read
 
 
 def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    """Those of our applications too, which are installed as plugins."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, f"{path}{name} ")
         else:

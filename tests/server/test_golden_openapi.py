@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from stratalog.apps.catalogue.http import application as catalogue
-from stratalog.apps.sheet.http import application as sheet
 from stratalog.server.application import Application
+from stratalog_catalogue.http import application as catalogue
+from stratalog_sheet.http import application as sheet
 from tests.server.api import serving
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/openapi-v1.json").read_text())

@@ -7,10 +7,8 @@ by the observation rule alone, and a connection that died meanwhile is a lost an
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from functools import cache, cached_property
-from importlib import import_module
 
 from msgspec import structs
 
@@ -18,6 +16,7 @@ from stratalog.aws.listeners import Connections, Listeners
 from stratalog.errors import Invalid
 from stratalog.protocol.live import Poke
 from stratalog.server.application import Application
+from stratalog.server.applications import find_application
 from stratalog.store import Store, open_store
 
 __all__ = ["Container", "container"]
@@ -26,11 +25,12 @@ __all__ = ["Container", "container"]
 class Container:
     """The store and the application of a function, by its environment variables.
 
-    ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application as MODULE:NAME; without one the
-    built-in mutators are served, to the machine itself only. ``STRATALOG_QUEUED``, if not empty, has every push wait in
-    the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage, ``https://…``, and ``STRATALOG_LIVE`` what
-    clients are told to connect to, where that is another: ``wss://…``. ``STRATALOG_ORIGINS`` lists web origins, with
-    spaces between, whose pages may call besides those that the application names.
+    ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application, by its short name or as
+    MODULE:NAME; without one the built-in mutators are served, to the machine itself only. ``STRATALOG_QUEUED``, if not
+    empty, has every push wait in the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage,
+    ``https://…``, and ``STRATALOG_LIVE`` what clients are told to connect to, where that is another: ``wss://…``.
+    ``STRATALOG_ORIGINS`` lists web origins, with spaces between, whose pages may call besides those that the
+    application names.
 
     Raises Invalid for what names nothing.
     """
@@ -39,7 +39,9 @@ class Container:
         url = environment.get("STRATALOG_STORE", "")
         if not url:
             raise Invalid("STRATALOG_STORE must name the store, as in aws://stratalog")
-        application = _load_application(environment.get("STRATALOG_APPLICATION", ""))
+        folder = environment.get("LAMBDA_TASK_ROOT", os.getcwd())
+        name = environment.get("STRATALOG_APPLICATION", "")
+        application = find_application(name, folder) if name else Application()
         if environment.get("STRATALOG_QUEUED", ""):
             application = structs.replace(application, queued=lambda organisation, document: True)
         origins = (*application.origins, *environment.get("STRATALOG_ORIGINS", "").split())
@@ -73,16 +75,3 @@ class Container:
 def container() -> Container:
     """That of this process."""
     return Container(os.environ)
-
-
-def _load_application(text: str) -> Application:
-    if not text:
-        return Application()
-    module, _, name = text.partition(":")
-    folder = os.environ.get("LAMBDA_TASK_ROOT", os.getcwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    found = getattr(import_module(module), name, None) if module and name else None
-    if not isinstance(found, Application):
-        raise Invalid("STRATALOG_APPLICATION must be MODULE:NAME of an Application", value=text)
-    return found

@@ -1,31 +1,29 @@
 """The command line: `stratalog COMMAND …`. Only this package reads the environment. See `docs/guides/command-line.md`.
 
+A distribution adds a command by an entry point of the group `stratalog.commands`, as `examples/guestbook` does. The
+public names here are what such a command is written with.
+
 Modules
 -------
-program          the group of commands, its errors and exit codes
-session          options of every command, and the store
-naming           names, versions, times and arguments as people type them
-output           tables, times, colours, JSON, progress
-stores           make a store, list its content
-documents        make, change, show and delete a document
-history          versions, the changes of one key, differences
-copies           fork, replay, merge, copy a store
-exchange         export and import
-maintenance      snapshots, archives, retention, verification, collection
-records          named values with versions
-serve            serve a store over HTTP
-queue            the worker, and dead letters
-new              write the beginning of an application
-cost             what work would cost on AWS
-sheet            spreadsheets
-sheet_serve      serve spreadsheets
-table            tables of Parquet files
-catalogue        catalogues of records
-catalogue_serve  serve a catalogue
+program      the group of commands, its errors and exit codes
+plugins      commands of other distributions
+session      options of every command, and the store
+naming       names, versions, times and arguments as people type them
+output       tables, times, colours, JSON, progress
+stores       make a store, list its content
+documents    make, change, show and delete a document
+history      versions, the changes of one key, differences
+copies       fork, replay, merge, copy a store
+exchange     export and import
+maintenance  snapshots, archives, retention, verification, collection
+records      named values with versions
+serve        serve a store over HTTP
+queue        the worker, and dead letters
+new          write the beginning of an application
+cost         what work would cost on AWS
 """
 
 from stratalog.cli import (
-    catalogue,
     copies,
     cost,
     documents,
@@ -36,13 +34,37 @@ from stratalog.cli import (
     queue,
     records,
     serve,
-    sheet,
     stores,
-    table,
 )
-from stratalog.cli.program import Program
+from stratalog.cli.naming import milliseconds, parse_arguments, split_name, version_of
+from stratalog.cli.output import dim, local_time, note, print_json, print_table, progress, short, size_text
+from stratalog.cli.program import FAILED, Failed, Program
+from stratalog.cli.serve import load_application, of_every_server, serve_application
+from stratalog.cli.session import Session, command, of_every_command
 
-__all__ = ["main"]
+__all__ = [
+    "FAILED",
+    "Failed",
+    "Session",
+    "command",
+    "dim",
+    "load_application",
+    "local_time",
+    "main",
+    "milliseconds",
+    "note",
+    "of_every_command",
+    "of_every_server",
+    "parse_arguments",
+    "print_json",
+    "print_table",
+    "progress",
+    "serve_application",
+    "short",
+    "size_text",
+    "split_name",
+    "version_of",
+]
 
 main = Program()
 for module in (
@@ -57,9 +79,6 @@ for module in (
     queue,
     new,
     cost,
-    sheet,
-    table,
-    catalogue,
 ):
-    for command in module.COMMANDS:
-        main.add_command(command)
+    for built_in in module.COMMANDS:
+        main.add_command(built_in)

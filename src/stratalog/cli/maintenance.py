@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -140,7 +139,7 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
 
 
 @command("maintain", example="stratalog maintain --policy policy.json --until 600")
-@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.argument("application", required=False)
 @click.option(
     "--policy",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -154,7 +153,7 @@ def maintain(
 ) -> None:
     """Do what is due: snapshots, retention, archives, sweeping, collecting. Run it as often as you like.
 
-    MODULE:NAME is the Application whose steps of its own are done as well.
+    APPLICATION is the one whose steps of its own are done as well: a short name, or MODULE:NAME.
     """
     store, steps = session.open(), _steps(session.open(), application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
@@ -170,7 +169,7 @@ def maintain(
 def _steps(store: Store, application: str | None) -> Sequence[Step]:
     if application is None:
         return ()
-    loaded = load_application(application, import_module("stratalog.server.application").Application)
+    loaded = load_application(application)
     store.rules = loaded.rules
     return loaded.maintenance
 

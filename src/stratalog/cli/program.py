@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from stratalog.cli.plugins import plugin_command, plugin_names
 from stratalog.cli.session import ENVIRONMENT, of_every_command
 from stratalog.errors import (
     Closed,
@@ -59,7 +60,7 @@ class Failed(click.ClickException):
 
 
 class Program(click.Group):
-    """All commands, in the order they were added."""
+    """All commands, in the order they were added, then those of plugins. A plugin cannot take a built-in name."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -72,7 +73,10 @@ class Program(click.Group):
         click.version_option(version("stratalog"), prog_name="stratalog")(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return [*self.commands, *(name for name in plugin_names() if name not in self.commands)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or plugin_command(cmd_name)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)

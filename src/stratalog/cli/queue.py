@@ -31,7 +31,7 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 
 
 @command("work", example="stratalog work myapp:app --store ./data")
-@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.argument("application", required=False)
 @click.option("--drain", is_flag=True, help="End once the queue has nothing more to give.")
 @click.option(
     "--visibility",
@@ -44,7 +44,8 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 def work(session: Session, application: str | None, drain: bool, visibility: float) -> None:
     """Apply what `stratalog serve --queued` has queued, until a signal; the message under way is finished.
 
-    MODULE:NAME is the Application that is served. Several may work on one store, each in a process of its own.
+    APPLICATION is the one that is served: a short name, or MODULE:NAME. Several may work on one store, each in a
+    process of its own.
     """
     server = _module("worker.worker")
     store = _opened(session, application)
@@ -76,7 +77,7 @@ def list_(session: Session, after: str) -> None:
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
 @click.argument("letters", metavar="[LETTER]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All of them, oldest first.")
-@click.option("--application", metavar="MODULE:NAME", help="The Application with the mutators.")
+@click.option("--application", metavar="NAME", help="The application with the mutators: a short name, or MODULE:NAME.")
 def redrive(session: Session, letters: tuple[str, ...], every: bool, application: str | None) -> None:
     """Run the mutations of dead letters once more. What was applied meanwhile is not applied again."""
     if bool(letters) == every:
@@ -109,7 +110,7 @@ def _opened(session: Session, application: str | None) -> Store:
     """The store, with the mutators of the application."""
     store = session.open(create=True)
     if application:
-        store.rules = load_application(application, _module("server.application").Application).rules
+        store.rules = load_application(application).rules
     return store
 
 

@@ -41,18 +41,17 @@ def of_every_server(function: F) -> F:
 
 
 @command("serve", example="stratalog serve myapp:app --store ./data --port 8420")
-@click.argument("application", required=False, metavar="[MODULE:NAME]")
+@click.argument("application", required=False)
 @of_every_server
 @click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
 @click.option("--meter", is_flag=True, help="Count what AWS would bill for it, under /metrics.")
 def serve(session: Session, application: str | None, host: str, port: int, queued: bool, meter: bool) -> None:
     """Serve the store over HTTP; make it where there is none.
 
-    MODULE:NAME is an Application with mutators and rules of its own. Without one the built-in mutators are served, to
-    this machine only.
+    APPLICATION has mutators and rules of its own: the short name of one that is installed, or MODULE:NAME. Without one
+    the built-in mutators are served, to this machine only.
     """
-    server = _server_modules()
-    loaded = load_application(application, server.Application) if application else server.Application()
+    loaded = load_application(application)
     if queued:
         loaded = structs.replace(loaded, queued=lambda organisation, document: True)
     serve_application(session, loaded, host, port, meter=Meter() if meter else None)
@@ -80,6 +79,7 @@ class _Modules:
         self.uvicorn: Any = import_module("uvicorn")
         self.create_app: Any = import_module("stratalog.server.app").create_app
         self.Application: type[Application] = import_module("stratalog.server.application").Application
+        self.find_application: Any = import_module("stratalog.server.applications").find_application
 
 
 def _server_modules() -> _Modules:
@@ -89,19 +89,14 @@ def _server_modules() -> _Modules:
         raise click.ClickException(f'serving needs more: pip install "stratalog[server]" ({exc})') from exc
 
 
-def load_application(text: str, kind: type[Application]) -> Application:
-    """The application that MODULE:NAME says, looked for in the present folder too."""
-    module, colon, name = text.partition(":")
-    if not (colon and module and name):
-        raise click.BadParameter(f"{text!r} is not MODULE:NAME, as in myapp:app")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(import_module(module), name, None)
-    except ModuleNotFoundError as exc:
-        raise click.BadParameter(f"no module for {text!r}: {exc}") from exc
-    if not isinstance(found, kind):
-        raise click.BadParameter(f"{text!r} is no stratalog.server.application.Application")
-    return found
+def load_application(text: str | None) -> Application:
+    """The application called ``text``, looked for in the present folder too; the built-in mutators without a name.
+
+    Raises Invalid for a name that leads to none, ClickException where the server's packages are not installed.
+    """
+    server = _server_modules()
+    application: Application = server.find_application(text, os.getcwd()) if text else server.Application()
+    return application
 
 
 def _is_loopback(host: str) -> bool:

@@ -4,6 +4,7 @@ Modules
 -------
 app             the ASGI application
 application     what an application's author brings
+applications    finds an application by its name
 service         what handlers share
 middleware      hosts, origins, tokens and rates, before a handler runs
 request_bodies  request bodies within bounds, unpacked
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stratalog.server.app import create_app
     from stratalog.server.application import Application, ServerLimits
+    from stratalog.server.applications import find_application
     from stratalog.server.errors import PROBLEMS
     from stratalog.server.pages import POLICY, WEB, files_in, serve_files
     from stratalog.server.parameters import PREFIX, At, Count, Key, Name, Text, Version
@@ -67,6 +69,7 @@ __all__ = [
     "create_app",
     "deleting",
     "files_in",
+    "find_application",
     "posting",
     "putting",
     "reading",
@@ -81,6 +84,7 @@ _HOMES = {
         "Application",
         "ServerLimits",
     ),
+    "applications": ("find_application",),
     "errors": ("PROBLEMS",),
     "pages": (
         "POLICY",

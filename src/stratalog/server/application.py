@@ -1,4 +1,4 @@
-"""Application: what its author brings to the server. `stratalog serve module:app` looks for one."""
+"""Application: what its author brings to the server."""
 
 from __future__ import annotations
 
@@ -92,3 +92,13 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     def rules(self) -> Rules:
         """What the documents of a store need of it."""
         return Rules(self.mutators, self.metadata_fields)
+
+    def including(self, other: Application) -> Application:
+        """The same application with the routes, pages and steps of another added; its settings stay."""
+        return msgspec.structs.replace(
+            self,
+            pages={**other.pages, **self.pages},
+            routes=(*other.routes, *self.routes),
+            maintenance=(*other.maintenance, *self.maintenance),
+            running=(*other.running, *self.running),
+        )

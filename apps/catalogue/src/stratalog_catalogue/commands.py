@@ -1,0 +1,302 @@
+"""Commands on a catalogue: sources polled, works made of their records, and all of it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from stratalog import Store
+from stratalog.cli import (
+    FAILED,
+    Failed,
+    Session,
+    command,
+    local_time,
+    note,
+    of_every_command,
+    progress,
+    size_text,
+    split_name,
+)
+from stratalog_catalogue.serve import serve
+
+__all__ = ["catalogue"]
+
+of_organisation = click.argument("organisation")
+of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
+of_sources = click.option("--source", "sources", multiple=True, metavar="NAME", help="Only this source.  [may repeat]")
+ADAPTERS = ("folder", "http", "oai")
+FORMATS = ("json", "jsonl", "xml", "csv", "rfc822", "file")
+
+
+@click.group("catalogue", epilog="Example: stratalog catalogue poll acme")
+@of_every_command
+def catalogue() -> None:
+    """Records of other systems, kept whole and made into one model."""
+
+
+@command("add", example="stratalog catalogue add acme/books ./inbox --format json --id isbn --time changed")
+@of_source
+@click.argument("location", metavar="FOLDER|URL")
+@click.option("--adapter", type=click.Choice(ADAPTERS), default="folder", show_default=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), required=True)
+@click.option("--transformer", default="plain", show_default=True, help="What makes works of its records.")
+@click.option("--records", default="", metavar="PATH", help="Where a list of records stands; an element's name in XML.")
+@click.option("--id", "id_fields", default="id", show_default=True, metavar="FIELD,…", help="What makes a record's id.")
+@click.option("--time", default="", metavar="FIELD", help="When the source last changed a record.")
+@click.option("--next", "next_page", default="", metavar="FIELD", help="Where a page names the next one.")
+@click.option("--whole", is_flag=True, help="Each file or answer is the whole state: what is missing was deleted.")
+@click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder.")
+@click.option("--prefix", default="oai_dc", show_default=True, help="In which form OAI-PMH gives its records.")
+@click.option("--set", "part", default="", metavar="NAME", help="Only this set of OAI-PMH.")
+@click.option("--since", default="", metavar="DATE", help="Of OAI-PMH, only what changed then or later.")
+@click.option("--until", default="", metavar="DATE", help="Of OAI-PMH, only what changed then or earlier.")
+@click.option("--due", default=3600.0, show_default=True, metavar="SECONDS", help="How often `poll --every` asks it.")
+def add(session: Session, source: str, location: str, adapter: str, form: str, transformer: str, **more: Any) -> None:
+    """Name a source, and the store if there is none; naming it again changes it."""
+    app = _module("sources")
+    organisation, name = split_name(source)
+    _module("transformers").transformer(transformer)
+    place = str(Path(location).absolute()) if adapter == "folder" else location
+    made = app.Source(
+        name=name,
+        adapter=adapter,
+        location=place,
+        format=form,
+        transformer=transformer,
+        records=more["records"],
+        id=more["id_fields"],
+        time=more["time"],
+        next=more["next_page"],
+        whole=more["whole"],
+        pattern=more["pattern"],
+        metadata_prefix=more["prefix"],
+        set=more["part"],
+        since=more["since"],
+        until=more["until"],
+        every_seconds=more["due"],
+    )
+    app.add_source(session.open(create=True).records(organisation), made)
+    session.answer(made, f"{source} is read from {place}")
+
+
+@command("poll", example="stratalog catalogue poll acme")
+@of_organisation
+@of_sources
+@click.option("--every", type=click.FloatRange(1), metavar="SECONDS", help="Go on, looking so often what is due.")
+@click.option("--no-works", is_flag=True, help="Only take records in.")
+def poll(session: Session, organisation: str, sources: tuple[str, ...], every: float | None, no_works: bool) -> None:
+    """Ask sources what is new, take it in, and make works of it.
+
+    The exit code is 1 where something failed that is now a dead letter, or a source could not be read to its end.
+    """
+    store = session.open()
+    if every is None:
+        if not _poll_once(session, store, organisation, sources, False, not no_works):
+            raise Failed(FAILED)
+        return
+    while True:
+        _poll_once(session, store, organisation, sources, True, not no_works)
+        store.environment.clock.sleep(every)
+
+
+@command("ingest", example="stratalog catalogue ingest acme/books new.json")
+@of_source
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False))
+def ingest(session: Session, source: str, files: tuple[str, ...]) -> None:
+    """Take files in as a source's, wherever they lie; no checkpoint moves, and no work is made yet."""
+    folder, ingest = _module("folder"), _module("ingest")
+    organisation, name = split_name(source)
+    records = session.open().records(organisation)
+    settings = _module("sources").read_source(records, name)
+    total = ingest.IngestCounts()
+    with progress("ingesting", None) as step:
+        for file in map(Path, files):
+            one = msgspec.structs.replace(settings, location=str(file.parent), pattern=file.name, adapter="folder")
+            for piece in folder.poll_folder(one, {}):
+                total.add(ingest.take(records, one, piece, step))
+    session.answer(total, _taken(source, total))
+    if total.failed:
+        raise Failed(FAILED)
+
+
+@command("reprocess", example="stratalog catalogue reprocess acme --processes 2")
+@of_organisation
+@of_sources
+@click.option("--changed", is_flag=True, help="Only what is not up to date.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="Work at once.")
+@click.option("--anew", is_flag=True, help="From the beginning, though an earlier run was broken off.")
+def reprocess(
+    session: Session, organisation: str, sources: tuple[str, ...], changed: bool, processes: int, anew: bool
+) -> None:
+    """Make all works again from the records in the store; no source is asked. Goes on where it was broken off."""
+    with progress("reprocessing", None) as step:
+        done = _module("workers").reconcile(
+            session.open(),
+            organisation,
+            sources=sources,
+            everything=not changed,
+            url=session.url,
+            processes=processes,
+            resume=not anew,
+            progress=step,
+        )
+    session.answer(_scanned(done), _scan_line(done))
+    if done.failed:
+        raise Failed(FAILED)
+
+
+@command("redrive", example="stratalog catalogue redrive acme")
+@of_organisation
+@of_sources
+def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> None:
+    """Try dead letters again. The exit code is 1 where some stay."""
+    found = list(_module("redrive").redrive(session.open(), organisation, _connect, sources=sources))
+    rows = ((one, [one.id, "resolved" if one.resolved else "dead", one.reason]) for one in found)
+    session.answer_list(rows, "no dead letters")
+    if not all(one.resolved for one in found):
+        raise Failed(FAILED)
+
+
+@command("dead-letters", example="stratalog catalogue dead-letters acme")
+@of_organisation
+def dead_letters(session: Session, organisation: str) -> None:
+    """List what could not be taken in or made a work of, and why."""
+    found = session.open().records(organisation).dead_letters()
+    rows = ((one, [one.id, str(one.failures), local_time(one.last_ms), one.reason]) for one in found)
+    session.answer_list(rows, "no dead letters", right=[1])
+
+
+@command("stats", example="stratalog catalogue stats acme")
+@of_organisation
+def stats(session: Session, organisation: str) -> None:
+    """Count records by source, format and kind, as of the last scan, and the dead letters of now."""
+    found = _module("summary").read_stats(session.open().records(organisation))
+    if session.json:
+        session.answer(found, "")
+        return
+    rows = [
+        (None, [one.source, row.format, row.kind, f"{row.records:,}", f"{row.versions:,}", size_text(row.bytes)])
+        for one in found.sources
+        for row in one.rows
+    ]
+    head = [["source", "format", "kind", "records", "versions", "size"]]
+    session.answer_list(rows, "nothing was scanned yet", head=head, right=[3, 4, 5])
+    for source, count in found.dead_letters.items():
+        note(f"{count} dead letters of {source}")
+
+
+@command("search", example="stratalog catalogue search acme sparse matrix")
+@of_organisation
+@click.argument("words", nargs=-1)
+@click.option("--source", default="", metavar="NAME", help="Only of this source.")
+@click.option("--begins", default="", metavar="TEXT", help="Only ids that begin so.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
+def search(session: Session, organisation: str, words: tuple[str, ...], source: str, begins: str, limit: int) -> None:
+    """Find works by words of their titles, or by how their ids begin."""
+    records = session.open().records(organisation)
+    found = _module("queries").search(records, " ".join(words), source=source, begins=begins, limit=limit)
+    session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in found), "nothing found")
+
+
+@command("versions", example="stratalog catalogue versions acme/debian bash/amd64")
+@of_source
+@click.argument("id")
+def versions(session: Session, source: str, id: str) -> None:
+    """List the versions of a source's record, newest first."""
+    organisation, name = split_name(source)
+    found = _module("queries").show_versions(session.open().records(organisation), name, id)
+    rows = ((one, _version_row(one)) for one in found)
+    session.answer_list(rows, "no versions", head=[["version", "stored", "source's time", "size", ""]], right=[0, 3])
+
+
+@command("diff", example="stratalog catalogue diff acme/debian bash/amd64 1 2")
+@of_source
+@click.argument("id")
+@click.argument("before", type=click.IntRange(0))
+@click.argument("after", type=click.IntRange(1))
+def diff(session: Session, source: str, id: str, before: int, after: int) -> None:
+    """Show how one version of a source's record became another."""
+    organisation, name = split_name(source)
+    found = _module("queries").differences(session.open().records(organisation), name, id, before, after)
+    texts = [f"{one.path}: {_side(one.before)} → {_side(one.after)}" for one in found.changes]
+    session.answer(found, "\n".join([*texts, *found.lines]) or "the same")
+
+
+@command("migrate", example="stratalog catalogue migrate acme/miro vhs-miro")
+@of_source
+@click.argument("table")
+def migrate(session: Session, source: str, table: str) -> None:
+    """Copy the rows of a versioned hybrid store on DynamoDB and S3. Goes on where it was broken off."""
+    organisation, name = split_name(source)
+    records = session.open().records(organisation)
+    settings = _module("sources").read_source(records, name)
+    with progress("migrating", None) as step:
+        done = _module("migration").migrate(records, settings, table, progress=step)
+    session.answer(done, f"{done.rows:,} rows: {done.new:,} new, {done.same:,} there already, {done.failed:,} failed")
+    if done.failed:
+        raise Failed(FAILED)
+
+
+def _poll_once(
+    session: Session, store: Store, organisation: str, sources: tuple[str, ...], due: bool, works: bool
+) -> bool:
+    """Whether all went well."""
+    polls, well = _module("polls"), True
+    with progress("polling", None) as step:
+        polled = list(polls.poll(store, organisation, _connect, sources=sources, due_only=due, progress=step))
+    for one in polled:
+        session.answer(one, _taken(f"{organisation}/{one.source}", one.taken) + (one.reason and f" — {one.reason}"))
+        well = well and not (one.taken.failed or one.reason)
+    if works and polled:
+        names = [one.source for one in polled]
+        with progress("making works", None) as step:
+            done = _module("workers").reconcile(store, organisation, sources=names, progress=step)
+        session.answer(_scanned(done), _scan_line(done))
+        well = well and not done.failed
+    return well
+
+
+def _connect() -> Any:
+    """A client for HTTP."""
+    import httpx
+
+    return httpx.Client(timeout=30, headers={"User-Agent": "stratalog-catalogue"})
+
+
+def _module(name: str) -> Any:
+    return import_module(f"stratalog_catalogue.{name}")
+
+
+def _taken(source: str, taken: Any) -> str:
+    parts = f"{taken.new:,} new, {taken.same:,} unchanged, {taken.deleted:,} deleted, {taken.failed:,} failed"
+    return f"{source}: {taken.read:,} read, {parts}"
+
+
+def _scanned(done: Any) -> dict[str, int]:
+    return {name: getattr(done, name) for name in ("looked_at", "made", "same", "deleted", "failed")}
+
+
+def _scan_line(done: Any) -> str:
+    return f"{done.made:,} works made, {done.same:,} unchanged, {done.deleted:,} deleted, {done.failed:,} failed"
+
+
+def _version_row(one: Any) -> list[str]:
+    time = "" if one.source_time_ms is None else local_time(one.source_time_ms)
+    return [str(one.version), local_time(one.stored_ms), time, size_text(one.size), "deleted" if one.deleted else ""]
+
+
+def _side(value: Any) -> str:
+    return "nothing" if value is msgspec.UNSET else msgspec.json.encode(value).decode()
+
+
+_ALL: tuple[Callable[..., Any], ...] = (
+    add, poll, ingest, reprocess, redrive, dead_letters, stats, search, versions, diff, migrate, serve,
+)  # fmt: skip
+for _command in _ALL:
+    catalogue.add_command(_command)  # type: ignore[arg-type]

@@ -1,0 +1,21 @@
+"""A catalogue's counts as Prometheus reads them."""
+
+from __future__ import annotations
+
+from stratalog_catalogue.summary import Stats
+
+__all__ = ["exposition"]
+
+
+def exposition(stats: Stats) -> str:
+    """One sample a line. Names of sources need no escaping: they are letters, digits and hyphens."""
+    lines = ["# TYPE stratalog_catalogue_works gauge"]
+    lines += [f'stratalog_catalogue_works{{source="{one.source}"}} {one.works}' for one in stats.sources]
+    lines += ["# TYPE stratalog_catalogue_scanned_seconds gauge"]
+    lines += [
+        f'stratalog_catalogue_scanned_seconds{{source="{one.source}"}} {one.as_of_ms / 1000}' for one in stats.sources
+    ]
+    lines += ["# TYPE stratalog_catalogue_dead_letters gauge"]
+    counts = {one.source: 0 for one in stats.sources} | stats.dead_letters
+    lines += [f'stratalog_catalogue_dead_letters{{source="{source}"}} {count}' for source, count in counts.items()]
+    return "\n".join(lines) + "\n"

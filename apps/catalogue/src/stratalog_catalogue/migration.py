@@ -1,0 +1,192 @@
+"""Migration: the rows of a versioned hybrid store on DynamoDB and S3 become records of a source.
+
+A row has an id, a version and a payload. The payload is the record itself — text, bytes or a map — or says where in a
+bucket it lies: ``{bucket, key}``, the older ``{namespace, path}``, or that within ``typedStoreId``. A table may keep
+one row for each id, or one for each version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from stratalog import Invalid, NotFound, Records, Unavailable
+from stratalog_catalogue.ingest import IngestFailure, fail
+from stratalog_catalogue.names import CHECKPOINTS, source_id
+from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
+from stratalog_catalogue.sources import Source
+
+__all__ = ["Migrated", "migrate"]
+
+ROWS_PER_PAGE = 100
+
+
+class Migrated(msgspec.Struct):
+    """What came of a table's rows."""
+
+    rows: int = 0
+    new: int = 0
+    same: int = 0
+    failed: int = 0
+
+
+def migrate(
+    records: Records,
+    source: Source,
+    table: str,
+    *,
+    dynamodb: Any = None,
+    s3: Any = None,
+    progress: Callable[[int], None] = lambda count: None,
+) -> Migrated:
+    """Copy all rows of ``table`` in the order of their versions. Run it again after it was cut off: it goes on.
+
+    The old version stands in a record's metadata, and a version that is there already is not copied again. A row that
+    cannot be read is a dead letter. Clients are boto3's; without them the environment leads to them.
+
+    Raises Unavailable, Invalid.
+    """
+    tables, objects = dynamodb or _client("dynamodb"), s3 or _client("s3")
+    migrated = Migrated()
+    try:
+        ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
+        for rows, position in _pages(tables, table, ranged, _begun(records, table)):
+            for row in rows:
+                _migrate_row(records, source, row, objects, migrated)
+                progress(1)
+            _note(records, table, position)
+    except _failures() as exc:
+        raise Unavailable("the old store cannot be read", table=table, reason=str(exc)) from exc
+    return migrated
+
+
+def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objects: Any, migrated: Migrated) -> None:
+    migrated.rows += 1
+    id = str(row.get("id", ""))
+    try:
+        version = int(row["version"])
+        if not id:
+            raise Invalid("a row has no id")
+        kept = source_id(source.name, id)
+        if _stands(records, kept, version):
+            migrated.same += 1
+            return
+        metadata = {"format": source.format, "version": version}
+        records.put(kept, _body(row.get("payload"), objects), metadata=metadata, source_time_ms=_time(source, row))
+        migrated.new += 1
+    except (Invalid, KeyError, ValueError, objects.exceptions.NoSuchKey, objects.exceptions.NoSuchBucket) as exc:
+        migrated.failed += 1
+        reason = f"row of version {row.get('version')}: {type(exc).__name__}: {exc}"
+        fail(records, source_id(source.name, id or "?"), reason, IngestFailure(id=id or "?"), None)
+
+
+def _stands(records: Records, kept: str, version: int) -> bool:
+    try:
+        return int(records.stat(kept).metadata.get("version", -1)) >= version
+    except NotFound:
+        return False
+
+
+def _body(payload: Any, objects: Any) -> Any:
+    """The record itself; one in a bucket as a stream."""
+    where = value_at(payload, "typedStoreId") or payload
+    if isinstance(where, dict) and len(where) == 2:
+        for bucket, key in (("bucket", "key"), ("namespace", "path")):
+            if bucket in where and key in where:
+                body = objects.get_object(Bucket=where[bucket], Key=where[key])["Body"]
+                return body.iter_chunks(PIECE_BYTES)
+    if isinstance(payload, str):
+        return payload.encode()
+    if isinstance(payload, dict | list):
+        return msgspec.json.encode(payload)
+    if isinstance(payload, bytes):
+        return payload
+    raise Invalid("a row has no payload")
+
+
+def _time(source: Source, row: Mapping[str, Any]) -> int | None:
+    said = value_at(row, source.time) if source.time else None
+    return None if said is None else time_ms_of(said)
+
+
+def _pages(
+    tables: Any, table: str, ranged: bool, start: dict[str, Any] | None
+) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any] | None]]:
+    """Pages of rows, each with where the next one begins. Where ids have many rows, all of an id come in order.
+
+    The order of a scan is not promised, so each id that a page meets is asked for by itself.
+    """
+    while True:
+        more = {"ExclusiveStartKey": start} if start else {}
+        page = tables.scan(TableName=table, Limit=ROWS_PER_PAGE, ConsistentRead=True, **more)
+        start = page.get("LastEvaluatedKey")
+        rows = [_plain(item) for item in page["Items"]]
+        if ranged:
+            rows = [
+                row for id in dict.fromkeys(str(row.get("id", "")) for row in rows) for row in _all(tables, table, id)
+            ]
+        yield rows, start
+        if start is None:
+            return
+
+
+def _all(tables: Any, table: str, id: str) -> Iterator[dict[str, Any]]:
+    asked = {
+        "TableName": table,
+        "ConsistentRead": True,
+        "KeyConditionExpression": "id = :id",
+        "ExpressionAttributeValues": {":id": {"S": id}},
+    }
+    for page in tables.get_paginator("query").paginate(**asked):
+        yield from (_plain(item) for item in page["Items"])
+
+
+def _plain(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _value(value) for name, value in item.items()}
+
+
+def _value(typed: Mapping[str, Any]) -> Any:
+    """A DynamoDB attribute as JSON would say it."""
+    ((kind, value),) = typed.items()
+    if kind == "N":
+        number = Decimal(value)
+        return int(number) if number == number.to_integral_value() else float(number)
+    if kind == "M":
+        return _plain(value)
+    if kind == "L":
+        return [_value(part) for part in value]
+    if kind in ("SS", "NS", "BS"):
+        return [_value({kind[0]: part}) for part in value]
+    return None if kind == "NULL" else value
+
+
+def _begun(records: Records, table: str) -> dict[str, Any] | None:
+    try:
+        position: dict[str, Any] | None = msgspec.json.decode(records.get(f"{CHECKPOINTS}!migrate/{table}").body)
+        return position
+    except NotFound:
+        return None
+
+
+def _note(records: Records, table: str, position: dict[str, Any] | None) -> None:
+    """The next run goes on there; after the last page, at the beginning."""
+    id = f"{CHECKPOINTS}!migrate/{table}"
+    records.put(id, msgspec.json.encode(position))
+    records.prune(id, keep=1)
+
+
+def _client(service: str) -> Any:
+    try:
+        import boto3  # type: ignore[import-untyped]
+    except ModuleNotFoundError as exc:
+        raise Invalid('migration needs more: pip install "stratalog[aws]"', missing=exc.name) from exc
+    return boto3.client(service)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+
+    return (BotoCoreError, ClientError)

@@ -1,0 +1,133 @@
+"""The adapter of OAI-PMH 2.0: records changed since the last harvest, by resumption tokens; deleted ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import msgspec
+
+from stratalog import Invalid, StratalogError, Unavailable
+from stratalog_catalogue.feed import fetch
+from stratalog_catalogue.folder import Checkpoint, Step
+from stratalog_catalogue.limits import CATALOGUE_PAGES_MAX
+from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, time_ms_of
+from stratalog_catalogue.sources import Source
+from stratalog_catalogue.xml import Element, local_name, parse_element, text_at, to_bytes
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["poll_oai"]
+
+EXPIRED = "badResumptionToken"
+NOTHING = "noRecordsMatch"
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """One answer, the checkpoint once its records are taken, and when it was given."""
+
+    root: Element
+    checkpoint: Checkpoint
+    time_ms: int
+
+
+def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
+    """Lists of records since the checkpoint. A token that was stored is gone on with; an expired one begins anew.
+
+    The next harvest is ``from`` the day or second that this one began at, by the server's clock, so that the two
+    overlap and nothing falls between them. A source whose state is whole is harvested from its beginning each time, in
+    one step. Raises Unavailable, Invalid.
+    """
+    with connect() as client:
+        if source.whole:
+            pages = _pages(source, {}, client)
+            first = next(pages)
+            found = (record for page in chain([first], pages) for record in _records(page.root))
+            yield Step(found, {}, first.time_ms, True)
+            return
+        kept = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
+        for page in _pages(source, kept, client):
+            yield Step(_records(page.root), page.checkpoint, page.time_ms)
+
+
+def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Iterator[_Page]:
+    """The answers of a harvest from where it stands; it begins with the server's own time and how fine that is."""
+    if "token" not in harvest:
+        harvest = {**harvest, "begun": _moment(parse_element(fetch(client, _url(source, verb="Identify"), {}).body))}
+    began_anew = False
+    for _ in range(CATALOGUE_PAGES_MAX):
+        root = parse_element(fetch(client, _asked(source, harvest), {}).body)
+        error = _error(root)
+        if error == EXPIRED and "token" in harvest:
+            if began_anew:
+                raise Unavailable("the source's resumption tokens expire at once", source=source.name)
+            began_anew = True
+            harvest = {name: value for name, value in harvest.items() if name != "token"}
+            continue
+        token = text_at(root, "ListRecords.resumptionToken")
+        if token and token == harvest.get("token"):
+            raise Invalid("a resumption token leads to itself", source=source.name, token=token)
+        kept = {**harvest, "token": token} if token else {"from": _earlier(harvest["begun"], source.until)}
+        yield _Page(root, kept, time_ms_of(text_at(root, "responseDate")))
+        if not token:
+            return
+        harvest = kept
+    raise Invalid("a harvest has too many pages", source=source.name, limit=CATALOGUE_PAGES_MAX)
+
+
+def _asked(source: Source, harvest: dict[str, str]) -> str:
+    """The URL of the next list: by the token alone, as the protocol wants it, or by what is selected."""
+    if "token" in harvest:
+        return _url(source, verb="ListRecords", resumptionToken=harvest["token"])
+    since, until = harvest.get("from", "") or source.since, source.until
+    fine = min([len(moment) for moment in (since, until, harvest["begun"]) if moment])
+    window = {name: moment[:fine] for name, moment in (("from", since), ("until", until)) if moment}
+    return _url(source, verb="ListRecords", metadataPrefix=source.metadata_prefix, set=source.set, **window)
+
+
+def _url(source: Source, **asked: str) -> str:
+    return f"{source.location}?{urlencode({name: value for name, value in asked.items() if value})}"
+
+
+def _moment(identified: Element) -> str:
+    """When a harvest began, as fine as the source's datestamps are. Raises Invalid for what is no repository."""
+    granularity = text_at(identified, "Identify.granularity")
+    answered = text_at(identified, "responseDate")
+    if not granularity or not answered:
+        raise Invalid("this does not answer as OAI-PMH does", reason=text_at(identified, "error"))
+    return answered[: len(granularity)]
+
+
+def _earlier(begun: str, until: str) -> str:
+    """A window that ends is asked for no later than its end."""
+    return min(begun, until) if until else begun
+
+
+def _error(root: Element) -> str:
+    """The error's code, where it is one that a harvest goes on after. Raises Invalid for any other."""
+    code = text_at(root, "error.@code")
+    if code not in ("", EXPIRED, NOTHING):
+        raise Invalid("the source refused", code=code, reason=text_at(root, "error"))
+    return code
+
+
+def _listed(root: Element) -> list[Element]:
+    lists = [child for child in root if local_name(child) == "ListRecords"]
+    return [record for found in lists for record in found if local_name(record) == "record"]
+
+
+def _records(root: Element) -> Iterator[SplitRecord | Unreadable]:
+    for position, record in enumerate(_listed(root)):
+        body = to_bytes(record)
+        id = text_at(record, "header.identifier")
+        try:
+            if not id:
+                raise Invalid("a record has no identifier")
+            time_ms = time_ms_of(text_at(record, "header.datestamp"))
+            gone = text_at(record, "header.@status") == "deleted"
+            yield SplitRecord(id=id, body=b"" if gone else body, time_ms=time_ms, deleted=gone)
+        except StratalogError as exc:
+            yield Unreadable(id=id or f"#{position}", reason=str(exc), body=body)

@@ -1,0 +1,156 @@
+"""Reading a catalogue: search, a record's versions, and the difference between any two."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from stratalog import Records
+from stratalog_catalogue.limits import CATALOGUE_DIFF_BYTES_MAX
+from stratalog_catalogue.model import Work, decode_work
+from stratalog_catalogue.names import WORKS, parts_of, source_id, work_id
+from stratalog_catalogue.sources import read_source, read_sources
+from stratalog_catalogue.summary import read_titles
+
+__all__ = [
+    "FieldChange",
+    "FieldDifference",
+    "Hit",
+    "RecordHistoryVersion",
+    "differences",
+    "read_work",
+    "search",
+    "show_versions",
+]
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A work that was found."""
+
+    source: str
+    id: str
+    title: str
+    kind: str = ""
+
+
+class RecordHistoryVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a source's record."""
+
+    version: int
+    stored_ms: int
+    source_time_ms: int | None
+    size: int
+    sha256: str
+    deleted: bool
+
+
+class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place in a value where two versions differ. A side that has nothing there is left out."""
+
+    path: str
+    before: Any = msgspec.UNSET
+    after: Any = msgspec.UNSET
+
+
+class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """How one version became another: by value where both are JSON, else by lines."""
+
+    source_version: int
+    target_version: int
+    changes: tuple[FieldChange, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def search(records: Records, text: str = "", *, source: str = "", begins: str = "", limit: int = 50) -> list[Hit]:
+    """Works of a source, or of all, whose ids begin so, or whose titles hold all words of ``text``; in order of id.
+
+    Titles are those of the last scan; ids without words are read from the list itself.
+    """
+    names = [source] if source else [one.name for one in read_sources(records)]
+    found = (hit for name in names for hit in (_by_title if text else _by_id)(records, name, text, begins))
+    return list(islice(found, limit))
+
+
+def read_work(records: Records, source: str, id: str) -> Work:
+    """The work of a source's record. Raises NotFound."""
+    return decode_work(records.get(work_id(source, id)).body)
+
+
+def show_versions(records: Records, source: str, id: str) -> Iterator[RecordHistoryVersion]:
+    """The versions of a source's record, newest first, without opening a body. Raises NotFound."""
+    for found in records.versions(source_id(source, id), reverse=True):
+        yield RecordHistoryVersion(
+            version=found.version,
+            stored_ms=found.created_ms,
+            source_time_ms=found.source_time_ms,
+            size=found.size,
+            sha256=found.digest.hex(),
+            deleted=found.deleted,
+        )
+
+
+def differences(records: Records, source: str, id: str, source_version: int, target_version: int) -> FieldDifference:
+    """How a version of a source's record became another. Raises NotFound, VersionForgotten, LimitExceeded."""
+    form = read_source(records, source).format
+    before, after = (_body(records, source, id, version) for version in (source_version, target_version))
+    if form in ("json", "jsonl", "csv") and before and after:
+        changes = tuple(_changes(msgspec.json.decode(before), msgspec.json.decode(after), ""))
+        return FieldDifference(source_version=source_version, target_version=target_version, changes=changes)
+    texts = [body.decode(errors="replace").splitlines() for body in (before, after)]
+    if texts[0] and len(texts[0]) == len(texts[1]) == 1:
+        texts = [_broken(lines[0]) for lines in texts]
+    names = (f"version {source_version}", f"version {target_version}")
+    lines = tuple(difflib.unified_diff(texts[0], texts[1], *names, lineterm=""))
+    return FieldDifference(source_version=source_version, target_version=target_version, lines=lines)
+
+
+def _by_id(records: Records, source: str, text: str, begins: str) -> Iterator[Hit]:
+    for line in records.list(prefix=f"{WORKS}{source}/{begins}"):
+        stands = records.stat(line.id)
+        if not stands.deleted:
+            said = stands.metadata
+            yield Hit(source, parts_of(line.id)[1], str(said.get("n", "")), str(said.get("k", "")))
+
+
+def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator[Hit]:
+    words = text.casefold().split()
+    for work, title in read_titles(records, source):
+        id = parts_of(work)[1]
+        folded = f"{title} {id}".casefold()
+        if id.startswith(begins) and all(word in folded for word in words):
+            yield Hit(source, id, title)
+
+
+def _body(records: Records, source: str, id: str, version: int) -> bytes:
+    """The body of a version; empty for a deletion, and before the first."""
+    kept = source_id(source, id)
+    if version == 0 or records.stat(kept, version).deleted:
+        return b""
+    return records.get(kept, version, size_max=CATALOGUE_DIFF_BYTES_MAX).body
+
+
+def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
+    """Where two values differ, by the smallest parts that do; items of lists by their places."""
+    if type(before) is not type(after) or not isinstance(before, dict | list):
+        if before != after:
+            yield FieldChange(path, before, after)
+        return
+    if isinstance(before, list):
+        before, after = dict(enumerate(before)), dict(enumerate(after))
+    for name in [*before, *(name for name in after if name not in before)]:
+        place = f"{path}.{name}" if path else str(name)
+        if name not in after:
+            yield FieldChange(place, before=before[name])
+        elif name not in before:
+            yield FieldChange(place, after=after[name])
+        else:
+            yield from _changes(before[name], after[name], place)
+
+
+def _broken(text: str) -> list[str]:
+    """A document on one line, broken where its elements begin."""
+    return text.replace("><", ">\n<").split("\n")

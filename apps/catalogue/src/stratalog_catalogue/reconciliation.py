@@ -1,0 +1,180 @@
+"""Works brought into line with their sources: a scan that does what changed, or everything anew.
+
+A work's metadata names the version of the source's record and the transformer that it came from. That is its
+checkpoint: a scan that is stopped anywhere has lost nothing, and two at once do the same work twice and no harm.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from stratalog import LimitExceeded, NewBody, NotFound, Records, RecordVersion, StratalogError
+from stratalog.keys import escape
+from stratalog_catalogue.ingest import IngestFailure, fail
+from stratalog_catalogue.limits import CATALOGUE_RECORD_BYTES_MAX
+from stratalog_catalogue.model import encode_work
+from stratalog_catalogue.names import SOURCES, WORKS, parts_of
+from stratalog_catalogue.sources import Source
+from stratalog_catalogue.transformers import Given, transformer
+
+__all__ = ["ReconciliationCounts", "bring_into_line"]
+
+TITLE_CHARACTERS = 160
+KIND_CHARACTERS = 40
+
+
+class ReconciliationCounts(msgspec.Struct):
+    """What a scan did to some records, and what it saw of them."""
+
+    looked_at: int = 0
+    made: int = 0
+    """Works stored anew."""
+
+    same: int = 0
+    """Works that were up to date, or came out the same."""
+
+    deleted: int = 0
+    failed: int = 0
+    rows: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
+    """By format, kind and what is counted: records, versions, bytes."""
+
+    titles: list[tuple[str, str]] = []
+    """Each work with its title, in order."""
+
+    def add(self, other: ReconciliationCounts) -> None:
+        """Count these as well; titles are kept apart."""
+        for name in ("looked_at", "made", "same", "deleted", "failed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.rows.update(other.rows)
+
+
+def bring_into_line(records: Records, source: Source, kept: Sequence[str], everything: bool) -> ReconciliationCounts:
+    """Make the works of these records of a source, where they are not up to date or ``everything`` is to be made.
+
+    ``kept`` are ids of records as they stand in the store's list, in its order. What no work can be made of goes to the
+    dead letters, once for each version and transformer.
+    """
+    scan = _Scan(records, source, kept, everything)
+    for stored in records.put_many(scan.works()):
+        if stored.error is not None:
+            raise stored.error
+        scan.tally.made += stored.new
+        scan.tally.same += not stored.new
+        if stored.id in scan.dead:
+            records.resolve_dead_letter(stored.id)
+    return scan.tally
+
+
+class _Scan:
+    """Some records of a source on their way to works."""
+
+    def __init__(self, records: Records, source: Source, kept: Sequence[str], everything: bool) -> None:
+        self.tally = ReconciliationCounts(titles=[])
+        self._records = records
+        self._source = source
+        self._kept = kept
+        self._everything = everything
+        self._transformer = transformer(source.transformer)
+        self.dead = _letters(records, kept)
+
+    def works(self) -> Iterator[NewBody]:
+        """The works that are to be stored. Everything else is dealt with in passing."""
+        for record in self._kept:
+            self.tally.looked_at += 1
+            work = _work_of(record)
+            if not self._everything and self._is_up_to_date(record, work):
+                continue
+            try:
+                version, body = self._read(record)
+            except NotFound:
+                self._delete(work)
+                continue
+            made = self._made(work, version, body)
+            if made is not None:
+                yield made
+
+    def _read(self, record: str) -> tuple[RecordVersion, bytes]:
+        try:
+            got = self._records.get(record, size_max=CATALOGUE_RECORD_BYTES_MAX)
+            return got.version, got.body
+        except LimitExceeded:
+            return self._records.stat(record), b""
+
+    def _is_up_to_date(self, record: str, work: str) -> bool:
+        """Whether the work came from this version and transformer, or has failed to."""
+        found = self._records.stat(record)
+        if work in self.dead:
+            letter = self._records.failure(work)
+            said = msgspec.json.decode(letter.pointer, type=IngestFailure) if letter else IngestFailure(id="")
+            current = (said.version, said.transformer) == (found.version, self._transformer.name)
+            self.tally.failed += current
+            return current
+        try:
+            stands = self._records.stat(work)
+        except NotFound:
+            return found.deleted
+        if found.deleted or stands.deleted:
+            return found.deleted and stands.deleted
+        if (stands.metadata.get("v"), stands.metadata.get("t")) != (found.version, self._transformer.name):
+            return False
+        self.tally.same += 1
+        self._see(work, found, stands.metadata)
+        return True
+
+    def _made(self, work: str, version: RecordVersion, body: bytes) -> NewBody | None:
+        """The work of a record, to be stored with its checkpoint; None where none can be made."""
+        id = str(version.metadata.get("id") or parts_of(work)[1])
+        form = str(version.metadata.get("format", self._source.format))
+        try:
+            made = self._transformer.make(Given(self._source.name, id, form, body, version.size))
+            stored = encode_work(made)
+        except (StratalogError, ValueError, TypeError, LookupError) as exc:
+            self.tally.failed += 1
+            letter = IngestFailure(id=id, version=version.version, transformer=self._transformer.name)
+            fail(self._records, work, f"{type(exc).__name__}: {exc}", letter, None)
+            return None
+        metadata = {
+            "f": form,
+            "k": made.kind[:KIND_CHARACTERS],
+            "n": made.title[:TITLE_CHARACTERS],
+            "t": self._transformer.name,
+            "v": version.version,
+        }
+        self._see(work, version, metadata)
+        return NewBody(id=work, body=stored, metadata=metadata)
+
+    def _see(self, work: str, version: RecordVersion, metadata: Mapping[str, Any]) -> None:
+        """Count a record that has a work."""
+        form, kind = str(metadata.get("f", "")), str(metadata.get("k", ""))
+        rows = self.tally.rows
+        rows[form, kind, "records"] += 1
+        rows[form, kind, "versions"] += version.version
+        rows[form, kind, "bytes"] += version.size
+        self.tally.titles.append((work, str(metadata.get("n", ""))))
+
+    def _delete(self, work: str) -> None:
+        try:
+            if not self._records.stat(work).deleted:
+                self._records.delete(work)
+                self.tally.deleted += 1
+        except NotFound:
+            return
+
+
+def _letters(records: Records, kept: Sequence[str]) -> set[str]:
+    """The works of these records that are dead letters."""
+    if not kept:
+        return set()
+    first, last = _work_of(kept[0]), escape(_work_of(kept[-1]))
+    between = takewhile(lambda letter: escape(letter.id) <= last, records.dead_letters(first))
+    found = {letter.id for letter in between}
+    return found if records.failure(first) is None else found | {first}
+
+
+def _work_of(record: str) -> str:
+    return WORKS + record.removeprefix(SOURCES)

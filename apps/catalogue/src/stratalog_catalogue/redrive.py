@@ -1,0 +1,94 @@
+"""Dead letters tried again: a record from what was kept with it, a work from its record, a source by a new poll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog import DeadLetter, NotFound, Records, Store, StratalogError
+from stratalog_catalogue.ingest import IngestFailure, fail, take_one
+from stratalog_catalogue.names import SOURCES, WORKS, parts_of
+from stratalog_catalogue.polls import POLLS, Connect, forget_checkpoint, poll_source
+from stratalog_catalogue.reconciliation import bring_into_line
+from stratalog_catalogue.record_splitter import SplitRecord, split
+from stratalog_catalogue.sources import Source, read_source
+
+__all__ = ["Redriven", "redrive"]
+
+
+class Redriven(msgspec.Struct, frozen=True):
+    """What came of a letter. One that failed again stays a dead letter."""
+
+    id: str
+    resolved: bool
+    reason: str = ""
+
+
+def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
+    """Try each dead letter of these sources, or of all, once more."""
+    records = store.records(organisation)
+    polled: set[str] = set()
+    for letter in list(records.dead_letters()):
+        name = letter.id.removeprefix(POLLS) if letter.id.startswith(POLLS) else parts_of(letter.id)[0]
+        if sources and name not in sources:
+            continue
+        try:
+            source = read_source(records, name)
+            reason = _try(store, records, source, letter, connect, polled)
+        except StratalogError as exc:
+            reason = str(exc)
+        yield Redriven(letter.id, not reason, reason)
+
+
+def _try(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]) -> str:
+    """Why it failed again; empty where it did not, and the letter is gone."""
+    if letter.id.startswith(WORKS):
+        record = SOURCES + letter.id.removeprefix(WORKS)
+        return letter.reason if bring_into_line(records, source, [record], True).failed else ""
+    if letter.id.startswith(SOURCES) and letter.size is not None:
+        return _take_kept(records, source, letter)
+    if source.name in polled:
+        return ""
+    return _poll_whole(store, records, source, letter, connect, polled)
+
+
+def _take_kept(records: Records, source: Source, letter: DeadLetter) -> str:
+    """Take in the body that was kept, as it would be read today."""
+    said = msgspec.json.decode(letter.pointer, type=IngestFailure)
+    body = b"".join(records.open_dead_letter(letter.id))
+    reason = "nothing in it is a record"
+    for found in split(_of_one(source), [body], said.id):
+        if isinstance(found, SplitRecord):
+            take_one(records, source, found, said.time_ms)
+            records.resolve_dead_letter(letter.id)
+            return ""
+        reason = found.reason
+    fail(records, letter.id, reason, said, body)
+    return reason
+
+
+def _poll_whole(
+    store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]
+) -> str:
+    """Nothing was kept: read the source from its beginning. Letters of what fails again are written anew."""
+    polled.add(source.name)
+    prefix = f"{SOURCES}{source.name}/"
+    for other in list(records.dead_letters()):
+        if other.size is None and (other.id.startswith(prefix) or other.id == letter.id):
+            records.resolve_dead_letter(other.id)
+    forget_checkpoint(records, source.name)
+    done = poll_source(records, source, connect, store.environment.clock)
+    if done.reason:
+        return done.reason
+    try:
+        again = records.failure(letter.id)
+    except NotFound:
+        return ""
+    return again.reason if again else ""
+
+
+def _of_one(source: Source) -> Source:
+    """How to read a single record of a source, out of its list."""
+    single = {"csv": "json", "jsonl": "json"}.get(source.format, source.format)
+    return msgspec.structs.replace(source, records="", format=single)

@@ -1,0 +1,28 @@
+"""The command that serves a catalogue to browsers. What it needs beyond the library is imported only when it runs."""
+
+from __future__ import annotations
+
+import click
+
+from stratalog.cli import Session, command, load_application, of_every_server, serve_application
+
+__all__ = ["serve"]
+
+PAGE = "/web/catalogue/"
+
+
+@command("serve", example="stratalog catalogue serve acme --port 8420")
+@click.argument("organisation")
+@click.argument("application", required=False)
+@of_every_server
+def serve(session: Session, organisation: str, application: str | None, host: str, port: int) -> None:
+    """Serve a page on a catalogue, and its read API.
+
+    APPLICATION, a short name or MODULE:NAME, says who may come in; without one this machine alone is served.
+    """
+    try:
+        from stratalog_catalogue.http import application as catalogue
+    except ModuleNotFoundError as exc:
+        raise click.ClickException(f'serving needs more: pip install "stratalog[server]" ({exc})') from exc
+    served = load_application(application).including(catalogue())
+    serve_application(session, served, host, port, page=f"{PAGE}?in={organisation}")

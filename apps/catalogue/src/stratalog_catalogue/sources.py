@@ -1,0 +1,102 @@
+"""Sources: where records come from and how they are read. Each is kept as a record, so every process knows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from stratalog import Invalid, NotFound, Records
+from stratalog_catalogue.names import SETTINGS, check_source
+
+__all__ = ["Format", "Source", "add_source", "read_source", "read_sources"]
+
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?")
+Format = Literal["json", "jsonl", "xml", "csv", "rfc822", "file"]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A source system, or a part of one that is read in one way."""
+
+    name: str
+    adapter: Literal["folder", "http", "oai"]
+    location: str
+    """A folder, or a URL."""
+
+    format: Format
+    """`file`: each file is one record, of any size."""
+
+    transformer: str = "plain"
+    records: str = ""
+    """Where records are: in JSON the path of a list, in XML the name of an element; the whole where it is empty."""
+
+    id: str = "id"
+    """The field with a record's id, or several with commas between, joined by `/`."""
+
+    time: str = ""
+    """The field that says when the source last changed a record; without it the time of the whole file or answer."""
+
+    next: str = ""
+    """In JSON and XML, the field with the next page's URL; else the answer's `Link` header is followed."""
+
+    whole: bool = False
+    """Whether each file or answer is the source's whole state, so that what it no longer has was deleted."""
+
+    pattern: str = "**/*"
+    """Which files of a folder."""
+
+    metadata_prefix: str = "oai_dc"
+    set: str = ""
+    since: str = ""
+    """Of OAI-PMH, only what changed then or later; a day or a second in UTC, as the protocol writes them."""
+
+    until: str = ""
+    """The same for then or earlier."""
+
+    every_seconds: float = 3600.0
+    version: Literal[1] = 1
+
+    @property
+    def id_fields(self) -> tuple[str, ...]:
+        """The fields whose values make the id."""
+        return tuple(part.strip() for part in self.id.split(","))
+
+    @property
+    def scope(self) -> str:
+        """What its checkpoint is of: where this differs, the source is read from its beginning."""
+        if self.adapter != "oai":
+            return self.location
+        selected = (self.metadata_prefix, self.set, self.since, self.until)
+        return " ".join((self.location, *selected)) if selected != ("oai_dc", "", "", "") else self.location
+
+
+def add_source(records: Records, source: Source) -> Source:
+    """Keep a source's settings, in place of those it had. Raises Invalid."""
+    check_source(source.name)
+    if source.adapter == "oai" and source.format != "xml":
+        raise Invalid("OAI-PMH answers in XML", source=source.name, format=source.format)
+    if source.adapter == "http" and source.format == "file":
+        raise Invalid("an answer is read as JSON, XML, CSV or RFC 822 text", source=source.name, format=source.format)
+    for moment in (source.since, source.until):
+        if moment and not MOMENT.fullmatch(moment):
+            raise Invalid("a moment is YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
+    records.put(SETTINGS + source.name, msgspec.json.encode(source))
+    return source
+
+
+def read_source(records: Records, name: str) -> Source:
+    """Raises NotFound, Invalid for settings of a newer version."""
+    try:
+        return msgspec.json.decode(records.get(SETTINGS + check_source(name)).body, type=Source)
+    except msgspec.ValidationError as exc:
+        raise Invalid("the source's settings are not ones this program knows", source=name, reason=str(exc)) from exc
+    except NotFound as exc:
+        raise NotFound("the catalogue has no such source", source=name) from exc
+
+
+def read_sources(records: Records) -> Iterator[Source]:
+    """All sources in order of their names."""
+    for line in records.list(prefix=SETTINGS):
+        yield read_source(records, line.id.removeprefix(SETTINGS))

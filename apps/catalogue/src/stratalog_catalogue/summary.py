@@ -1,0 +1,100 @@
+"""What a scan of a source leaves behind: counts, and the titles of its works, so that neither asks for a scan again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from stratalog import NotFound, Records
+from stratalog_catalogue.names import SUMMARIES, TITLES, parts_of
+from stratalog_catalogue.reconciliation import ReconciliationCounts
+from stratalog_catalogue.sources import read_sources
+
+__all__ = ["Row", "Stats", "Summary", "read_stats", "read_titles", "write_summary"]
+
+LETTERS_COUNTED_MAX = 10_000
+VERSIONS_KEPT = 3
+
+
+class Row(msgspec.Struct, frozen=True):
+    """The records of one format that became works of one kind."""
+
+    format: str
+    kind: str
+    records: int
+    versions: int
+    """Of all these records together, forgotten ones too."""
+
+    bytes: int
+    """Of their latest versions."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A source as its last complete scan found it."""
+
+    source: str
+    as_of_ms: int
+    works: int
+    failed: int
+    rows: tuple[Row, ...]
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """All sources, and the dead letters there are now."""
+
+    sources: tuple[Summary, ...]
+    not_scanned: tuple[str, ...]
+    dead_letters: dict[str, int]
+    """By source; `more` where there are too many to count."""
+
+
+def write_summary(records: Records, source: str, tally: ReconciliationCounts, now_ms: int) -> Summary:
+    """Store what a complete scan found; the titles only where they differ."""
+    keys = sorted({key[:2] for key in tally.rows})
+    rows = tuple(Row(*key, *(tally.rows[*key, what] for what in ("records", "versions", "bytes"))) for key in keys)
+    summary = Summary(source=source, as_of_ms=now_ms, works=len(tally.titles), failed=tally.failed, rows=rows)
+    lines = (f"{work}\t{' '.join(title.split())}\n" for work, title in tally.titles)
+    for id, body in (
+        (TITLES + source, "".join(lines).encode(errors="replace")),
+        (SUMMARIES + source, msgspec.json.encode(summary)),
+    ):
+        records.put(id, body)
+        records.prune(id, keep=VERSIONS_KEPT)
+    return summary
+
+
+def read_stats(records: Records) -> Stats:
+    """The counts. Reads a record for each source, and the list of dead letters."""
+    summaries: list[Summary] = []
+    missing: list[str] = []
+    for source in read_sources(records):
+        try:
+            summaries.append(msgspec.json.decode(records.get(SUMMARIES + source.name).body, type=Summary))
+        except NotFound:
+            missing.append(source.name)
+    return Stats(tuple(summaries), tuple(missing), _letters(letter.id for letter in records.dead_letters()))
+
+
+def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
+    """Each work of a source with its title, as of its last scan."""
+    try:
+        text = records.get(TITLES + source).body.decode()
+    except NotFound:
+        return
+    for line in text.split("\n"):
+        work, tab, title = line.partition("\t")
+        if tab:
+            yield work, title
+
+
+def _letters(ids: Iterable[str]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    rest = iter(ids)
+    for id in islice(rest, LETTERS_COUNTED_MAX):
+        source = parts_of(id)[0] if id.count("/") > 1 else id.partition("/")[2]
+        counted[source] = counted.get(source, 0) + 1
+    if next(rest, None) is not None:
+        counted["more"] = 1
+    return counted

@@ -1,0 +1,166 @@
+"""A scan of a whole catalogue: records in pieces, by one process or several, told as it goes and taken up again."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+
+import msgspec
+
+import stratalog
+from stratalog import Invalid, NotFound, Records, Store
+from stratalog_catalogue.names import CHECKPOINTS, SOURCES
+from stratalog_catalogue.reconciliation import ReconciliationCounts, bring_into_line
+from stratalog_catalogue.sources import Source, read_source, read_sources
+from stratalog_catalogue.summary import write_summary
+
+__all__ = ["Progress", "reconcile"]
+
+PIECE_RECORDS = 500
+PIECES_AHEAD = 3
+"""So many pieces for each process are handed out before the first of them is done."""
+
+PIECES_PER_NOTE = 10
+RUN = f"{CHECKPOINTS}!reprocess"
+
+Progress = Callable[[int], None]
+Piece = tuple[str, ReconciliationCounts]
+"""The last record of a piece, and what was done."""
+
+
+class ScanRun(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a reprocessing came: all sources before ``source`` are done, and that one up to ``after``."""
+
+    sources: tuple[str, ...] = ()
+    """Which it is of; another selection begins anew."""
+
+    source: str = ""
+    after: str = ""
+
+
+def reconcile(
+    store: Store,
+    organisation: str,
+    *,
+    sources: Iterable[str] = (),
+    everything: bool = False,
+    url: str = "",
+    processes: int = 1,
+    resume: bool = True,
+    progress: Progress = lambda count: None,
+) -> ReconciliationCounts:
+    """Bring the works of these sources, or of all, into line with their records; nothing is asked of a source.
+
+    With ``everything`` each work is made anew, and a run that was broken off is taken up where it was unless
+    ``resume`` is False. Several ``processes`` open the store at ``url`` themselves. Counts and titles are written
+    after each source. Raises Invalid, NotFound for a source that is not there.
+    """
+    if processes > 1 and url in ("", "memory:"):
+        raise Invalid("several processes need a store that each of them can open", store=url or "none")
+    records = store.records(organisation)
+    chosen = [read_source(records, name) for name in sources] or list(read_sources(records))
+    with _pool(url, organisation, processes) as pool:
+        scan = _Scan(records, chosen, everything, pool, processes * PIECES_AHEAD, progress)
+        return scan.run(resume and everything)
+
+
+class _Scan:
+    """One scan, and by whom it is done."""
+
+    def __init__(
+        self,
+        records: Records,
+        chosen: list[Source],
+        everything: bool,
+        pool: Executor | None,
+        ahead: int,
+        progress: Progress,
+    ) -> None:
+        self._records = records
+        self._chosen = chosen
+        self._names = tuple(source.name for source in chosen)
+        self._everything = everything
+        self._pool = pool
+        self._ahead = ahead
+        self._progress = progress
+
+    def run(self, resume: bool) -> ReconciliationCounts:
+        """Scan all sources, from where an earlier run was broken off."""
+        total = ReconciliationCounts(titles=[])
+        begun = self._begun() if resume else ScanRun()
+        skipped = self._names.index(begun.source) if begun.source in self._names else 0
+        for source in self._chosen[skipped:]:
+            after = begun.after if source.name == begun.source else ""
+            tally = self._source(source, after, self._everything)
+            total.add(tally)
+            if after:
+                tally = self._source(source, "", False)
+            write_summary(self._records, source.name, tally, self._records.environment.clock.wall_ms())
+        if self._everything:
+            self._note(ScanRun())
+        return total
+
+    def _source(self, source: Source, after: str, everything: bool) -> ReconciliationCounts:
+        tally = ReconciliationCounts(titles=[])
+        for count, (last, part) in enumerate(self._done(source, after, everything), 1):
+            tally.add(part)
+            tally.titles += part.titles
+            self._progress(part.looked_at)
+            if everything and count % PIECES_PER_NOTE == 0:
+                self._note(ScanRun(sources=self._names, source=source.name, after=last))
+        return tally
+
+    def _done(self, source: Source, after: str, everything: bool) -> Iterator[Piece]:
+        """The pieces of a source in order, each once it is done."""
+        if self._pool is None:
+            for kept in _pieces(self._records, source, after):
+                yield kept[-1], bring_into_line(self._records, source, kept, everything)
+            return
+        under_way: deque[tuple[str, Future[ReconciliationCounts]]] = deque()
+        for kept in _pieces(self._records, source, after):
+            under_way.append((kept[-1], self._pool.submit(_in_process, source, kept, everything)))
+            if len(under_way) > self._ahead:
+                last, future = under_way.popleft()
+                yield last, future.result()
+        for last, future in under_way:
+            yield last, future.result()
+
+    def _begun(self) -> ScanRun:
+        try:
+            run = msgspec.json.decode(self._records.get(RUN).body, type=ScanRun)
+        except NotFound:
+            return ScanRun()
+        return run if run.sources == self._names else ScanRun()
+
+    def _note(self, run: ScanRun) -> None:
+        self._records.put(RUN, msgspec.json.encode(run))
+        self._records.prune(RUN, keep=1)
+
+
+def _pieces(records: Records, source: Source, after: str) -> Iterator[list[str]]:
+    lines = (line.id for line in records.list(after, prefix=f"{SOURCES}{source.name}/"))
+    while kept := list(islice(lines, PIECE_RECORDS)):
+        yield kept
+
+
+_opened: list[Records] = []
+"""A worker process's own handle, for as long as it lives."""
+
+
+def _pool(url: str, organisation: str, processes: int) -> AbstractContextManager[Executor | None]:
+    if processes < 2:
+        return nullcontext()
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, context, _begin_process, (url, organisation))
+
+
+def _begin_process(url: str, organisation: str) -> None:
+    _opened.append(stratalog.open(url, create=False).records(organisation))
+
+
+def _in_process(source: Source, kept: list[str], everything: bool) -> ReconciliationCounts:
+    return bring_into_line(_opened[0], source, kept, everything)

@@ -1,0 +1,83 @@
+"""What the catalogue's tests share: a catalogue of their own, and small sources."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import stratalog
+from stratalog import Records, Store
+from stratalog_catalogue.polls import Polled, poll
+from stratalog_catalogue.reconciliation import ReconciliationCounts
+from stratalog_catalogue.sources import Source, add_source
+from stratalog_catalogue.workers import reconcile
+
+PACKAGE = """Package: {name}
+Architecture: amd64
+Version: {version}
+Maintainer: Jo Doe <jo@example.org>
+Depends: libc6 (>= 2.36), default-mta | mail-transport-agent
+Section: devel
+Size: 1234
+Description: the {name} program
+ It does one thing.
+ .
+ And does it well.
+"""
+
+DAY_NS = 86_400_000_000_000
+START_NS = 1_700_000_000_000_000_000
+
+
+class Catalogue:
+    """A catalogue of the organisation acme, and a folder for its sources."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store = store
+        self.folder = folder
+        self.records: Records = store.records("acme")
+        self.connect: Callable[[], httpx.Client] = httpx.Client
+
+    def add(self, name: str = "debian", **settings: Any) -> Source:
+        """A source; by default a folder of Debian packages, each file a whole state."""
+        (self.folder / name).mkdir(exist_ok=True)
+        given = {
+            "adapter": "folder",
+            "location": str(self.folder / name),
+            "format": "rfc822",
+            "transformer": "debian-package",
+            "id": "Package,Architecture",
+            "whole": True,
+        }
+        return add_source(self.records, Source(name=name, **{**given, **settings}))
+
+    def write(self, text: str | bytes, *, source: str = "debian", name: str = "Packages", day: int = 1) -> None:
+        """A file of a source as it was on a day."""
+        path = self.folder / source / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        os.utime(path, ns=(START_NS + day * DAY_NS, START_NS + day * DAY_NS))
+
+    def write_packages(self, versions: dict[str, str], *, day: int = 1) -> None:
+        """A whole state of Debian packages."""
+        self.write("\n".join(PACKAGE.format(name=name, version=at) for name, at in versions.items()), day=day)
+
+    def poll(self, *sources: str) -> Polled:
+        """Poll the sources, or all; what came of the last."""
+        return list(poll(self.store, "acme", self.connect, sources=sources))[-1]
+
+    def scan(self, *, everything: bool = False) -> ReconciliationCounts:
+        """Make works."""
+        return reconcile(self.store, "acme", everything=everything)
+
+    def ids(self, prefix: str) -> list[str]:
+        """The records that live under a prefix, without it."""
+        lines = (line.id for line in self.records.list(prefix=prefix))
+        return [id.removeprefix(prefix) for id in lines if not self.records.stat(id).deleted]
+
+
+def catalogue_in(folder: Path, url: str = "memory:") -> Catalogue:
+    return Catalogue(stratalog.open(url), folder)

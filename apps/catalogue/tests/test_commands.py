@@ -1,0 +1,150 @@
+"""The commands, from naming a source to looking at what differs."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from apps.catalogue.tests.helpers import PACKAGE
+from stratalog.cli import main
+from stratalog.testing.clock import ManualClock
+from tests.processes import COMMAND_LINE, start
+
+SECONDS_MAX = 60
+
+
+class Shell:
+    """Runs commands on a store of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.code = 0
+
+    def __call__(self, *words: str) -> list[Any]:
+        store = str(self.folder / "store")
+        done = CliRunner().invoke(main, ["catalogue", *words, "--json", "--store", store])
+        self.code = done.exit_code
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def text(self, *words: str) -> str:
+        done = CliRunner().invoke(main, ["catalogue", *words, "--store", str(self.folder / "store")])
+        self.code = done.exit_code
+        return done.stdout
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    made = Shell(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "Packages").write_text(PACKAGE.format(name="bash", version="1"))
+    made(
+        "add", "acme/debian", str(tmp_path / "in"), "--format", "rfc822", "--transformer", "debian-package",
+        "--id", "Package,Architecture",
+    )  # fmt: skip
+    return made
+
+
+def test_a_catalogue_from_a_poll_to_a_difference(shell: Shell) -> None:
+    polled, scanned = shell("poll", "acme")
+    assert (shell.code, polled["taken"]["new"], scanned["made"]) == (0, 1, 1)
+    newer = shell.folder / "Packages.new"
+    newer.write_text(PACKAGE.format(name="bash", version="2"))
+    assert shell("ingest", "acme/debian", str(newer))[0]["new"] == 1
+    assert shell("reprocess", "acme")[0]["made"] == 1
+    assert shell("reprocess", "acme", "--changed")[0]["made"] == 0
+    assert [one["version"] for one in shell("versions", "acme/debian", "bash/amd64")] == [2, 1]
+    assert "+Version: 2" in shell("diff", "acme/debian", "bash/amd64", "1", "2")[0]["lines"]
+    assert shell("search", "acme", "bash")[0]["id"] == "bash/amd64"
+    assert shell("stats", "acme")[0]["sources"][0]["rows"][0]["versions"] == 2
+    assert shell("dead-letters", "acme") == []
+    assert shell.code == 0
+
+
+def test_people_are_shown_tables(shell: Shell) -> None:
+    assert "1 read, 1 new" in shell.text("poll", "acme")
+    assert "debian  rfc822  package" in shell.text("stats", "acme")
+    assert "bash: the bash program" in shell.text("search", "acme", "--begins", "ba")
+    assert "source's time" in shell.text("versions", "acme/debian", "bash/amd64")
+    assert "the same" in shell.text("diff", "acme/debian", "bash/amd64", "1", "1")
+
+
+def test_a_failure_is_told_by_the_exit_code_until_it_is_redriven(shell: Shell) -> None:
+    (shell.folder / "in" / "more").write_text("Package: x\n")
+    shell("poll", "acme")
+    assert shell.code == 1
+    (letter,) = shell("dead-letters", "acme")
+    assert "no id" in letter["reason"]
+    assert [one["resolved"] for one in shell("redrive", "acme")] == [False]
+    assert shell.code == 1
+    shell("add", "acme/debian", str(shell.folder / "in"), "--format", "rfc822", "--id", "Package")
+    assert [one["resolved"] for one in shell("redrive", "acme")] == [True]
+    assert shell.code == 0
+
+
+def test_what_cannot_be_is_refused(shell: Shell) -> None:
+    shell("add", "acme/Bad Name", ".", "--format", "json")
+    assert shell.code == 2
+    shell("add", "acme/a", ".", "--format", "json", "--transformer", "none")
+    assert shell.code == 2
+    shell("poll", "acme", "--source", "unknown")
+    assert shell.code == 3
+
+
+class Told(ManualClock):
+    """A clock whose every sleep lets something happen; after the last one somebody stops the program."""
+
+    def __init__(self, happenings: list[Callable[[], object]]) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+        self._happenings = happenings
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.slept.append(seconds)
+        if not self._happenings:
+            raise KeyboardInterrupt
+        self._happenings.pop(0)()
+
+
+def test_a_poll_that_goes_on_asks_each_source_when_it_is_due(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def another() -> None:
+        (shell.folder / "in" / "more").write_text(PACKAGE.format(name="zsh", version="1"))
+
+    shell("add", "acme/debian", str(shell.folder / "in"), "--format", "rfc822", "--id", "Package", "--due", "100")
+    clock = Told([another, lambda: None])
+    monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
+    first, works, second, more = shell("poll", "acme", "--every", "60")
+    assert clock.slept == [60, 60, 60]
+    assert [(polled["taken"]["read"], polled["taken"]["new"]) for polled in (first, second)] == [(1, 1), (1, 1)]
+    assert (works["made"], more["made"]) == (1, 1)
+
+
+def test_a_poll_that_goes_on_outlives_a_source_that_is_away(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    away, there = shell.folder / "away", shell.folder / "in"
+    there.rename(away)
+    clock = Told([lambda: None] * 3 + [lambda: away.rename(there)])
+    monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
+    first, works, second, more = shell("poll", "acme", "--every", "60")
+    assert ("not there" in first["reason"], works["made"]) == (True, 0)
+    assert (second["reason"], second["taken"]["new"], more["made"]) == ("", 1, 1)
+    assert clock.slept[3:] == [60, 60]
+
+
+def test_a_catalogue_is_served_until_a_signal(shell: Shell) -> None:
+    shell("poll", "acme")
+    words = ["catalogue", "serve", "acme", "--port", "0", "--json", "--store", str(shell.folder / "store")]
+    with start([*COMMAND_LINE, *words]) as process:
+        url = httpx.URL(json.loads(process.read_line())["url"])
+        assert (url.path, url.params["in"]) == ("/web/catalogue/", "acme")
+        assert "<title>Catalogue" in httpx.get(url, timeout=SECONDS_MAX).text
+        works = url.copy_with(path="/v1/organisations/acme/catalogue/works", query=None)
+        assert [work["id"] for work in httpx.get(works, timeout=SECONDS_MAX).json()] == ["bash/amd64"]
+        process.signal(signal.SIGTERM)
+        process.end()

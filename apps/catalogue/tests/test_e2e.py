@@ -1,0 +1,68 @@
+"""Stories of the catalogue, told to headless Chromium: search, a work, its versions and what they changed, counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from apps.catalogue.tests.helpers import PACKAGE, Catalogue
+from stratalog.server.app import create_app
+from stratalog_catalogue.http import application
+from tests.e2e.serving import find_chromium, node_with, serving, tell, told_stories
+
+HERE = Path(__file__).parent / "e2e"
+STORIES = [
+    "aWorkIsFoundAndItsPastIsShown",
+    "anyTwoVersionsAreCompared",
+    "whatASourceGivesAsJsonDiffersByValue",
+    "aRecordIsFetchedAsItCame",
+    "whatWasDeletedKeepsItsPast",
+    "theCatalogueIsReadWithoutAMouse",
+    "whatIsHereIsCounted",
+    "anAddressLeadsToWhatIsShown",
+    "aNameLeadsToWhatIsCalledThat",
+    "whatARecordSaysIsNoMarkup",
+    "darkIsFollowedAndChosen",
+    "onANarrowScreenOneThingIsShownAtATime",
+]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server with three states of packages and two of films."""
+    with stratalog.open("memory:") as store:
+        fill(Catalogue(store, tmp_path_factory.mktemp("sources")))
+        with serving(create_app(store, application())) as found:
+            yield found
+
+
+def fill(catalogue: Catalogue) -> None:
+    catalogue.add()
+    catalogue.add("films", format="json", transformer="film", id="Title", whole=False)
+    for day, (version, director) in enumerate([("5.8", "R. Scott"), ("5.9", "Ridley Scott"), ("6.0", "")], 1):
+        names = {"bash": "5.2", "zsh": version} | ({"dash": "0.5"} if day == 1 else {})
+        text = "\n".join(PACKAGE.format(name=name, version=at) for name, at in names.items())
+        catalogue.write(text.replace("default-mta", "bash"), day=day)
+        if director:
+            films = [{"Title": "Alien", "Director": director}, {"Title": "<img src=x onerror=alert(1)>"}, {}]
+            catalogue.write(json.dumps(films), source="films", name="films.json", day=day)
+        catalogue.poll()
+    catalogue.scan()
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    return node_with(HERE)
+
+
+def test_every_story_is_told(node: str) -> None:
+    assert sorted(told_stories(HERE, node)) == sorted(STORIES)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_in_the_browser(story: str, node: str, url: str, tmp_path: Path) -> None:
+    tell(HERE, node, url, story, find_chromium(), str(tmp_path))

@@ -1,0 +1,268 @@
+"""Feeds over real HTTP: only what changed is fetched, pages are followed, trouble passes or is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.catalogue.tests.feeds import Feed, Repository, serving
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog import Invalid
+from stratalog_catalogue.queries import read_work
+
+
+def book(n: int, title: str = "", day: int = 1) -> dict[str, object]:
+    return {"id": n, "title": title or f"book {n}", "changed": f"2024-01-{day:02d}T00:00:00Z"}
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", lambda seconds: None)
+
+
+@pytest.fixture
+def feed(catalogue: Catalogue) -> Iterator[Feed]:
+    made = Feed()
+    made.books = [book(n) for n in range(8)]
+    with serving(made):
+        catalogue.add("books", **settings_of(made))
+        yield made
+
+
+def settings_of(feed: Feed) -> dict[str, Any]:
+    return {
+        "adapter": "http",
+        "location": feed.url,
+        "format": "json",
+        "transformer": "plain",
+        "records": "items",
+        "id": "id",
+        "time": "changed",
+        "next": "next",
+        "whole": False,
+    }
+
+
+@pytest.fixture
+def repository(catalogue: Catalogue) -> Iterator[Repository]:
+    made = Repository()
+    made.records = {f"oai:x:{n}": (f"2024-01-{n + 1:02d}T00:00:00Z", f"work {n}") for n in range(7)}
+    with serving(made):
+        add_archive(catalogue, made)
+        yield made
+
+
+def add_archive(catalogue: Catalogue, repository: Repository, **settings: Any) -> None:
+    usual = {"adapter": "oai", "format": "xml", "transformer": "dublin-core", "whole": False}
+    catalogue.add("archive", location=repository.url, **{**usual, **settings})
+
+
+def test_all_pages_of_a_feed_are_taken_and_an_unchanged_one_is_not_fetched_again(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    assert catalogue.poll().taken.new == 8
+    feed.asked.clear()
+    assert catalogue.poll().taken.read == 0
+    assert [headers.get("If-None-Match") for _, headers in feed.asked] == ['"1"']
+
+
+def test_a_changed_feed_gives_what_is_newer(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.poll()
+    feed.books[2], feed.etag = book(2, "second edition", day=2), '"2"'
+    feed.books[3] = book(3, "stale", day=1)
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.new, taken.same) == (8, 1, 7)
+    assert catalogue.records.stat("source/books/2").version == 2
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_passing_trouble_is_tried_again(catalogue: Catalogue, feed: Feed, status: int) -> None:
+    feed.broken = [status, status]
+    assert (catalogue.poll().taken.new, len(feed.asked)) == (8, 5)
+
+
+def test_lasting_trouble_is_told_and_the_next_poll_begins_where_this_one_did(catalogue: Catalogue, feed: Feed) -> None:
+    feed.broken = [500] * 4
+    polled = catalogue.poll()
+    assert ("cannot answer" in polled.reason, polled.taken.read) == (True, 0)
+    assert catalogue.poll().taken.new == 8
+    assert catalogue.records.failure("polls/books") is None
+
+
+def test_a_refusal_is_not_tried_again(catalogue: Catalogue, feed: Feed) -> None:
+    feed.broken = [404]
+    assert "refused" in catalogue.poll().reason
+    assert len(feed.asked) == 1
+
+
+def test_a_feed_that_breaks_off_between_pages_is_read_anew_and_nothing_twice(catalogue: Catalogue, feed: Feed) -> None:
+    real = feed.answer
+    feed.answer = lambda path, headers: (404, {}, b"") if "from=6" in path else real(path, headers)  # type: ignore[method-assign]
+    assert catalogue.poll().taken.new == 6
+    feed.answer = real  # type: ignore[method-assign]
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.new) == (8, 2)
+
+
+def test_a_feed_of_whole_states_deletes_what_none_of_its_pages_has_any_more(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    assert catalogue.poll().taken.new == 8
+    del feed.books[4]
+    feed.etag = '"2"'
+    taken = catalogue.poll().taken
+    assert (taken.same, taken.deleted) == (7, 1)
+    assert catalogue.records.stat("source/books/4").deleted
+
+
+def test_a_whole_state_that_breaks_off_between_pages_deletes_nothing(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    catalogue.poll()
+    feed.etag = '"2"'
+    real = feed.answer
+    feed.answer = lambda path, headers: (404, {}, b"") if "from=6" in path else real(path, headers)  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert ("refused" in polled.reason, polled.taken.deleted) == (True, 0)
+    assert len(catalogue.ids("source/books/")) == 8
+
+
+def test_a_whole_state_that_shifts_while_it_is_read_deletes_nothing_and_is_read_again(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    catalogue.poll()
+    feed.etag = '"2"'
+    real = feed.answer
+
+    def shifting(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        answer = real(path, headers)
+        if "from=3" in path and feed.etag == '"2"':
+            feed.books.append(feed.books.pop(0))
+            feed.etag = '"3"'
+        return answer
+
+    feed.answer = shifting  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.deleted) == ("", 0)
+    assert len(catalogue.ids("source/books/")) == 8
+
+
+def test_a_server_that_says_how_long_to_wait_is_waited_for_so_long(
+    catalogue: Catalogue, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", waits.append)
+    feed.broken, feed.retry = [503, 503], "17"
+    assert catalogue.poll().taken.new == 8
+    feed.broken, feed.retry, feed.etag = [503], "100000", '"2"'
+    catalogue.poll()
+    assert waits == [17.0, 17.0, 300.0]
+
+
+def test_pages_that_lead_elsewhere_or_in_a_circle_are_refused(catalogue: Catalogue, feed: Feed) -> None:
+    for target in ("http://elsewhere.example/feed", "/feed"):
+        body = b'{"items": [], "next": "%s"}' % target.encode()
+        feed.answer = lambda path, headers, body=body: (200, {}, body)  # type: ignore[method-assign,misc]
+        assert any(word in catalogue.poll().reason for word in ("another server", "circle"))
+
+
+def test_a_harvest_takes_all_pages_and_the_next_one_only_what_changed(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    assert catalogue.poll().taken.new == 7
+    assert [sorted(query) for query in repository.asked] == [
+        ["verb"],
+        ["metadataPrefix", "verb"],
+        ["resumptionToken", "verb"],
+        ["resumptionToken", "verb"],
+    ]
+    repository.records["oai:x:3"] = ("2024-02-01T00:00:00Z", "work 3, again")
+    repository.now = "2024-02-02T00:00:00Z"
+    assert (catalogue.poll().taken.new, repository.asked[-1]["from"]) == (1, "2024-02-01T00:00:00Z")
+    catalogue.scan()
+    assert read_work(catalogue.records, "archive", "oai:x:3").title == "work 3, again"
+
+
+def test_a_record_that_the_repository_deleted_is_deleted_and_a_stale_deletion_is_not_heeded(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    catalogue.poll()
+    repository.records["oai:x:1"] = ("2024-02-01T00:00:00Z", None)
+    assert catalogue.poll().taken.deleted == 1
+    assert catalogue.records.stat("source/archive/oai:x:1").deleted
+    repository.records = {"oai:x:2": ("2024-01-01T00:00:00Z", None)}
+    catalogue.records.delete("catalogue/checkpoint/archive")
+    assert catalogue.poll().taken.deleted == 0
+
+
+def test_a_harvest_goes_on_with_its_token_after_a_crash(catalogue: Catalogue, repository: Repository) -> None:
+    repository.broken = [200, 200, 404]
+    assert (catalogue.poll().taken.new, "refused" in catalogue.poll().reason) == (3, False)
+    assert "resumptionToken" in repository.asked[3]
+    assert len(catalogue.ids("source/archive/")) == 7
+
+
+def test_an_expired_token_begins_the_harvest_anew(catalogue: Catalogue, repository: Repository) -> None:
+    repository.broken = [200, 200, 404]
+    catalogue.poll()
+    repository.expired = {"|3"}
+    catalogue.poll()
+    assert [sorted(query) for query in repository.asked[3:5]] == [
+        ["resumptionToken", "verb"],
+        ["metadataPrefix", "verb"],
+    ]
+
+
+def test_a_repository_that_counts_in_days_is_asked_in_days(catalogue: Catalogue, repository: Repository) -> None:
+    repository.granularity = "YYYY-MM-DD"
+    repository.records = {"oai:x:1": ("2024-02-01", "one")}
+    assert [catalogue.poll().taken.read for _ in range(2)] == [1, 1]
+    assert repository.asked[-1]["from"] == "2024-02-01"
+    repository.records = {}
+    assert [catalogue.poll().reason for _ in range(2)] == ["", ""]
+
+
+@pytest.mark.parametrize("granularity", ["YYYY-MM-DD", "YYYY-MM-DDThh:mm:ssZ"])
+@pytest.mark.parametrize(("since", "until"), [("2024-01-02", "2024-01-04"), ("2024-01-02", "2024-01-04T00:00:00Z")])
+def test_a_window_in_time_is_harvested_and_no_more(
+    catalogue: Catalogue, repository: Repository, granularity: str, since: str, until: str
+) -> None:
+    repository.granularity = granularity
+    repository.records = {
+        name: (stamp[: len(granularity)], title) for name, (stamp, title) in repository.records.items()
+    }
+    add_archive(catalogue, repository, since=since, until=until)
+    assert catalogue.poll().taken.new == 3
+    assert catalogue.ids("source/archive/") == [f"oai:x:{n}" for n in (1, 2, 3)]
+    again = catalogue.poll()
+    assert (again.reason, again.taken.new, repository.asked[-1]["from"]) == ("", 0, until[: len(granularity)])
+
+
+def test_another_selection_is_harvested_from_its_beginning(catalogue: Catalogue, repository: Repository) -> None:
+    catalogue.poll()
+    add_archive(catalogue, repository, set="maps")
+    repository.asked.clear()
+    assert catalogue.poll().taken.same == 7
+    assert (repository.asked[1]["set"], "from" in repository.asked[1]) == ("maps", False)
+
+
+def test_a_repository_that_forgets_its_deletions_can_be_harvested_whole(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    add_archive(catalogue, repository, whole=True)
+    catalogue.poll()
+    del repository.records["oai:x:5"]
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.deleted) == (6, 1)
+    assert catalogue.records.stat("source/archive/oai:x:5").deleted
+
+
+def test_what_is_no_repository_is_told(catalogue: Catalogue, repository: Repository) -> None:
+    repository.answer = lambda path, headers: (200, {}, b"<html/>")  # type: ignore[method-assign]
+    assert "OAI-PMH" in catalogue.poll().reason
+
+
+def test_a_moment_that_is_none_is_refused(catalogue: Catalogue, repository: Repository) -> None:
+    with pytest.raises(Invalid):
+        add_archive(catalogue, repository, since="yesterday")

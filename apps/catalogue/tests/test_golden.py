@@ -1,0 +1,50 @@
+"""The formats are fixed: each transformer makes the very bytes that are kept here, and what was kept is still read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog_catalogue.ingest import IngestFailure
+from stratalog_catalogue.model import MODEL_VERSION, decode_work, encode_work
+from stratalog_catalogue.names import kept_id, source_id, work_id
+from stratalog_catalogue.sources import Source
+from stratalog_catalogue.summary import Summary
+from stratalog_catalogue.transformers import TRANSFORMERS, Given
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden/catalogue-v1.json").read_text())
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_transformer_makes_the_work_that_was_kept(name: str) -> None:
+    kept = GOLDEN["works"][name]
+    made = TRANSFORMERS[name].make(
+        Given("golden", kept["id"], kept["format"], kept["body"].encode(), len(kept["body"]))
+    )
+    assert TRANSFORMERS[name].name == kept["transformer"], "a transformer that answers otherwise has another version"
+    assert encode_work(made).decode() == kept["work"]
+    assert decode_work(kept["work"].encode()) == made
+
+
+def test_every_work_says_which_model_it_is_of() -> None:
+    assert {json.loads(kept["work"])["model"] for kept in GOLDEN["works"].values()} == {MODEL_VERSION}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Source, "source"), (Summary, "summary"), (IngestFailure, "letter")])
+def test_what_the_catalogue_keeps_of_itself_is_still_read(kind: type[msgspec.Struct], name: str) -> None:
+    read = msgspec.json.decode(GOLDEN[name], type=kind)
+    assert msgspec.json.encode(read).decode() == GOLDEN[name]
+
+
+def test_settings_of_a_source_from_before_windows_in_time_are_still_read() -> None:
+    read = msgspec.json.decode(GOLDEN["source_before"], type=Source)
+    assert (read.name, read.since, read.until) == ("archive", "", "")
+
+
+def test_ids_are_kept_as_they_were() -> None:
+    assert [[id, kept_id(id)] for id, _ in GOLDEN["ids"]] == GOLDEN["ids"]
+    assert (source_id("s", "a/b"), work_id("s", "a/b")) == ("source/s/a/b", "works/s/a/b")

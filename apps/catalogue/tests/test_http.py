@@ -1,0 +1,78 @@
+"""The read API and its page: what was found, one work, its versions, what changed, and the counts an alarm watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+import stratalog
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog.server.app import create_app
+from stratalog_catalogue.http import app
+
+BASE = "/v1/organisations/acme/catalogue"
+LARGE = bytes(range(256)) * 4096 + b"!"
+BASH = {"source": "debian", "id": "bash/amd64"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient[Any]]:
+    catalogue = Catalogue(stratalog.open("memory:"), tmp_path_factory.mktemp("sources"))
+    catalogue.add()
+    for day, version in enumerate(("5.2", "5.3"), 1):
+        catalogue.write_packages({"bash": version, "zsh": "5.9"}, day=day)
+        catalogue.poll()
+    catalogue.scan()
+    catalogue.records.put("source/debian/large", LARGE)
+    catalogue.records.fail("source/debian/bad", "no id")
+    with TestClient(create_app(catalogue.store, app), base_url="http://127.0.0.1") as made:
+        yield made
+
+
+def test_works_are_found_by_words_and_by_ids(client: TestClient[Any]) -> None:
+    assert [hit["id"] for hit in client.get(f"{BASE}/works").json()] == ["bash/amd64", "zsh/amd64"]
+    assert [hit["id"] for hit in client.get(f"{BASE}/works", params={"text": "ZSH prog"}).json()] == ["zsh/amd64"]
+    assert client.get(f"{BASE}/works", params={"begins": "b", "source": "debian"}).json()[0]["kind"] == "package"
+
+
+def test_a_work_its_record_and_their_past_are_told(client: TestClient[Any]) -> None:
+    assert client.get(f"{BASE}/work", params=BASH).json()["title"] == "bash: the bash program"
+    assert b"Version: 5.3" in client.get(f"{BASE}/record", params=BASH).content
+    assert b"Version: 5.2" in client.get(f"{BASE}/record", params={**BASH, "version": 1}).content
+    assert [one["version"] for one in client.get(f"{BASE}/versions", params=BASH).json()] == [2, 1]
+    lines = client.get(f"{BASE}/diff", params={**BASH, "before": 1, "after": 2}).json()["lines"]
+    assert {"-Version: 5.2", "+Version: 5.3"} <= set(lines)
+
+
+def test_a_record_too_large_to_be_compared_is_given_whole_or_in_part(client: TestClient[Any]) -> None:
+    large = {"source": "debian", "id": "large"}
+    assert client.get(f"{BASE}/diff", params={**large, "before": 0, "after": 1}).status_code == 422
+    assert client.get(f"{BASE}/record", params=large).content == LARGE
+    part = client.get(f"{BASE}/record", params=large, headers={"Range": "bytes=7-9"})
+    assert (part.status_code, part.content) == (206, LARGE[7:10])
+
+
+def test_what_is_not_there_is_not_found(client: TestClient[Any]) -> None:
+    assert client.get(f"{BASE}/work", params={**BASH, "id": "none"}).status_code == 404
+    assert client.get(f"{BASE}/diff", params={**BASH, "before": 1, "after": 9}).status_code == 404
+
+
+def test_stats_and_the_metric_that_an_alarm_watches(client: TestClient[Any]) -> None:
+    assert client.get(f"{BASE}/stats").json()["sources"][0]["works"] == 2
+    samples = client.get(f"{BASE}/metrics").text
+    assert 'stratalog_catalogue_works{source="debian"} 2' in samples
+    assert 'stratalog_catalogue_dead_letters{source="debian"} 0' in samples
+
+
+def test_the_page_is_served_with_its_parts(client: TestClient[Any]) -> None:
+    page = client.get("/web/catalogue/").text
+    for name in ("catalogue.css", "catalogue.js", "scheme.js", "icon.svg"):
+        assert f"/web/catalogue/{name}" in page
+        assert client.get(f"/web/catalogue/{name}").status_code == 200
+
+
+def test_nobody_can_write_over_it(client: TestClient[Any]) -> None:
+    assert {client.post(f"{BASE}/{path}").status_code for path in ("works", "work", "record", "stats")} == {405}

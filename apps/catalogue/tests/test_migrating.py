@@ -1,0 +1,140 @@
+"""Rows of a versioned hybrid store become records: whole, or by a pointer of any age; cut off, it goes on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+import stratalog
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog import Unavailable
+from stratalog.testing.aws_local import aws_environment
+from stratalog.testing.emulators import Emulator
+from stratalog_catalogue.migration import migrate
+
+numbers = itertools.count()
+LARGE = bytes(range(256)) * 2000
+
+
+@pytest.fixture
+def emulators(aws: Emulator, bucket: Emulator) -> tuple[Emulator, Emulator]:
+    return aws, bucket
+
+
+class Old:
+    """A versioned hybrid store as its users left it."""
+
+    def __init__(self, *, ranged: bool) -> None:
+        self.dynamodb: Any = boto3.client("dynamodb")
+        self.s3: Any = boto3.client("s3")
+        self.table = f"vhs-{next(numbers)}"
+        keys = [("id", "HASH", "S"), ("version", "RANGE", "N")][: 2 if ranged else 1]
+        self.dynamodb.create_table(
+            TableName=self.table,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind, _ in keys],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": type_} for name, _, type_ in keys],
+        )
+        self.s3.create_bucket(Bucket=self.table)
+
+    def row(self, id: str, version: int, payload: dict[str, Any]) -> None:
+        item = {"id": {"S": id}, "version": {"N": str(version)}, "payload": payload}
+        self.dynamodb.put_item(TableName=self.table, Item=item)
+
+    def pointed(self, id: str, version: int, body: bytes, spelling: tuple[str, str] = ("bucket", "key")) -> None:
+        key = f"{id}/{version}.json"
+        self.s3.put_object(Bucket=self.table, Key=key, Body=body)
+        self.row(id, version, {"M": {spelling[0]: {"S": self.table}, spelling[1]: {"S": key}}})
+
+
+@pytest.fixture
+def catalogue(
+    emulators: tuple[Emulator, Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Catalogue]:
+    tables, objects = emulators
+    for name, value in aws_environment(tables, objects, tables).items():
+        monkeypatch.setenv(name, value)
+    made = Catalogue(stratalog.open("memory:"), tmp_path)
+    made.add("miro", format="json", transformer="plain", id="id", whole=False)
+    yield made
+    made.store.close()
+
+
+def run(catalogue: Catalogue, old: Old, **options: Any) -> tuple[int, int, int]:
+    source = catalogue.add("miro", format="json", transformer="plain", id="id", whole=False)
+    done = migrate(catalogue.records, source, old.table, dynamodb=old.dynamodb, s3=old.s3, **options)
+    return done.new, done.same, done.failed
+
+
+def body(catalogue: Catalogue, id: str, version: int | None = None) -> bytes:
+    return catalogue.records.get(f"source/miro/{id}", version).body
+
+
+def test_rows_hold_their_record_or_say_where_it_lies(catalogue: Catalogue) -> None:
+    old = Old(ranged=False)
+    old.row("text", 3, {"S": '{"title": "a"}'})
+    old.row("map", 1, {"M": {"title": {"S": "b"}, "n": {"N": "1.5"}, "l": {"L": [{"BOOL": True}, {"NULL": True}]}}})
+    old.pointed("new", 2, LARGE)
+    old.pointed("old", 7, b"{}", ("namespace", "path"))
+    where = {"namespace": {"S": old.table}, "path": {"S": "old/7.json"}}
+    old.row("oldest", 1, {"M": {"typedStoreId": {"M": where}}})
+    assert run(catalogue, old) == (5, 0, 0)
+    assert body(catalogue, "text") == b'{"title": "a"}'
+    assert body(catalogue, "map") == b'{"title":"b","n":1.5,"l":[true,null]}'
+    assert (body(catalogue, "new"), body(catalogue, "old"), body(catalogue, "oldest")) == (LARGE, b"{}", b"{}")
+    assert catalogue.records.stat("source/miro/text").metadata["version"] == 3
+    assert catalogue.scan().failed == 1
+
+
+def test_all_versions_come_in_their_order_with_gaps_closed(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    for version in (9, 0, 4):
+        old.pointed("b1", version, b"%d" % version)
+    old.pointed("b2", 0, b"x")
+    assert run(catalogue, old) == (4, 0, 0)
+    assert [body(catalogue, "b1", version) for version in (1, 2, 3)] == [b"0", b"4", b"9"]
+    versions = catalogue.records.versions("source/miro/b1")
+    assert [version.metadata["version"] for version in versions] == [0, 4, 9]
+
+
+def test_a_migration_that_was_cut_off_goes_on_and_copies_nothing_twice(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog_catalogue.migration.ROWS_PER_PAGE", 3)
+    old = Old(ranged=True)
+    for n in range(8):
+        for version in range(2):
+            old.row(f"b{n}", version, {"S": f"{n} {version}"})
+    seen: list[int] = []
+
+    def stop(count: int) -> None:
+        seen.append(count)
+        if len(seen) == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(catalogue, old, progress=stop)
+    run(catalogue, old)
+    assert all(catalogue.records.stat(f"source/miro/b{n}").version == 2 for n in range(8))
+    assert run(catalogue, old)[0] == 0
+
+
+def test_a_row_that_cannot_be_read_is_a_dead_letter_and_the_rest_is_copied(catalogue: Catalogue) -> None:
+    old = Old(ranged=False)
+    old.row("good", 1, {"S": "{}"})
+    old.row("gone", 1, {"M": {"bucket": {"S": old.table}, "key": {"S": "nothing"}}})
+    old.row("away", 1, {"M": {"bucket": {"S": f"{old.table}-none"}, "key": {"S": "nothing"}}})
+    assert run(catalogue, old) == (1, 0, 2)
+    assert [letter.id for letter in catalogue.records.dead_letters()] == ["source/miro/away", "source/miro/gone"]
+
+
+def test_a_table_that_is_not_there_is_told(catalogue: Catalogue) -> None:
+    old = Old(ranged=False)
+    old.table = "none"
+    with pytest.raises(Unavailable):
+        run(catalogue, old)

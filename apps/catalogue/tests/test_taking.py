@@ -1,0 +1,233 @@
+"""Taking records in: newer wins, what is the same writes nothing, nothing is skipped, failures are kept."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue, catalogue_in
+from stratalog import NotFound, Unavailable
+from stratalog_catalogue.folder import poll_folder
+from stratalog_catalogue.names import kept_id, source_id, work_id
+from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of
+from stratalog_catalogue.redrive import redrive
+from stratalog_catalogue.sources import Source
+
+BOMB = b"""<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;">]><a><id>&c;</id></a>"""
+
+
+def written(catalogue: Catalogue) -> list[tuple[str, int]]:
+    return [(line.id, catalogue.records.stat(line.id).version) for line in catalogue.records.list(prefix="source/")]
+
+
+def test_a_poll_takes_in_what_is_new_and_the_next_one_writes_nothing(catalogue: Catalogue) -> None:
+    catalogue.add()
+    catalogue.write_packages({"bash": "5.2", "zsh": "5.9"})
+    assert (catalogue.poll().taken.new, catalogue.ids("source/debian/")) == (2, ["bash/amd64", "zsh/amd64"])
+    before = written(catalogue)
+    assert catalogue.poll().taken.read == 0
+    assert written(catalogue) == before
+
+
+def test_a_newer_state_makes_versions_of_what_differs_only_and_deletes_what_is_gone(catalogue: Catalogue) -> None:
+    catalogue.add()
+    catalogue.write_packages({"bash": "5.2", "dash": "0.5", "zsh": "5.9"})
+    catalogue.poll()
+    catalogue.write_packages({"bash": "5.3", "zsh": "5.9"}, day=2)
+    taken = catalogue.poll().taken
+    assert (taken.new, taken.same, taken.deleted) == (1, 1, 1)
+    assert catalogue.ids("source/debian/") == ["bash/amd64", "zsh/amd64"]
+    assert catalogue.records.stat("source/debian/dash/amd64").version == 2
+
+
+def test_an_older_state_that_comes_late_changes_nothing(catalogue: Catalogue) -> None:
+    catalogue.add()
+    catalogue.write_packages({"bash": "5.3"}, day=5)
+    catalogue.poll()
+    catalogue.write("\n".join([PACKAGE.format(name="bash", version="5.2")]), name="late", day=3)
+    assert catalogue.poll().taken.new == 0
+    assert b"5.3" in catalogue.records.get("source/debian/bash/amd64").body
+
+
+def test_a_state_that_cannot_be_read_whole_deletes_nothing(catalogue: Catalogue) -> None:
+    catalogue.add()
+    catalogue.write_packages({"bash": "5.2", "zsh": "5.9"})
+    catalogue.poll()
+    catalogue.write("Package: zsh\nArchitecture: amd64\n\nno field that matters: 1\n", day=2)
+    taken = catalogue.poll().taken
+    assert (taken.failed, taken.deleted) == (1, 0)
+    assert catalogue.ids("source/debian/") == ["bash/amd64", "zsh/amd64"]
+
+
+def test_a_records_own_time_decides_which_is_newer(catalogue: Catalogue) -> None:
+    catalogue.add("books", format="json", transformer="plain", id="id", time="changed", records="items", whole=False)
+
+    def take(title: str, changed: str, day: int) -> int:
+        body = {"items": [{"id": 7, "title": title, "changed": changed}]}
+        catalogue.write(msgspec.json.encode(body), source="books", name="books.json", day=day)
+        return catalogue.poll().taken.new
+
+    assert take("first", "2024-01-02T00:00:00Z", 1) == 1
+    assert take("older", "2024-01-01T00:00:00Z", 2) == 0
+    assert take("second", "2024-01-03T00:00:00Z", 3) == 1
+    assert [record.version for record in catalogue.records.versions("source/books/7")] == [1, 2]
+
+
+def test_a_crash_before_the_checkpoint_repeats_and_never_skips(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.add()
+    catalogue.write_packages({f"p{n}": "1" for n in range(50)})
+
+    def crash(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("stratalog_catalogue.polls._keep", crash)
+        with pytest.raises(KeyboardInterrupt):
+            catalogue.poll()
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.new, taken.same) == (50, 0, 50)
+
+
+def test_files_that_are_taken_together_have_each_its_own_time(catalogue: Catalogue) -> None:
+    source = catalogue.add("books", format="json", transformer="plain", id="id", whole=False)
+    for day in range(5):
+        catalogue.write(b'{"id": %d}' % day, source="books", name=f"{day}.json", day=day)
+    catalogue.write(b'{"id": 0, "title": "newer"}', source="books", name="a.json", day=9)
+    assert len(list(poll_folder(source, {}))) == 1
+    assert catalogue.poll().taken.new == 6
+    times = [catalogue.records.stat(f"source/books/{n}").source_time_ms for n in range(5)]
+    assert times == [(START_NS + day * DAY_NS) // 1_000_000 for day in (9, 1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "ids"),
+    [
+        ("json", b'[{"id": 1}, {"id": "b"}]', ["1", "b"]),
+        ("jsonl", b'{"id": 1}\n\n{"id": 2}\n', ["1", "2"]),
+        ("csv", "\ufeffid,title\r\n1,\u00e9\r\n2,b\r\n".encode(), ["1", "2"]),
+        ("rfc822", b"id: 1\ntext: a\n b\n\n\nid: 2\n", ["1", "2"]),
+        ("xml", b"<r xmlns='x'><i><id>1</id></i><o/><i><id>2</id></i></r>", ["1", "2"]),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_every_format_is_cut_into_records_however_its_bytes_arrive(
+    form: str, text: bytes, ids: list[str], size: int
+) -> None:
+    source = Source(name="s", adapter="folder", location="", format=form, records="i" if form == "xml" else "")  # type: ignore[arg-type]
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    assert [found.id for found in split(source, pieces, "file") if isinstance(found, SplitRecord)] == ids
+
+
+def test_xml_that_declares_entities_is_refused_and_kept_as_a_dead_letter(catalogue: Catalogue) -> None:
+    catalogue.add("feed", format="xml", records="a", id="id", whole=False)
+    catalogue.write(BOMB, source="feed", name="bomb.xml")
+    assert catalogue.poll().taken.failed == 1
+    (letter,) = catalogue.records.dead_letters()
+    assert "declares entities" in letter.reason
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8"])
+def test_a_bomb_is_refused_in_any_encoding_and_in_any_pieces(encoding: str) -> None:
+    source = Source(name="s", adapter="folder", location="", format="xml", records="a")
+    text = BOMB.decode().removeprefix('<?xml version="1.0"?>').encode(encoding)
+    for size in (1, 13, len(text)):
+        pieces = (text[start : start + size] for start in range(0, len(text), size))
+        (found,) = split(source, pieces, "file")
+        assert isinstance(found, Unreadable)
+        assert "declares entities" in found.reason
+
+
+def test_one_bad_record_is_kept_and_the_others_are_taken(catalogue: Catalogue) -> None:
+    catalogue.add("lines", format="jsonl", transformer="plain", id="id", whole=False)
+    catalogue.write(b'{"id": 1}\n{broken\n{"no": "id"}\n{"id": 2}\n', source="lines", name="a.jsonl")
+    taken = catalogue.poll().taken
+    assert (taken.new, taken.failed) == (2, 2)
+    letters = list(catalogue.records.dead_letters())
+    assert [b"".join(catalogue.records.open_dead_letter(letter.id)) for letter in letters] == [
+        b"{broken",
+        b'{"no":"id"}',
+    ]
+
+
+def test_a_letter_whose_cause_is_gone_is_taken_in_by_a_redrive(catalogue: Catalogue) -> None:
+    catalogue.add("lines", format="jsonl", transformer="plain", id="isbn", whole=False)
+    catalogue.write(b'{"id": 1, "title": "a"}\n', source="lines", name="a.jsonl")
+    catalogue.poll()
+    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
+    catalogue.add("lines", format="jsonl", transformer="plain", id="id", whole=False)
+    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert catalogue.ids("source/lines/") == ["1"]
+    assert list(catalogue.records.dead_letters()) == []
+
+
+def test_a_file_that_could_not_be_read_is_read_again_by_a_redrive(catalogue: Catalogue) -> None:
+    catalogue.add("books", format="json", transformer="plain", id="id", whole=False)
+    catalogue.write(b'[{"id": 1}', source="books", name="a.json")
+    assert catalogue.poll().taken.failed == 1
+    catalogue.write(b'[{"id": 1}]', source="books", name="a.json")
+    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert catalogue.ids("source/books/") == ["1"]
+
+
+def test_a_source_that_is_out_of_reach_so_often_becomes_a_dead_letter_until_it_answers(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", lambda seconds: None)
+    catalogue.add(location=str(catalogue.folder / "away"))
+    assert [catalogue.poll().dead for _ in range(5)] == [False] * 4 + [True]
+    (catalogue.folder / "away").mkdir()
+    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert list(catalogue.records.dead_letters()) == []
+
+
+def test_a_file_of_any_size_is_a_record_of_its_own(catalogue: Catalogue) -> None:
+    catalogue.add("scans", format="file", transformer="plain", whole=False)
+    large = bytes(range(256)) * 4000
+    catalogue.write(large, source="scans", name="box 1.tiff")
+    assert catalogue.poll().taken.new == 1
+    assert b"".join(catalogue.records.open("source/scans/box 1.tiff")) == large
+    assert catalogue.scan().made == 1
+
+
+def test_a_long_id_is_kept_short_and_no_two_become_one(catalogue: Catalogue) -> None:
+    ids = ["\u00e9" * 100 + str(n) for n in range(3)]
+    catalogue.add("lines", format="jsonl", transformer="plain", id="id", whole=False)
+    lines = b"\n".join(msgspec.json.encode({"id": id}) for id in ids)
+    catalogue.write(lines, source="lines", name="a.jsonl")
+    assert catalogue.poll().taken.new == 3
+    catalogue.scan()
+    for id in ids:
+        assert catalogue.records.stat(source_id("lines", id)).metadata["id"] == id
+        assert msgspec.json.decode(catalogue.records.get(work_id("lines", id)).body)["id"] == id
+    assert kept_id("short") == "short"
+
+
+@pytest.mark.parametrize("text", ["2024-01-02T03:04:05Z", "Tue, 02 Jan 2024 03:04:05 GMT", "1704164645", 1704164645])
+def test_a_time_is_read_in_any_of_the_usual_ways(text: str | int) -> None:
+    assert time_ms_of(text) == 1_704_164_645_000
+
+
+def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tmp_path: object) -> None:
+    from pathlib import Path
+
+    assert isinstance(tmp_path, Path)
+    catalogue = catalogue_in(tmp_path)
+    catalogue.add()
+    catalogue.write_packages({"bash": "1"})
+    real = catalogue.store.environment.index.commit
+
+    def away(writes: object) -> None:
+        raise Unavailable("away")
+
+    catalogue.store.environment.settings = msgspec.structs.replace(
+        catalogue.store.environment.settings, append_seconds_max=0.01
+    )
+    catalogue.store.environment.index.commit = away  # type: ignore[method-assign,assignment]
+    with pytest.raises(Unavailable):
+        catalogue.poll()
+    catalogue.store.environment.index.commit = real  # type: ignore[method-assign]
+    with pytest.raises(NotFound):
+        catalogue.records.get("catalogue/checkpoint/debian")
+    assert catalogue.poll().taken.new == 1

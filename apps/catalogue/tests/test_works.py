@@ -1,0 +1,220 @@
+"""Works: made of what changed, made again of everything, the same every time; stopped anywhere, nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import stratalog
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog_catalogue import transformers
+from stratalog_catalogue.model import Agent, Relation, Work, decode_work
+from stratalog_catalogue.queries import differences, read_work, search, show_versions
+from stratalog_catalogue.redrive import redrive
+from stratalog_catalogue.summary import Row, read_stats
+from stratalog_catalogue.transformers import Given, Transformer
+from stratalog_catalogue.workers import reconcile
+
+RFC = b"""<rfc-entry xmlns="https://www.rfc-editor.org/rfc-index"><doc-id>RFC0001</doc-id><title>Host Software</title>
+<author><name>S. Crocker</name></author><date><month>April</month><year>1969</year></date>
+<obsoletes><doc-id>RFC0000</doc-id></obsoletes></rfc-entry>"""
+
+
+def works(catalogue: Catalogue) -> dict[str, tuple[int, bytes]]:
+    found = (line.id for line in catalogue.records.list(prefix="works/") if line)
+    live = [id for id in found if not catalogue.records.stat(id).deleted]
+    return {id: (catalogue.records.stat(id).version, catalogue.records.get(id).body) for id in live}
+
+
+def filled(catalogue: Catalogue, count: int = 20) -> Catalogue:
+    catalogue.add()
+    catalogue.write_packages({f"p{n:03d}": "1" for n in range(count)})
+    catalogue.poll()
+    return catalogue
+
+
+def test_a_debian_package_becomes_a_work(catalogue: Catalogue) -> None:
+    filled(catalogue, 1).scan()
+    work = read_work(catalogue.records, "debian", "p000/amd64")
+    assert (work.kind, work.title, work.size) == ("package", "p000: the p000 program", 1234)
+    assert work.creators == (Agent("Jo Doe", "maintainer"),)
+    targets = ("libc6", "default-mta", "mail-transport-agent")
+    assert work.relations == tuple(Relation("depends", target) for target in targets)
+    assert work.description == "It does one thing.\n\nAnd does it well."
+
+
+def test_an_entry_of_the_rfc_index_becomes_a_work() -> None:
+    work = transformers.rfc_entry(Given("rfc", "RFC0001", "xml", RFC, len(RFC)))
+    assert (work.title, work.dates[0].value, work.creators) == (
+        "Host Software",
+        "1969 April",
+        (Agent("S. Crocker", "author"),),
+    )
+    assert work.relations == (Relation("obsoletes", "RFC0000"),)
+
+
+def test_three_formats_become_one_model_in_one_scan(catalogue: Catalogue) -> None:
+    filled(catalogue, 2)
+    catalogue.add("films", format="json", transformer="film", id="Title", whole=False)
+    catalogue.write(b'[{"Title": "Alien", "Director": "Ridley Scott"}]', source="films", name="films.json")
+    catalogue.add("rfc", format="xml", transformer="rfc-index", records="rfc-entry", id="doc-id", whole=False)
+    catalogue.write(b"<rfc-index>" + RFC + b"</rfc-index>", source="rfc", name="index.xml")
+    catalogue.poll()
+    assert catalogue.scan().made == 4
+    assert {(decode_work(body).source, decode_work(body).kind) for _, body in works(catalogue).values()} == {
+        ("debian", "package"),
+        ("films", "film"),
+        ("rfc", "standard"),
+    }
+
+
+def test_a_scan_does_only_what_changed(catalogue: Catalogue) -> None:
+    filled(catalogue).scan()
+    assert (catalogue.scan().made, catalogue.scan().same) == (0, 20)
+    catalogue.write_packages({f"p{n:03d}": "2" if n == 7 else "1" for n in range(20)}, day=2)
+    catalogue.poll()
+    assert catalogue.scan().made == 1
+
+
+def test_everything_made_again_is_exactly_the_same(catalogue: Catalogue) -> None:
+    filled(catalogue).scan()
+    before = works(catalogue)
+    again = catalogue.scan(everything=True)
+    assert (again.made, again.same) == (0, 20)
+    assert works(catalogue) == before
+
+
+def test_several_processes_make_the_same_works_as_one(tmp_path: Path) -> None:
+    one = filled(Catalogue(stratalog.open("memory:"), tmp_path), 1200)
+    one.scan()
+    two = Catalogue(stratalog.open(tmp_path / "store"), tmp_path)
+    two.add()
+    two.poll()
+    done = reconcile(two.store, "acme", everything=True, url=str(tmp_path / "store"), processes=2)
+    assert (done.looked_at, done.made) == (1200, 1200)
+    assert works(two) == works(one)
+    two.store.close()
+
+
+def test_a_new_version_of_a_transformer_makes_its_works_anew(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(catalogue).scan()
+
+    def shout(given: Given) -> Work:
+        made = transformers.debian_package(given)
+        return msgspec.structs.replace(made, title=made.title.upper())
+
+    changed = {**transformers.TRANSFORMERS, "debian-package": Transformer("debian-package/2", shout)}
+    monkeypatch.setattr(transformers, "TRANSFORMERS", changed)
+    assert catalogue.scan().made == 20
+    assert read_work(catalogue.records, "debian", "p000/amd64").title == "P000: THE P000 PROGRAM"
+
+
+def test_a_run_that_was_broken_off_goes_on_where_it_was(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_catalogue.workers.PIECE_RECORDS", 2)
+    monkeypatch.setattr("stratalog_catalogue.workers.PIECES_PER_NOTE", 1)
+    filled(catalogue).scan()
+    seen: list[int] = []
+
+    def stop(count: int) -> None:
+        seen.append(count)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reconcile(catalogue.store, "acme", everything=True, progress=stop)
+    assert reconcile(catalogue.store, "acme", everything=True).looked_at == 10
+    assert catalogue.scan(everything=True).looked_at == 20
+    assert read_stats(catalogue.records).sources[0].works == 20
+
+
+def test_a_record_that_is_deleted_takes_its_work_along_and_brings_it_back(catalogue: Catalogue) -> None:
+    filled(catalogue, 2).scan()
+    catalogue.write_packages({"p000": "1"}, day=2)
+    catalogue.poll()
+    assert catalogue.scan().deleted == 1
+    assert list(works(catalogue)) == ["works/debian/p000/amd64"]
+    assert catalogue.scan().deleted == 0
+    catalogue.write_packages({"p000": "1", "p001": "1"}, day=3)
+    catalogue.poll()
+    assert catalogue.scan().made == 1
+    assert len(works(catalogue)) == 2
+
+
+def test_what_no_work_can_be_made_of_is_a_dead_letter_once_and_not_again(catalogue: Catalogue) -> None:
+    catalogue.add("films", format="json", transformer="rfc-index", id="id", whole=False)
+    catalogue.write(b'[{"id": 1}, {"id": 2}]', source="films", name="films.json")
+    catalogue.poll()
+    assert [catalogue.scan().failed for _ in range(3)] == [2, 2, 2]
+    assert [letter.failures for letter in catalogue.records.dead_letters()] == [1, 1]
+    assert read_stats(catalogue.records).dead_letters == {"films": 2}
+    catalogue.add("films", format="json", transformer="plain", id="id", whole=False)
+    assert all(one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect))
+    assert list(catalogue.records.dead_letters()) == []
+
+
+def test_stats_count_by_source_format_and_kind(catalogue: Catalogue) -> None:
+    filled(catalogue, 3).scan()
+    catalogue.write_packages({"p000": "1", "p001": "2", "p002": "1"}, day=2)
+    catalogue.poll()
+    catalogue.scan()
+    size = sum(catalogue.records.stat(f"source/debian/p00{n}/amd64").size for n in range(3))
+    (summary,) = read_stats(catalogue.records).sources
+    assert summary.rows == (Row("rfc822", "package", 3, 4, size),)
+
+
+def test_search_finds_by_words_of_titles_and_by_how_ids_begin(catalogue: Catalogue) -> None:
+    filled(catalogue).scan()
+    assert [hit.id for hit in search(catalogue.records, "P007 program")] == ["p007/amd64"]
+    assert [hit.id for hit in search(catalogue.records, begins="p01", limit=3)] == [f"p01{n}/amd64" for n in range(3)]
+    assert search(catalogue.records, "program", source="debian", begins="p002")[0].title == "p002: the p002 program"
+    assert search(catalogue.records, "nothing") == []
+
+
+def test_versions_and_the_lines_between_two_of_them(catalogue: Catalogue) -> None:
+    filled(catalogue, 1)
+    catalogue.write_packages({"p000": "2"}, day=2)
+    catalogue.poll()
+    assert [one.version for one in show_versions(catalogue.records, "debian", "p000/amd64")] == [2, 1]
+    lines = differences(catalogue.records, "debian", "p000/amd64", 1, 2).lines
+    assert [line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")] == [
+        "-Version: 1",
+        "+Version: 2",
+    ]
+
+
+def test_json_differs_by_value(catalogue: Catalogue) -> None:
+    catalogue.add("books", format="json", transformer="plain", id="id", whole=False)
+    for day, body in enumerate([b'[{"id":1,"a":{"b":[1,2]},"c":1}]', b'[{"id":1,"a":{"b":[1,3,4]},"d":null}]'], 1):
+        catalogue.write(body, source="books", name="books.json", day=day)
+        catalogue.poll()
+    changes = msgspec.to_builtins(differences(catalogue.records, "books", "1", 1, 2).changes)
+    assert list(changes) == [
+        {"path": "a.b.1", "before": 2, "after": 3},
+        {"path": "a.b.2", "after": 4},
+        {"path": "c", "before": 1},
+        {"path": "d", "after": None},
+    ]
+
+
+@pytest.mark.parametrize("count", [10, 300])
+def test_stats_read_as_little_of_many_records_as_of_few(tmp_path: Path, count: int) -> None:
+    catalogue = filled(Catalogue(stratalog.open("memory:"), tmp_path), count)
+    catalogue.scan()
+    index = catalogue.store.environment.index
+    reads: list[str] = []
+    query = index.query
+
+    def counted(partition: str, **bounds: Any) -> Iterator[Any]:
+        for item in query(partition, **bounds):
+            reads.append(item.sort)
+            yield item
+
+    index.query = counted  # type: ignore[method-assign]
+    assert read_stats(catalogue.records).sources[0].works == count
+    assert len(reads) == 3

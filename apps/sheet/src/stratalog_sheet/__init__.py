@@ -1,0 +1,65 @@
+"""The spreadsheet, by the design of the spreadsheet log: a sheet is a log of its engine's messages.
+
+Modules
+-------
+sheets           the sheets of a store
+sheet            the handle of one sheet
+answers          what a sheet returns
+events           the content of an entry, and which messages are valid
+bounds           how far the numbers of a message may reach
+window           which message may come next
+load_plan        an app snapshot and the messages after it
+state            the engine's state in parts
+models           open models in an engine
+engine           o-spreadsheet in a child process
+engine_process   the program of that child process
+engine_files     finds and fetches the engine's files
+pool             the engines of this process
+failed_versions  versions that an engine could not open
+settings         settings of sheets and limits of engines
+history          versions in words, and the cells that differ
+blame            who wrote a cell
+moves            where a cell was in earlier versions
+cells            names of cells
+titles           the title of a sheet at any version
+xlsx             workbooks as archives
+http             routes
+commits          commits of the routes, and their announcement
+wire             messages of the routes
+pages            the page and its files
+warm_sheets      handles, engines and waiting requests of a server
+limits           limits of spreadsheets
+commands         the command `stratalog sheet`
+serve            the command that serves spreadsheets
+
+See `docs/concepts/sheet.md`; `formats/sheet.md` describes what is stored.
+"""
+
+from stratalog_sheet.answers import Cell, Loaded, Since
+from stratalog_sheet.blame import CellHistory
+from stratalog_sheet.engine import Engine
+from stratalog_sheet.events import SheetChange
+from stratalog_sheet.history import Activity, CellChange, NamedVersion
+from stratalog_sheet.pool import EnginePool
+from stratalog_sheet.settings import EngineSettings, SheetSettings
+from stratalog_sheet.sheet import Sheet
+from stratalog_sheet.sheets import SheetInfo, Sheets, snapshots_due
+
+__all__ = [
+    "Activity",
+    "Cell",
+    "CellChange",
+    "CellHistory",
+    "Engine",
+    "EnginePool",
+    "EngineSettings",
+    "Loaded",
+    "NamedVersion",
+    "Sheet",
+    "SheetChange",
+    "SheetInfo",
+    "SheetSettings",
+    "Sheets",
+    "Since",
+    "snapshots_due",
+]

@@ -1,0 +1,45 @@
+"""Answers: what a sheet says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog_sheet.events import SheetChange
+
+__all__ = ["Cell", "Loaded", "Since"]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A state and what came after it: ``entries`` lead from ``data``, the engine's JSON, to ``version``."""
+
+    version: int
+    base_version: int
+    base_revision: str
+    data: bytes
+    entries: Sequence[SheetChange]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The engine's messages among the entries."""
+        return [entry.message for entry in self.entries if entry.message is not None]
+
+
+class Since(msgspec.Struct, frozen=True):
+    """What came after a version, up to ``version``. ``reload`` says to load again instead: it is too much, or whole."""
+
+    version: int
+    entries: Sequence[SheetChange]
+    reload: bool
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One cell: what was typed, its value, and what is shown."""
+
+    sheet: str
+    content: str
+    value: Any
+    formatted: str
+    message: str | None = None

@@ -1,0 +1,261 @@
+"""Blame: who wrote into a cell, when, from what to what, followed through rows and columns that came and went.
+
+The entries are read once and followed backwards from where the cell is now. Messages tell what they write and where
+they move cells; one that was undone moves nothing, and what it wrote counted until then. What a cell holds is the
+newest write that is not undone, which is the engine's own rule; where rows or columns are undone, the engine says where
+the messages beside them took effect. A formula is shown as it was written, not as later moves adapted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from stratalog import Entry, Log
+from stratalog_sheet.cells import Position, cell_name, parse_range
+from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
+from stratalog_sheet.moves import Born, Inserted, Removed, Shift, Spot, before, shifts_of
+
+__all__ = ["Blame", "CellHistory"]
+
+FOR_EVER = 1 << 62
+Executed = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+"""What counts of some messages: the id and the commands of each, as the engine executes them."""
+
+
+class CellHistory(msgspec.Struct, frozen=True):
+    """One change of a cell; ``cell`` is what it was called then, ``how`` what was done, as in “wrote”."""
+
+    version: int
+    created_ms: int
+    author: str
+    cell: str
+    before: str
+    after: str
+    how: str
+
+
+class _Put(msgspec.Struct):
+    """A range that a command writes: where, and which command."""
+
+    sheet: str
+    first: Position
+    last: Position
+    command: int
+
+
+class _Step(msgspec.Struct):
+    """One message, and the versions from which and to which it was undone."""
+
+    entry: Entry
+    message: dict[str, Any]
+    commands: list[dict[str, Any]]
+    effects: list[_Put | Shift]
+    gone: list[tuple[Entry, Entry | None]] = []
+
+    def counts_at(self, version: int) -> bool:
+        return not any(undo.version <= version and (redo is None or version < redo.version) for undo, redo in self.gone)
+
+    @property
+    def last_change(self) -> int:
+        """The version of its last undo or redo."""
+        undo, redo = self.gone[-1]
+        return (redo or undo).version
+
+
+class _Write(msgspec.Struct, frozen=True):
+    """Something written into the cell, and what the cell was called then."""
+
+    step: _Step
+    content: str
+    cell: str
+
+
+class Blame:
+    """The histories of cells as the entries tell them, which it reads once."""
+
+    def __init__(self, log: Log, executed: Executed) -> None:
+        self._entries = list(log.read(log.floor()))
+        self._facts = [fact_of(entry) for entry in self._entries]
+        self._executed = executed
+        self._known: dict[tuple[Spot, int], list[CellHistory]] = {}
+
+    def of(self, spot: Spot) -> list[CellHistory]:
+        """The changes of the cell that is now at ``spot``, newest first."""
+        return self._changes(spot, len(self._entries)) if self._entries else []
+
+    def _changes(self, spot: Spot, upto: int) -> list[CellHistory]:
+        """Those among the first ``upto`` entries."""
+        if (spot, upto) in self._known:
+            return self._known[spot, upto]
+        whole = (at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored))
+        place = next(whole, -1)  # where history was forgotten, nothing is known of what was before
+        origin, writes = self._follow(self._steps(place + 1, upto), spot)
+        base, older = ("", []) if origin is None or place < 0 else self._origin(place, origin)
+        found = [*reversed(_told(writes, base)), *older]
+        self._known[spot, upto] = found
+        return found
+
+    def _origin(self, position: int, spot: Spot) -> tuple[str, list[CellHistory]]:
+        """What the cell held where the state was given whole, and how it came to that."""
+        entry, fact = self._entries[position], self._facts[position]
+        if isinstance(fact, Created | Imported):
+            held = _content_in(fact.data, spot)
+            return held, [_line(entry, cell_name(*spot.place), "", held, fact.kind)] if held else []
+        assert isinstance(fact, Restored)
+        older = self._changes(spot, fact.version - self._entries[0].version + 1)
+        held, was = _value(older), _value(self._changes(spot, position))
+        told = _line(entry, cell_name(*spot.place), was, held, f"restored version {fact.version}")
+        return held, [*([told] if was != held else []), *older]
+
+    def _steps(self, start: int, stop: int) -> list[_Step]:
+        """The messages of some entries, as they read where those that are undone in the end never moved anything."""
+        steps: dict[str, _Step] = {}
+        for entry, fact in zip(self._entries[start:stop], self._facts[start:stop], strict=True):
+            if not isinstance(fact, Revision):
+                continue
+            target = target_of(fact.message)
+            if not target:
+                message, commands = fact.message, fact.message["commands"]
+                steps[message["nextRevisionId"]] = _Step(entry, message, commands, list(_effects(commands)))
+            elif fact.message["type"] == REDONE:
+                undone = steps[target].gone
+                undone[-1] = (undone[-1][0], entry)
+            else:
+                steps[target].gone = [*steps[target].gone, (entry, None)]
+        ordered = list(steps.values())
+        for run in _runs_to_settle(ordered):
+            self._settle(ordered, run)
+        return ordered
+
+    def _follow(self, steps: list[_Step], spot: Spot) -> tuple[Spot | None, list[_Write]]:
+        """Where the cell was before all the steps, None where it was not, and what they wrote into it, oldest first."""
+        writes: list[_Write] = []
+        for step in reversed(steps):
+            counts = step.counts_at(FOR_EVER)
+            for effect in reversed(step.effects):
+                if isinstance(effect, _Put):
+                    if _holds(effect, spot):
+                        writes.append(_Write(step, self._content(step, effect, spot), cell_name(*spot.place)))
+                elif counts:
+                    try:
+                        spot = before(effect, spot)
+                    except Born:
+                        return None, writes[::-1]
+        return spot, writes[::-1]
+
+    def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
+        """Have the engine say where the messages of a run took effect, and what else there is in them does not move."""
+        first, last = (version - self._entries[0].version for version in run)
+        messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
+        executed = {one["id"]: one["commands"] for one in self._executed(messages)}
+        for step in steps:
+            if run[0] <= step.entry.version <= run[1] and step.counts_at(FOR_EVER):
+                step.commands = executed.get(step.message["nextRevisionId"], [])
+                step.effects = list(_effects(step.commands))
+
+    def _content(self, step: _Step, put: _Put, spot: Spot) -> str:
+        command = step.commands[put.command]
+        if command["type"] not in ("UPDATE_CELL", "SQUISHED_UPDATE_CELL"):
+            return ""
+        content = command["content"]
+        if command["type"] == "UPDATE_CELL" and isinstance(content, str):
+            return content
+        for plain in (plain for one in self._executed([step.message]) for plain in one["commands"]):
+            if plain["type"] == "UPDATE_CELL" and Spot(plain["sheetId"], (plain["col"], plain["row"])) == spot:
+                return str(plain.get("content") or "")
+        return ""
+
+
+def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
+    for number, command in enumerate(commands):
+        yield from _puts(number, command)
+        yield from shifts_of(command)
+
+
+def _puts(number: int, command: Mapping[str, Any]) -> Iterator[_Put]:
+    """The ranges whose content a command writes or clears."""
+    kind, sheet = command["type"], command.get("sheetId", "")
+    if kind == "SQUISHED_UPDATE_CELL" and "content" in command:
+        yield _Put(sheet, *parse_range(command["targetRange"]), number)
+    elif kind == "CLEAR_CELL" or (kind == "UPDATE_CELL" and command.get("content") is not None):
+        place = (command["col"], command["row"])
+        yield _Put(sheet, place, place, number)
+    elif kind in ("CLEAR_CELLS", "DELETE_CONTENT"):
+        for zone in command["target"]:
+            yield _Put(sheet, (zone["left"], zone["top"]), (zone["right"], zone["bottom"]), number)
+
+
+def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
+    """From and to which version messages lie beside rows or columns that were undone; no undo leads out of a run."""
+    undone = [(step.entry.version, step.last_change) for step in steps if step.gone]
+    run: tuple[int, int] | None = None
+    for step in steps:
+        if not step.gone or not any(isinstance(effect, Inserted | Removed) for effect in step.effects):
+            continue
+        if run is not None and step.entry.version <= run[1]:
+            continue
+        run = _closed((step.entry.version, step.last_change), undone)
+        yield run
+
+
+def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, int]:
+    """The least run that holds this one and every edit with its undo that it meets."""
+    while True:
+        met = [one for one in undone if one[0] <= run[1] and one[1] >= run[0]]
+        wider = (min(run[0], *(one[0] for one in met)), max(run[1], *(one[1] for one in met)))
+        if wider == run:
+            return run
+        run = wider
+
+
+def _holds(put: _Put, spot: Spot) -> bool:
+    (left, top), (right, bottom), (column, row) = put.first, put.last, spot.place
+    return put.sheet == spot.sheet and left <= column <= right and top <= row <= bottom
+
+
+def _told(writes: list[_Write], base: str) -> list[CellHistory]:
+    """What the cell went through, oldest first: each write, and each undo and redo that changed what counts."""
+    moments: dict[int, tuple[Entry, str, str]] = {}
+    for write in writes:
+        entry = write.step.entry
+        moments[entry.version] = (entry, write.cell, "wrote" if write.content else "cleared")
+    for write in writes:
+        version = write.step.entry.version
+        for undo, redo in write.step.gone:
+            moments[undo.version] = (undo, write.cell, f"undid version {version}")
+            if redo is not None:
+                moments[redo.version] = (redo, write.cell, f"did version {version} again")
+    told: list[CellHistory] = []
+    held = base
+    for version in sorted(moments):
+        entry, cell, how = moments[version]
+        now = _held_at(writes, version, base)
+        if now != held or how == "wrote":
+            told.append(_line(entry, cell, held, now, how))
+        held = now
+    return told
+
+
+def _held_at(writes: list[_Write], version: int, base: str) -> str:
+    for write in reversed(writes):
+        if write.step.entry.version <= version and write.step.counts_at(version):
+            return write.content
+    return base
+
+
+def _line(entry: Entry, cell: str, was: str, held: str, how: str) -> CellHistory:
+    return CellHistory(entry.version, entry.created_ms, entry.author, cell, was, held, how)
+
+
+def _value(found: list[CellHistory]) -> str:
+    return found[0].after if found else ""
+
+
+def _content_in(data: bytes, spot: Spot) -> str:
+    for sheet in msgspec.json.decode(data)["sheets"]:
+        if sheet["id"] == spot.sheet:
+            return str(sheet.get("cells", {}).get(cell_name(*spot.place)) or "")
+    return ""

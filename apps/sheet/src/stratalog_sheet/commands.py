@@ -1,0 +1,287 @@
+"""Commands on spreadsheets. What they stand on is imported only when one of them runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stratalog.cli import (
+    Session,
+    command,
+    dim,
+    local_time,
+    note,
+    of_every_command,
+    short,
+    size_text,
+    split_name,
+    version_of,
+)
+from stratalog_sheet.serve import serve
+
+__all__ = ["sheet"]
+
+ORGANISATION = "local"
+NAME = "ORGANISATION/SHEET"
+in_tab = click.option("--tab", metavar="NAME", help="Which sheet of the workbook.  [default: the first]")
+at_version = click.option("--at", metavar="VERSION|TIME", help="As it was then.  [default: now]")
+by_author = click.option("--author", default="", help="Who is named in the history.")
+
+
+@click.group("sheet", epilog="Example: stratalog sheet import budget.xlsx acme/budget")
+@of_every_command
+def sheet() -> None:
+    """Spreadsheets: import, look at any version, change, export."""
+
+
+@command("setup", example="stratalog sheet setup")
+def setup(session: Session) -> None:
+    """Fetch the spreadsheet's engine from npm, pinned by content. Does nothing when it is there."""
+    from stratalog_sheet.engine_files import install_engine
+
+    folder = install_engine(note)
+    session.answer({"folder": str(folder)}, f"the engine is in {folder}")
+
+
+@command("create", example="stratalog sheet create acme/budget --title Budget")
+@click.argument("name", metavar=NAME)
+@click.option("--title", default="", help="What people read.  [default: its name]")
+@by_author
+def create(session: Session, name: str, title: str, author: str) -> None:
+    """Make a new, empty sheet, and the store where there is none."""
+    organisation, sheet = split_name(name)
+    made = _sheets(session, create=True).create(organisation, sheet, title=title, author=author)
+    session.answer({"name": name, "title": made.title, "version": 1}, f"created {name}")
+
+
+@command("import", example="stratalog sheet import budget.xlsx acme/budget")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("name", metavar=f"[{NAME}]", required=False)
+@click.option("--title", default="", help="What people read.  [default: the file's name]")
+@by_author
+def import_(session: Session, file: Path, name: str | None, title: str, author: str) -> None:
+    """Make a sheet of an .xlsx workbook, and the store where there is none. The file is kept as it is."""
+    name = name or f"{ORGANISATION}/{file.stem}"
+    organisation, sheet = split_name(name)
+    made = _sheets(session, create=True).import_file(
+        organisation, sheet, file.read_bytes(), file_name=file.name, title=title, author=author
+    )
+    session.answer({"name": name, "title": made.title, "version": 1}, f"imported {file.name} as {name}")
+
+
+@command("list", example="stratalog sheet list acme")
+@click.argument("organisation", required=False)
+def list_(session: Session, organisation: str | None) -> None:
+    """List the sheets of an organisation, or of all."""
+    sheets = _sheets(session)
+    wanted = [organisation] if organisation else list(sheets.store.organisations())
+    found = ((one, info) for one in wanted for info in sheets.list(one))
+    rows = (
+        (
+            {"organisation": one, **_plain(info)},
+            [f"{one}/{info.name}", info.title, str(info.version), local_time(info.changed_ms)],
+        )
+        for one, info in found
+    )
+    session.answer_list(rows, "there are no sheets", head=[["sheet", "title", "version", "changed"]])
+
+
+@command("rename", example="stratalog sheet rename acme/budget 'Budget 2027' --author ada")
+@click.argument("name", metavar=NAME)
+@click.argument("title")
+@by_author
+def rename(session: Session, name: str, title: str, author: str) -> None:
+    """Call a sheet something else. What commands and addresses call it stays."""
+    opened = _opened(session, name)
+    change = opened.rename(title, author=author)
+    plain = {"name": name, "title": opened.title, "version": change.version}
+    session.answer(plain, f"{name} is called “{opened.title}”")
+
+
+@command("delete", example="stratalog sheet delete acme/budget --yes")
+@click.argument("name", metavar=NAME)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(session: Session, name: str, yes: bool) -> None:
+    """Delete a sheet with all its versions. Copies that were made of it stay."""
+    opened = _opened(session, name)
+    title, version = opened.title, opened.version
+    if not yes:
+        versions = "1 version" if version == 1 else f"{version} versions"
+        click.confirm(f"delete “{title}” ({name}) with its {versions}?", abort=True, err=True)
+    opened.delete()
+    session.answer({"name": name, "title": title, "deleted": True}, f"deleted “{title}” ({name})")
+
+
+@command("get", example="stratalog sheet get acme/budget B7 --at 12")
+@click.argument("name", metavar=NAME)
+@click.argument("cell")
+@in_tab
+@at_version
+def get(session: Session, name: str, cell: str, tab: str | None, at: str | None) -> None:
+    """Show one cell: what is shown there; in JSON what was typed and the value, too."""
+    opened = _opened(session, name)
+    found = opened.get(cell, sheet=tab, at=version_of(opened.log, at))
+    session.answer({"name": name, "cell": cell, **_plain(found)}, found.formatted)
+
+
+@command("set", example="stratalog sheet set acme/budget B7 '=SUM(B2:B6)' --author ada")
+@click.argument("name", metavar=NAME)
+@click.argument("cell")
+@click.argument("content")
+@in_tab
+@by_author
+def set_(session: Session, name: str, cell: str, content: str, tab: str | None, author: str) -> None:
+    """Write into one cell what would be typed there. A content that starts with a dash comes after `--`."""
+    change = _opened(session, name).set(cell, content, sheet=tab, author=author)
+    session.answer({"name": name, "cell": cell, "version": change.version}, f"version {change.version}")
+
+
+@command("insert-row", example="stratalog sheet insert-row acme/budget 7 --count 2")
+@click.argument("name", metavar=NAME)
+@click.argument("row", type=click.IntRange(min=1))
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many.")
+@in_tab
+@by_author
+def insert_row(session: Session, name: str, row: int, count: int, tab: str | None, author: str) -> None:
+    """Insert empty rows before row ROW. Formulas move along."""
+    change = _opened(session, name).insert_rows(row, count, sheet=tab, author=author)
+    session.answer({"name": name, "row": row, "version": change.version}, f"version {change.version}")
+
+
+@command("history", example="stratalog sheet history acme/budget B7")
+@click.argument("name", metavar=NAME)
+@click.argument("cell", required=False)
+@in_tab
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many lines.")
+def history(session: Session, name: str, cell: str | None, tab: str | None, limit: int) -> None:
+    """Tell who did what, newest first; with CELL who changed that cell, from what to what.
+
+    A cell is followed through rows and columns that were inserted and removed.
+    """
+    opened = _opened(session, name)
+    if cell is None:
+        done = opened.activity(None, limit)
+        session.answer_list(((one, _activity_row(one)) for one in done), "nothing was done")
+        return
+    changes = opened.blame(cell, sheet=tab, limit=limit)
+    session.answer_list(((one, _change_row(one)) for one in changes), "nobody wrote into that cell")
+
+
+@command("export", example="stratalog sheet export acme/budget budget.xlsx --at 12")
+@click.argument("name", metavar=NAME)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@at_version
+@click.option("--original", is_flag=True, help="The file that was imported, byte for byte.")
+def export(session: Session, name: str, file: Path, at: str | None, original: bool) -> None:
+    """Write a version as an .xlsx workbook."""
+    opened = _opened(session, name)
+    body = opened.original()[1] if original else opened.export(version_of(opened.log, at))
+    file.write_bytes(body)
+    session.answer({"name": name, "file": str(file), "bytes": len(body)}, f"wrote {file}, {size_text(len(body))}")
+
+
+@command("versions", example="stratalog sheet versions acme/budget")
+@click.argument("name", metavar=NAME)
+def versions(session: Session, name: str) -> None:
+    """List the versions that have a name."""
+    found = _opened(session, name).versions()
+    rows = ((one, [str(one.version), one.label, one.author, local_time(one.created_ms)]) for one in found)
+    session.answer_list(rows, "no version has a name", head=[["version", "name", "by", "when"]], right=[0])
+
+
+@command("name", example="stratalog sheet name acme/budget 12 'as sent to the bank'")
+@click.argument("name", metavar=NAME)
+@click.argument("version", type=click.IntRange(min=1))
+@click.argument("label")
+@by_author
+def name_(session: Session, name: str, version: int, label: str, author: str) -> None:
+    """Give a version a name; an empty one takes it away."""
+    change = _opened(session, name).name_version(version, label, author=author)
+    plain = {"name": name, "named": version, "label": label, "version": change.version}
+    session.answer(plain, f"version {version} is “{label}”" if label else f"version {version} has no name")
+
+
+@command("restore", example="stratalog sheet restore acme/budget 12")
+@click.argument("name", metavar=NAME)
+@click.argument("version", type=click.IntRange(min=1))
+@by_author
+def restore(session: Session, name: str, version: int, author: str) -> None:
+    """Bring the state of a version back, as a new version. Nothing that came after it is lost."""
+    change = _opened(session, name).restore(version, author=author)
+    plain = {"name": name, "restored": version, "version": change.version}
+    session.answer(plain, f"version {change.version} is as version {version} was")
+
+
+@command("fork", example="stratalog sheet fork acme/budget acme/what-if --at 12")
+@click.argument("name", metavar=NAME)
+@click.argument("fork", metavar="ORGANISATION/FORK")
+@at_version
+@click.option("--title", default="", help="What people read.")
+@by_author
+def fork(session: Session, name: str, fork: str, at: str | None, title: str, author: str) -> None:
+    """Make a new sheet whose history up to a version is this one's. Nothing is copied."""
+    opened = _opened(session, name)
+    organisation, wanted = split_name(fork)
+    if organisation != opened.organisation:
+        raise click.UsageError("a fork stays in the organisation of what it is forked from")
+    version = version_of(opened.log, at) or opened.version
+    made = opened.fork(version, wanted, title=title, author=author)
+    session.answer({"name": fork, "title": made.title, "forked_at": version}, f"made {fork} of version {version}")
+
+
+@command("snapshot", example="stratalog sheet snapshot")
+@click.argument("organisation", required=False)
+def snapshot(session: Session, organisation: str | None) -> None:
+    """Keep the states that are due, of an organisation's sheets or of all, so that they load quickly."""
+    sheets = _sheets(session)
+    kept = sum(sheets.snapshots_due(one) for one in ([organisation] if organisation else sheets.store.organisations()))
+    session.answer({"kept": kept}, f"kept {kept} states" if kept != 1 else "kept 1 state")
+
+
+def _sheets(session: Session, *, create: bool = False) -> Any:
+    from stratalog_sheet import Sheets
+
+    sheets = Sheets(session.open(create=create))
+    click.get_current_context().call_on_close(sheets.close)
+    return sheets
+
+
+def _opened(session: Session, name: str) -> Any:
+    return _sheets(session).open(*split_name(name))
+
+
+def _plain(struct: Any) -> dict[str, Any]:
+    return {field: getattr(struct, field) for field in struct.__struct_fields__}
+
+
+def _activity_row(one: Any) -> list[str]:
+    return [str(one.version), dim(local_time(one.created_ms)), one.author or dim("nobody"), one.text]
+
+
+def _change_row(one: Any) -> list[str]:
+    change = f"{short(one.before)} → {short(one.after)}"
+    return [str(one.version), dim(local_time(one.created_ms)), one.author or dim("nobody"), one.cell, change, one.how]
+
+
+for one in (
+    setup,
+    create,
+    import_,
+    list_,
+    rename,
+    delete,
+    get,
+    set_,
+    insert_row,
+    history,
+    versions,
+    name_,
+    restore,
+    fork,
+    export,
+    snapshot,
+    serve,
+):
+    sheet.add_command(one)

@@ -1,0 +1,271 @@
+"""The engine: o-spreadsheet in a V8 of a process of its own, spoken to in JSON.
+
+V8 has no browser around it: `javascript/stubs.js` stands in for what the engine asks of one, linkedom for the documents
+in which it reads and writes xlsx, and `javascript/bridge.js` holds the models. No V8 is ever in the caller's process:
+two in two threads of one process crash it, and what people write can crash one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Clock, Observation, SystemClock
+from stratalog.errors import Invalid, LimitExceeded, StratalogError, Unavailable
+from stratalog_sheet.engine_files import OWN_FILES, engine_folder, install_engine
+from stratalog_sheet.limits import SHEET_ANSWER_BYTES_MAX
+from stratalog_sheet.settings import EngineSettings
+
+__all__ = ["Engine", "engine_folder", "install_engine"]
+
+PROGRAM = Path(__file__).with_name("engine_process.py")
+LENGTHS = struct.Struct(">II")
+WORKBOOK_CALLS = ("importXlsx", "exportXlsx")
+ANSWER_SECONDS = 2
+"""V8's own limit comes first: a process has so much longer to say that a call took too long."""
+
+READ_BYTES = 1 << 20
+# An engine needs to find its library, and none of the secrets that a server's environment may hold.
+VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
+# V8 ends its process by one of these where it can get no memory.
+OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
+
+
+class Engine:
+    """One process with the engine, for one caller at a time. Safe to share between threads.
+
+    Models live inside it under keys that the caller chooses. It lives once: after a death, a time-out or want of
+    memory it has ended with all its models, every call raises Unavailable, and another takes its place.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, settings: EngineSettings | None = None, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings or EngineSettings()
+        self._folder = folder
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+        self._end: Callable[[], object] = _nothing
+        self._owner = os.getpid()
+        self._is_ready = False
+        self.has_ended = False
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None before it was started."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be called: it has not ended, and nobody has killed it since."""
+        return not self.has_ended and (self._process is None or self._process.poll() is None)
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """What the bridge's function answers. See `raw`."""
+        return msgspec.json.decode(self.raw(name, **arguments))
+
+    def raw(self, name: str, **arguments: Any) -> bytes:
+        """The same as JSON. Bytes among the arguments are JSON already.
+
+        Raises Invalid for what the engine refused; it goes on. Raises LimitExceeded where the call took too long or too
+        much memory, and Unavailable where the process died; it has ended then.
+        """
+        plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
+        text = msgspec.json.encode(plain)
+        with self._lock:
+            self._start()
+            self._await_ready()
+            return self._run(name, text)
+
+    def start(self) -> None:
+        """Start its process, without a wait for it; a call waits. Raises Unavailable where the engine is not there."""
+        with self._lock:
+            self._start()
+
+    def close(self) -> None:
+        """End its process, with every model in it. A call that runs meanwhile raises Unavailable."""
+        self.has_ended = True
+        if self._process is not None and self._owner == os.getpid():
+            self._process.kill()  # before the lock, which a call holds as long as it runs
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        if self.has_ended:
+            raise Unavailable("the spreadsheet's engine has ended; try again")
+        if self._process is not None:
+            return
+        command = [sys.executable, "-P", "-S", str(PROGRAM), self._options()]
+        # A socket of Python's is inherited by no other program that is started meanwhile.
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except OSError as exc:
+            ours.close()
+            raise Unavailable("the spreadsheet's engine cannot be started", reason=str(exc)) from exc
+        finally:
+            theirs.close()
+        self._line = ours
+        self._end = weakref.finalize(self, _end_process, self._process, ours, self._owner)
+
+    def _options(self) -> str:
+        folder = self._folder or engine_folder()
+        engine = folder / "o-spreadsheet" / "dist" / "o_spreadsheet.iife.js"
+        sources = [OWN_FILES / "stubs.js", engine, OWN_FILES / "bridge.js"]
+        documents = [folder / "linkedom" / "worker.js", OWN_FILES / "documents.js"]
+        return json.dumps(
+            {
+                "sources": [str(path.absolute()) for path in sources],
+                "documents": [str(path.absolute()) for path in documents],
+                "heap_bytes": self.settings.heap_bytes_max,
+                "process_bytes": self.settings.process_bytes_max,
+            }
+        )
+
+    def _await_ready(self) -> None:
+        if self._is_ready:
+            return
+        limit = self.settings.start_seconds_max
+        status, body = self._exchange("start", None, limit)
+        if status != "ready":
+            self._discard()
+            text = "the spreadsheet's engine cannot be started"
+            raise Unavailable(text, reason=body.decode(errors="replace"))
+        self._is_ready = True
+
+    def _run(self, name: str, text: bytes) -> bytes:
+        of_workbook = name in WORKBOOK_CALLS
+        seconds = self.settings.workbook_seconds_max if of_workbook else self.settings.call_seconds_max
+        cpu_seconds = self.settings.workbook_cpu_seconds_max if of_workbook else self.settings.call_cpu_seconds_max
+        head = json.dumps({"name": name, "seconds": seconds, "cpu_seconds": cpu_seconds}).encode()
+        frame = b"".join((LENGTHS.pack(len(head), len(text)), head, text))
+        status, body = self._exchange(name, frame, seconds + ANSWER_SECONDS)
+        if status == "ok":
+            return bytes(body)
+        reason = body.decode(errors="replace")
+        if status == "refused":
+            raise Invalid("the spreadsheet's engine refused", call=name, reason=reason)
+        self._discard()
+        raise self._too_long(name) if status == "time" else self._too_large(name)
+
+    def _exchange(self, name: str, frame: bytes | None, seconds: float) -> tuple[str, bytearray]:
+        """Send a frame and receive the next one. Where anything is amiss, the process has ended."""
+        assert self._line is not None
+        deadline = _Deadline(self._clock, seconds)
+        try:
+            if frame is not None:
+                self._line.settimeout(seconds)
+                self._line.sendall(frame)
+            sizes = LENGTHS.unpack(self._exactly(LENGTHS.size, deadline))
+            if sum(sizes) > SHEET_ANSWER_BYTES_MAX:
+                text = "the spreadsheet's engine answers more than may be"
+                raise LimitExceeded(text, call=name, value=sum(sizes), limit=SHEET_ANSWER_BYTES_MAX)
+            head = json.loads(self._exactly(sizes[0], deadline))
+            return head["status"], self._exactly(sizes[1], deadline)
+        except TimeoutError as exc:
+            self._discard()
+            raise self._too_long(name) from exc
+        except OSError as exc:
+            raise self._death(name) from exc
+        except BaseException:
+            # The next call would read the answer that this one left behind.
+            self._discard()
+            raise
+
+    def _exactly(self, count: int, deadline: _Deadline) -> bytearray:
+        assert self._line is not None
+        held = bytearray()
+        while len(held) < count:
+            self._line.settimeout(deadline.seconds_left())
+            piece = self._line.recv(min(count - len(held), READ_BYTES))
+            if not piece:
+                raise ConnectionResetError
+            held += piece
+        return held
+
+    def _discard(self) -> None:
+        self.has_ended = True
+        self._end()
+
+    def _death(self, name: str) -> StratalogError:
+        """The error of a process that ended by itself or was killed."""
+        process = self._process
+        assert process is not None
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ANSWER_SECONDS)
+        self._discard()
+        code = -(process.returncode or 0)
+        if code == signal.SIGXCPU:
+            of_workbook = name in WORKBOOK_CALLS
+            limit = self.settings.workbook_cpu_seconds_max if of_workbook else self.settings.call_cpu_seconds_max
+            return LimitExceeded("the spreadsheet's engine took too long", call=name, limit_cpu_seconds=limit)
+        if code in OUT_OF_MEMORY:
+            return self._too_large(name)
+        ended_by = signal.Signals(code).name if code > 0 else f"exit {-code}"
+        return Unavailable("the spreadsheet's engine died; try again", call=name, ended_by=ended_by)
+
+    def _too_long(self, name: str) -> LimitExceeded:
+        of_workbook = name in WORKBOOK_CALLS
+        limit = self.settings.workbook_seconds_max if of_workbook else self.settings.call_seconds_max
+        return LimitExceeded("the spreadsheet's engine took too long", call=name, limit_seconds=limit)
+
+    def _too_large(self, name: str) -> LimitExceeded:
+        limit = self.settings.heap_bytes_max
+        return LimitExceeded("the spreadsheet's engine ran out of memory", call=name, limit_bytes=limit)
+
+
+class _Deadline:
+    """A bound on how long something may take from now."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._asked = Observation(clock)
+        self._seconds = seconds
+
+    def seconds_left(self) -> float:
+        """Raises TimeoutError where nothing is left."""
+        left = self._seconds - self._asked.age_seconds()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+def _environment() -> dict[str, str]:
+    passed_on = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return {**passed_on, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _end_process(process: subprocess.Popen[bytes], line: socket.socket, owner: int) -> None:
+    """Kill a process and take its exit code. A fork of the owner only lets go of the socket."""
+    line.close()
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
+    else:
+        process.returncode = 0
+
+
+def _nothing() -> None:
+    pass

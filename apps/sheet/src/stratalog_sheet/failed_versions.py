@@ -1,0 +1,77 @@
+"""Versions that engines failed at, by time, memory or their death: they are refused without another try."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import msgspec
+
+from stratalog.clock import Clock, Observation
+from stratalog.errors import LimitExceeded, StratalogError, Unavailable
+from stratalog_sheet.limits import SHEET_UNOPENABLE_MAX
+
+__all__ = ["OPENING", "Unopenable"]
+
+OPENING = "open"
+KILLS_MAX = 3
+"""Anybody may kill a process, and the kernel does where memory is short. So often in a row, the sheet is to blame."""
+
+
+class _Failure(msgspec.Struct):
+    since: Observation
+    kills: int
+    reason: str
+
+
+class Unopenable:
+    """What engines failed at, by the sheet, its version and the call. Safe to share between threads.
+
+    A newer version is tried anew, and the same one after ``seconds``. The oldest failure is forgotten first.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._failures: OrderedDict[tuple[str, int, str], _Failure] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def check(self, owner: str, version: int, call: str = OPENING) -> None:
+        """Raises LimitExceeded where the call failed before."""
+        with self._lock:
+            failure = self._failures.get((owner, version, call))
+            if failure is None or failure.kills < KILLS_MAX:
+                return
+            if failure.since.age_seconds() > self._seconds:
+                del self._failures[owner, version, call]
+                return
+        text = f"version {version} of the sheet cannot be opened; restore an earlier version (`restore`)"
+        raise LimitExceeded(text, version=version, call=call, reason=failure.reason)
+
+    def note(self, owner: str, version: int, call: str, error: StratalogError) -> None:
+        """Remember an error of an engine, if it says that the call is to blame."""
+        kills = _kills(error)
+        if not kills:
+            return
+        key = (owner, version, call)
+        with self._lock:
+            before = self._failures.pop(key, None)
+            kills += before.kills if before else 0
+            self._failures[key] = _Failure(Observation(self._clock), kills, error.message)
+            while len(self._failures) > SHEET_UNOPENABLE_MAX:
+                self._failures.popitem(last=False)
+
+    def forget(self, owner: str, version: int, call: str) -> None:
+        """The call went well: kills that came before were not its doing."""
+        if self._failures:
+            with self._lock:
+                self._failures.pop((owner, version, call), None)
+
+
+def _kills(error: StratalogError) -> int:
+    if isinstance(error, LimitExceeded):
+        return KILLS_MAX
+    ended_by = error.details.get("ended_by") if isinstance(error, Unavailable) else None
+    if ended_by is None:
+        return 0
+    return 1 if ended_by in ("SIGKILL", "SIGTERM") else KILLS_MAX

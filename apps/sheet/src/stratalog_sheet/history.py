@@ -1,0 +1,201 @@
+"""What a sheet's entries say of its past, in words: what was done, which cells differ, which versions have a name."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog import Entry, Log
+from stratalog.process_fork import close_in_child
+from stratalog_sheet.cells import cell_name, column_name, parse_cell, parse_range
+from stratalog_sheet.events import (
+    Created,
+    Forked,
+    Imported,
+    Named,
+    Renamed,
+    Restored,
+    Revision,
+    fact_of,
+    target_of,
+)
+
+__all__ = ["Activity", "CellChange", "Labels", "NamedVersion", "activity", "cell_changes", "compare"]
+
+CELLS_TOLD_MAX = 100
+_CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
+
+
+class CellChange(msgspec.Struct, frozen=True):
+    """A cell whose content differs between two versions."""
+
+    sheet_id: str
+    sheet: str
+    cell: str
+    before: str
+    after: str
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """One entry in words, and the first cells that it wrote, as they were called then."""
+
+    version: int
+    created_ms: int
+    author: str
+    type: str
+    text: str
+    cells: Sequence[str]
+
+
+class NamedVersion(msgspec.Struct, frozen=True):
+    """A version that somebody gave a name."""
+
+    version: int
+    label: str
+    created_ms: int
+    author: str
+
+
+class Labels:
+    """The names of versions, read once and then followed."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._read_to = 0
+        self._found: dict[int, NamedVersion] = {}
+
+    def read(self) -> list[NamedVersion]:
+        """The versions that have a name now, in order."""
+        with self._lock:
+            for entry in self._log.read(max(self._read_to, self._log.floor())):
+                self._follow(entry)
+                self._read_to = entry.version
+            return [self._found[version] for version in sorted(self._found)]
+
+    def _follow(self, entry: Entry) -> None:
+        if entry.events[0].type != Named.kind:
+            return
+        fact = fact_of(entry)
+        assert isinstance(fact, Named)
+        if fact.label:
+            self._found[fact.version] = NamedVersion(fact.version, fact.label, entry.created_ms, entry.author)
+        else:
+            self._found.pop(fact.version, None)
+
+
+def activity(log: Log, before: int | None, limit: int) -> list[Activity]:
+    """What the ``limit`` entries below the version ``before`` did, newest first."""
+    last = log.head().version if before is None else before - 1
+    entries = list(log.read(max(last - limit, 0), max(last, 0)))
+    return [_told(entry) for entry in reversed(entries)]
+
+
+def cell_changes(found: Iterable[Mapping[str, Any]], *, backwards: bool) -> list[CellChange]:
+    """What the engine or `compare` found, in order of place; turned round where the later version came first."""
+    changes = [
+        CellChange(one["sheet"], one["name"], cell_name(one["col"], one["row"]), one["before"], one["after"])
+        for one in sorted(found, key=lambda one: (one["name"], one["row"], one["col"]))
+    ]
+    if not backwards:
+        return changes
+    return [msgspec.structs.replace(change, before=change.after, after=change.before) for change in changes]
+
+
+def compare(source: bytes, target: bytes) -> Iterator[dict[str, Any]]:
+    """The cells whose content differs between two states, place by place."""
+    old, new = _contents(source), _contents(target)
+    for place in old.keys() | new.keys():
+        before, after = old.get(place, ("", ""))[1], new.get(place, ("", ""))[1]
+        if before != after:
+            sheet, cell = place
+            column, row = parse_cell(cell)
+            name = (new.get(place) or old[place])[0]
+            yield {"sheet": sheet, "name": name, "col": column, "row": row, "before": before, "after": after}
+
+
+def _contents(state: bytes) -> dict[tuple[str, str], tuple[str, str]]:
+    sheets = msgspec.json.decode(state)["sheets"]
+    return {
+        (sheet["id"], cell): (sheet["name"], content) for sheet in sheets for cell, content in sheet["cells"].items()
+    }
+
+
+def _told(entry: Entry) -> Activity:
+    fact = fact_of(entry)
+    cells: list[str] = []
+    if isinstance(fact, Revision):
+        text, cells = _revision_text(fact)
+    elif isinstance(fact, Created):
+        text = "created the sheet"
+    elif isinstance(fact, Imported):
+        text = f"imported {fact.file_name or 'a workbook'}"
+    elif isinstance(fact, Restored):
+        text = f"restored version {fact.version}"
+    elif isinstance(fact, Renamed):
+        text = f"renamed the sheet from “{fact.before}” to “{fact.title}”"
+    elif isinstance(fact, Forked):
+        text = f"copied version {fact.version} of {fact.source}"
+    else:
+        text = f"named version {fact.version} “{fact.label}”" if fact.label else f"took the name of {fact.version} away"
+    return Activity(entry.version, entry.created_ms, entry.author, fact.kind, text, cells)
+
+
+def _revision_text(fact: Revision) -> tuple[str, list[str]]:
+    message = fact.message
+    if target_of(message):
+        return f"{'undid' if message['type'] == 'REVISION_UNDONE' else 'did again'} version {fact.target}", []
+    commands = message["commands"]
+    cells = list(_written(commands))
+    parts = [_cells_text(cells)] if cells else []
+    others = Counter(_command_text(command) for command in commands if command["type"] not in _CELL_COMMANDS)
+    parts += [text if count == 1 else f"{text} ({count} times)" for text, count in others.items()]
+    return ", ".join(parts) or "changed nothing", cells[:CELLS_TOLD_MAX]
+
+
+def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The cells whose content the commands write."""
+    for command in commands:
+        if command["type"] == "SQUISHED_UPDATE_CELL" and "content" in command:
+            (left, top), (right, bottom) = parse_range(command["targetRange"])
+            for row in range(top, bottom + 1):
+                yield from (cell_name(column, row) for column in range(left, right + 1))
+        elif command["type"] == "CLEAR_CELL" or (command["type"] == "UPDATE_CELL" and "content" in command):
+            yield cell_name(command["col"], command["row"])
+
+
+def _cells_text(cells: Sequence[str]) -> str:
+    if len(cells) <= 3:
+        return f"wrote {', '.join(cells)}"
+    return f"wrote {len(cells)} cells, {cells[0]} first"
+
+
+def _command_text(command: Mapping[str, Any]) -> str:
+    kind = command["type"]
+    if kind in ("ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS"):
+        return _lines_text(command)
+    if kind == "RENAME_SHEET":
+        return f"renamed a sheet to {command.get('newName', '')}"
+    if kind in _CELL_COMMANDS:
+        return "changed the look of cells"
+    return str(kind).lower().replace("_", " ")
+
+
+def _lines_text(command: Mapping[str, Any]) -> str:
+    is_row = command["dimension"] == "ROW"
+    if command["type"] == "ADD_COLUMNS_ROWS":
+        at = command["base"] + (command["position"] == "after")
+        count = command["quantity"]
+        return f"inserted {count} {_lines(is_row, count)} at {at + 1 if is_row else column_name(at)}"
+    elements = sorted(command["elements"])
+    first = elements[0] if elements else 0
+    return f"removed {len(elements)} {_lines(is_row, len(elements))} at {first + 1 if is_row else column_name(first)}"
+
+
+def _lines(is_row: bool, count: int) -> str:
+    return ("row" if is_row else "column") + ("" if count == 1 else "s")

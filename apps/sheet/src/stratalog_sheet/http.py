@@ -1,0 +1,366 @@
+"""The spreadsheet over HTTP: what its page and other programs ask for. Live hints are those of the sheet's log.
+
+Each write takes ``author`` in its query, which counts only where nobody is asked for a token.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from litestar import Request, Response, Router, delete, get, post, put
+from litestar.di import NamedDependency, Provide
+from litestar.params import JSONBody
+
+from stratalog.errors import NotFound
+from stratalog.limits import AUTHOR_BYTES_MAX
+from stratalog.server import (
+    PREFIX,
+    PROBLEMS,
+    Application,
+    At,
+    Authenticate,
+    Authorize,
+    Count,
+    Key,
+    Name,
+    Principal,
+    Served,
+    Text,
+    Version,
+    reading,
+)
+from stratalog_sheet.commits import announce, commit, compute
+from stratalog_sheet.events import SheetChange
+from stratalog_sheet.pages import page_files
+from stratalog_sheet.pool import EngineNeeded
+from stratalog_sheet.settings import EngineSettings
+from stratalog_sheet.sheet import Sheet
+from stratalog_sheet.sheets import Sheets, snapshots_due
+from stratalog_sheet.warm_sheets import EngineTurns, WarmSheets
+from stratalog_sheet.wire import Facts, ListedSheet, Moment, NewFork, NewMessage, NewRows, NewSheet, NewText, Title
+
+__all__ = ["app", "application"]
+
+Asked = Request[Principal, Any, Any]
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+JSON = "application/json"
+
+
+def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
+    """The sheet that lives under the name; where an incarnation is said, that one or none."""
+    sheet = sheets.open(organisation, log)
+    if incarnation not in ("", sheet.log.record.incarnation):
+        raise NotFound("the sheet was deleted, and another has its name", organisation=organisation, name=log)
+    return sheet
+
+
+def _signer(request: Asked, author: Text = "") -> str:
+    """Who signs: the principal where there is one, else whom the caller says it is."""
+    said = request.user.author or author
+    return said.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
+
+
+Warm = NamedDependency[Sheets]
+Turns = NamedDependency[EngineTurns]
+Opened = NamedDependency[Sheet]
+Signer = NamedDependency[str]
+computing = partial(get, opt={"action": "read"}, responses=PROBLEMS)
+writing = partial(post, opt={"action": "write"}, status_code=200, responses=PROBLEMS)
+deleting = partial(delete, opt={"action": "delete"}, status_code=204, responses=PROBLEMS)
+
+
+@reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
+def listing(request: Asked, sheets: Warm, organisation: Name) -> list[ListedSheet]:
+    """In the order of their names."""
+    read_only = request.user.read_only
+    return [ListedSheet(**msgspec.structs.asdict(info), read_only=read_only) for info in sheets.list(organisation)]
+
+
+@put("/", opt={"action": "create"}, status_code=201, sync_to_thread=True, responses=PROBLEMS, summary="Make a sheet")
+def create(
+    request: Asked, sheets: Warm, organisation: Name, log: Name, signer: Signer, data: JSONBody[NewSheet]
+) -> Facts:
+    """An empty one. 409 where there is one of that name."""
+    return _facts(request, sheets.create(organisation, log, title=data.title, author=signer))
+
+
+@post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Make a sheet of an .xlsx file")
+async def import_file(
+    request: Asked,
+    sheets: Warm,
+    turns: Turns,
+    organisation: Name,
+    log: Name,
+    signer: Signer,
+    file: Text = "",
+    title: Text = "",
+) -> Facts:
+    """The body is the file, which is kept as it is. 422 where it has more cells than a browser can hold."""
+    xlsx = await request.body()
+
+    def run() -> Facts:
+        made = sheets.import_file(organisation, log, xlsx, file_name=file, title=title, author=signer)
+        return _facts(request, made)
+
+    return await turns.run(f"{organisation}/{log}", run)
+
+
+@reading("/", opt={"action": "read"}, summary="A sheet as it is now")
+def show(request: Asked, sheet: Opened) -> Facts:
+    """Its title and newest version; whether the one who asks may change it."""
+    return _facts(request, sheet)
+
+
+@writing("/rename", summary="Call a sheet something else")
+async def rename(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Title]) -> Any:
+    """The title is an entry of its own; the name in the sheet's address stays."""
+    return await commit(service, turns, sheet, lambda: sheet.rename(data.title, author=signer))
+
+
+@deleting("/", summary="Delete a sheet")
+async def remove(service: Served, sheet: Opened) -> None:
+    """With all its versions. Copies stay, and the name may be used again."""
+
+    def run() -> int:
+        version = sheet.version
+        sheet.delete()
+        return version
+
+    version = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", run)
+    # Who listens looks for what came after, and finds that the sheet is gone.
+    service.hub.poke(sheet.organisation, sheet.name, version + 1)
+
+
+@computing("/load", media_type=JSON, summary="A state, and the entries after it")
+async def load(
+    service: Served,
+    sheets: Warm,
+    turns: Turns,
+    sheet: Opened,
+    at: At = None,
+    known: At = None,
+    after: At = None,
+) -> Response[bytes]:
+    """The engine's data of ``base``, and the entries from there to ``version``, which undo needs.
+
+    A browser that keeps the data of the base ``known`` and the entries up to ``after`` is given what came after these,
+    and no data, unless it is too far behind.
+    """
+
+    def find() -> Response[bytes]:
+        return _loaded(sheet, at, known, after)
+
+    def find_without_engine() -> Response[bytes]:
+        with sheets.engines.without():
+            return find()
+
+    try:
+        return await service.run(find_without_engine)
+    except EngineNeeded:  # a version was restored whose state is not kept
+        return await compute(turns, sheet, find)
+
+
+@reading("/entries", opt={"action": "read"}, summary="What came after a version")
+def entries(sheet: Opened, after: Version) -> Any:
+    """``reload`` says that the reader is too far behind and has to load the sheet again."""
+    return sheet.since(after)
+
+
+@writing("/append", summary="Commit a message of the engine")
+async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
+    """409 with the code `version-conflict` where it was made at another revision than the present one.
+
+    The same message again is answered as the first time.
+    """
+    return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer))
+
+
+@computing("/state", media_type=JSON, summary="The engine's data of a version")
+async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
+    """Everything that the sheet holds, and no history."""
+    return Response(await compute(turns, sheet, lambda: sheet.state(at)), media_type=JSON)
+
+
+@computing("/cells/{cell:str}", summary="One cell")
+async def read_cell(turns: Turns, sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
+    """What it contains, its value and what is shown, at the version ``at``."""
+    return await compute(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
+
+
+@put("/cells/{cell:str}", opt={"action": "write"}, responses=PROBLEMS, summary="Write one cell")
+async def write_cell(
+    service: Served,
+    turns: Turns,
+    sheet: Opened,
+    signer: Signer,
+    cell: Name,
+    data: JSONBody[NewText],
+    tab: Text = "",
+) -> Any:
+    """Open browsers show it at once."""
+
+    def change() -> SheetChange:
+        return sheet.set(cell, data.content, sheet=tab or None, author=signer)
+
+    return announce(service, turns, sheet, await compute(turns, sheet, change))
+
+
+@writing("/rows", summary="Insert empty rows")
+async def insert_rows(
+    service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewRows], tab: Text = ""
+) -> Any:
+    """Formulas move along."""
+
+    def change() -> SheetChange:
+        return sheet.insert_rows(data.row, data.count, sheet=tab or None, author=signer)
+
+    return announce(service, turns, sheet, await compute(turns, sheet, change))
+
+
+@computing("/changes", summary="The cells that differ between two versions")
+async def changes(turns: Turns, sheet: Opened, source: Version, target: Version) -> Any:
+    """Each with what it held before and after."""
+    return await compute(turns, sheet, lambda: sheet.changes(source, target))
+
+
+@computing("/blame", summary="Who changed a cell, when, from what")
+async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
+    """Newest first; a cell is followed through rows and columns that were inserted and removed."""
+    return await compute(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit))
+
+
+@reading("/activity", opt={"action": "read"}, summary="What was done to a sheet")
+def activity(sheet: Opened, before: At = None, limit: Count = 50) -> Any:
+    """Newest first, from before a version."""
+    return sheet.activity(before, limit)
+
+
+@reading("/versions", opt={"action": "read"}, summary="The versions that have a name")
+def versions(sheet: Opened) -> Any:
+    """Whoever named them last has the last word."""
+    return sheet.versions()
+
+
+@writing("/versions", summary="Name a version")
+async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
+    """The name is an entry of its own."""
+    return await commit(service, turns, sheet, lambda: sheet.name_version(data.version, data.label, author=signer))
+
+
+@writing("/restore", summary="Bring a version back")
+async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
+    """As a new entry: nothing that came after it is lost. The newest version may be one that cannot be opened."""
+    done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
+    return announce(service, turns, sheet, done)
+
+
+@post("/fork", opt={"action": "read"}, status_code=201, responses=PROBLEMS, summary="Copy a version to a new sheet")
+async def fork(
+    request: Asked, service: Served, sheet: Opened, organisation: Name, signer: Signer, data: JSONBody[NewFork]
+) -> Facts:
+    """In the same organisation; the copy has the history up to that version."""
+    await service.permit(request.user, "create", organisation, data.name)
+
+    def run() -> Facts:
+        return _facts(request, sheet.fork(data.version, data.name, title=data.title, author=signer))
+
+    return await service.run(run)
+
+
+@computing("/export.xlsx", media_type=XLSX, summary="A version as .xlsx")
+async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
+    """Made by the engine."""
+    body, title = await compute(turns, sheet, lambda: (sheet.export(at), sheet.title))
+    return _file(body, f"{title}.xlsx")
+
+
+@reading("/original.xlsx", opt={"action": "read"}, media_type=XLSX, summary="The file that a sheet was made of")
+def original(sheet: Opened) -> Response[bytes]:
+    """Byte for byte. 404 where the sheet began empty."""
+    file_name, body = sheet.original()
+    return _file(body, file_name or f"{sheet.name}.xlsx")
+
+
+def _loaded(sheet: Sheet, at: int | None, known: int | None, after: int | None) -> Response[bytes]:
+    if at is None and known is not None and after is not None:
+        new = sheet.since(after)
+        if not new.reload:
+            return _json({"base": known, "data": None, "entries": new.entries, "version": new.version})
+    loaded = sheet.load(at)
+    data = msgspec.Raw(loaded.data)
+    return _json({"base": loaded.base_version, "data": data, "entries": loaded.entries, "version": loaded.version})
+
+
+def _facts(request: Asked, sheet: Sheet) -> Facts:
+    who = request.user
+    return Facts(
+        organisation=sheet.organisation,
+        name=sheet.name,
+        title=sheet.title,
+        incarnation=sheet.log.record.incarnation,
+        first=max(1, sheet.log.floor()),
+        version=sheet.version,
+        author=who.author,
+        read_only=who.read_only,
+    )
+
+
+def _json(answer: dict[str, Any]) -> Response[bytes]:
+    return Response(msgspec.json.encode(answer), media_type=JSON)
+
+
+def _file(body: bytes, name: str) -> Response[bytes]:
+    return Response(
+        body, media_type=XLSX, headers={"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+    )
+
+
+ALL = [listing]
+ONE = [
+    create, show, rename, remove, import_file, load, entries, append, state, read_cell, write_cell, insert_rows,
+    changes, blame, activity, versions, name_version, restore, fork, export, original,
+]  # fmt: skip
+
+
+def application(
+    authenticate: Authenticate | None = None,
+    authorize: Authorize | None = None,
+    *,
+    engines: EngineSettings | None = None,
+    **options: Any,
+) -> Application:
+    """The spreadsheet as an application: its page at `/web/sheet/`, and its paths.
+
+    ``engines`` says what its engines may take; ``options`` are further fields of `Application`. Maintenance keeps the
+    states that are due.
+    """
+    warm = WarmSheets(engines)
+
+    def sheets(service: Served) -> Sheets:
+        return warm.sheets(service.store)
+
+    dependencies = {
+        "sheets": Provide(sheets, sync_to_thread=True),
+        "signer": Provide(_signer, sync_to_thread=False),
+        "turns": Provide(lambda: warm.turns, sync_to_thread=False),
+    }
+    opened = {"sheet": Provide(_opened, sync_to_thread=True)}
+    one = Router("/{log:str}", route_handlers=ONE, dependencies=opened)
+    return Application(
+        authenticate=authenticate,
+        authorize=authorize,
+        maintenance=[snapshots_due],
+        running=[warm.running],
+        routes=[
+            Router(PREFIX + "/sheets", route_handlers=[*ALL, one], dependencies=dependencies, tags=["sheets"]),
+            page_files(),
+        ],
+        **options,
+    )
+
+
+app = application()
+"""What `stratalog serve stratalog_sheet.http:app` serves: everybody on this machine may change every sheet."""

@@ -1,0 +1,144 @@
+"""The story of a version: a state that was kept, and the messages after it that lead from there to the version.
+
+An undo refers to an edit before it, and the engine can follow it only where it has seen that edit. So a story begins
+where no undo reaches across: at least `SheetSettings.undo_entries` entries back, since the server lets no later undo
+reach farther, and before every edit that an undo within the story refers to; or where the state was given whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog import Entry, Log
+from stratalog.errors import Corrupt
+from stratalog.process_fork import close_in_child
+from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
+from stratalog_sheet.state import join_state
+
+__all__ = ["Base", "Stories", "Story", "revision_in", "with_revision"]
+
+BASES_HELD_MAX = 2
+
+
+class Base(msgspec.Struct, frozen=True):
+    """A whole state: the engine's JSON at a version, and the revision it stands at."""
+
+    version: int
+    revision: str
+    data: bytes
+
+
+class Story(msgspec.Struct, frozen=True):
+    """A base, and the entries after it, up to ``version``."""
+
+    version: int
+    base: Base
+    entries: Sequence[Entry]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """What the engine is to be told, in order."""
+        facts = map(fact_of, self.entries)
+        return [fact.message for fact in facts if isinstance(fact, Revision)]
+
+
+class Stories:
+    """Tells the stories of one log. ``state_at`` makes the state of a version, which one that was restored needs."""
+
+    def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
+        self._log = log
+        self._reach = reach
+        self._state_at = state_at
+        self._bases: OrderedDict[int, Base] = OrderedDict()
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+
+    def tell(self, at: int) -> Story:
+        """The story of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
+        start = self._kept_version(max(at - self._reach, 0))
+        entries = list(self._log.read(start, at))
+        while True:
+            if (position := _last_whole(entries)) is not None:
+                base = self._whole(entries[position])
+                return Story(at, base, entries[position + 1 :])
+            if start == 0:
+                raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
+            lowest = min((target for entry in entries if (target := _target(entry))), default=at)
+            if lowest > start:
+                return Story(at, self._kept(start), entries)
+            earlier = self._kept_version(lowest - 1)
+            entries = [*self._log.read(earlier, start), *entries]
+            start = earlier
+
+    def kept_state(self, at: int) -> bytes | None:
+        """The state of exactly that version, where one is kept."""
+        return self._kept(at).data if self._kept_version(at) == at and at else None
+
+    def _kept_version(self, at: int) -> int:
+        kept = self._log.app_snapshot(at)
+        return kept.version if kept else 0
+
+    def _kept(self, version: int) -> Base:
+        with self._lock:
+            if version in self._bases:
+                self._bases.move_to_end(version)
+                return self._bases[version]
+        kept = self._log.app_snapshot(version)
+        if kept is None or kept.version != version:
+            raise Corrupt("a state that was kept is gone", log=self._log.record.name, version=version)
+        data = join_state(self._log.snapshot_parts(kept))
+        return self._hold(Base(version, revision_in(data), data))
+
+    def _hold(self, base: Base) -> Base:
+        with self._lock:
+            self._bases[base.version] = base
+            while len(self._bases) > BASES_HELD_MAX:
+                self._bases.popitem(last=False)
+        return base
+
+    def _whole(self, entry: Entry) -> Base:
+        """The state as of an entry that gives it whole."""
+        with self._lock:
+            if entry.version in self._bases:
+                return self._bases[entry.version]
+        fact = fact_of(entry)
+        if isinstance(fact, Created | Imported):
+            return self._hold(Base(entry.version, fact.revision, fact.data))
+        assert isinstance(fact, Restored)
+        if self._kept_version(entry.version) == entry.version:
+            return self._kept(entry.version)
+        data = with_revision(self._state_at(fact.version), fact.revision)
+        return self._hold(Base(entry.version, fact.revision, data))
+
+
+def revision_in(data: bytes) -> str:
+    """The revision that a state says it stands at."""
+    return msgspec.json.decode(data, type=_Revised).revisionId
+
+
+def with_revision(data: bytes, revision: str) -> bytes:
+    """The same state, standing at another revision."""
+    plain = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    plain["revisionId"] = msgspec.Raw(msgspec.json.encode(revision))
+    return msgspec.json.encode(plain)
+
+
+class _Revised(msgspec.Struct):
+    revisionId: str  # noqa: N815 - the engine's own name
+
+
+def _last_whole(entries: Sequence[Entry]) -> int | None:
+    for position in range(len(entries) - 1, -1, -1):
+        if isinstance(fact_of(entries[position]), Created | Imported | Restored):
+            return position
+    return None
+
+
+def _target(entry: Entry) -> int:
+    fact = fact_of(entry)
+    return fact.target if isinstance(fact, Revision) else 0

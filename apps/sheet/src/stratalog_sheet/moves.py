@@ -1,0 +1,99 @@
+"""Where cells go: rows and columns that come and leave, sheets that are copied, told backwards from a place.
+
+A *line* is a row or a column. Only places are known here, no contents. A range that is cut and pasted is, to the
+engine, cleared in one place and written in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog_sheet.cells import Position
+
+__all__ = ["Born", "CopiedSheet", "Inserted", "Removed", "Shift", "Spot", "before", "shifts_of"]
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """A cell's place: the id of its sheet, and column and row."""
+
+    sheet: str
+    place: Position
+
+
+class Inserted(msgspec.Struct, frozen=True):
+    """``count`` lines stand from line ``at`` on that were not there before; ``axis`` 0 for columns, 1 for rows."""
+
+    sheet: str
+    axis: int
+    at: int
+    count: int
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """Lines that went, in order."""
+
+    sheet: str
+    axis: int
+    lines: tuple[int, ...]
+
+
+class CopiedSheet(msgspec.Struct, frozen=True):
+    """A sheet that came as the copy of another."""
+
+    source: str
+    sheet: str
+
+
+class Born(Exception):
+    """The place did not exist before."""
+
+
+Shift = Inserted | Removed | CopiedSheet
+
+
+def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
+    """How a command moves cells."""
+    kind, sheet = command["type"], command.get("sheetId", "")
+    axis = 1 if command.get("dimension") == "ROW" else 0
+    if kind == "ADD_COLUMNS_ROWS":
+        yield Inserted(sheet, axis, command["base"] + (command["position"] == "after"), command["quantity"])
+    elif kind == "REMOVE_COLUMNS_ROWS":
+        yield Removed(sheet, axis, tuple(sorted(command["elements"])))
+    elif kind == "DUPLICATE_SHEET":
+        yield CopiedSheet(sheet, command["sheetIdTo"])
+    elif kind == "CREATE_SHEET":
+        yield CopiedSheet("", sheet)
+
+
+def before(shift: Shift, spot: Spot) -> Spot:
+    """Where the cell that is at ``spot`` was before the shift. Raises Born where it was nowhere."""
+    if isinstance(shift, CopiedSheet):
+        if spot.sheet != shift.sheet:
+            return spot
+        if not shift.source:
+            raise Born
+        return Spot(shift.source, spot.place)
+    if spot.sheet != shift.sheet:
+        return spot
+    line = spot.place[shift.axis]
+    if isinstance(shift, Removed):
+        return _at_line(spot, shift.axis, _reopened(line, shift.lines))
+    if shift.at <= line < shift.at + shift.count:
+        raise Born
+    return spot if line < shift.at else _at_line(spot, shift.axis, line - shift.count)
+
+
+def _at_line(spot: Spot, axis: int, line: int) -> Spot:
+    column, row = spot.place
+    return Spot(spot.sheet, (line, row) if axis == 0 else (column, line))
+
+
+def _reopened(line: int, removed: Sequence[int]) -> int:
+    """Where a line was before lower ones went."""
+    for one in removed:
+        if one <= line:
+            line += 1
+    return line

@@ -1,0 +1,212 @@
+"""The pool: a few engines, each in a process of its own, lent to one caller at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Clock, Observation, SystemClock
+from stratalog.errors import Closed, Unavailable
+from stratalog_sheet.engine import Engine
+from stratalog_sheet.failed_versions import Unopenable
+from stratalog_sheet.models import Models
+from stratalog_sheet.settings import EngineSettings
+
+__all__ = ["EngineNeeded", "EnginePool", "PoolCounts"]
+
+
+class EngineNeeded(Exception):
+    """What was begun without an engine needs one: begin again where one may be waited for."""
+
+
+class PoolCounts(msgspec.Struct, frozen=True):
+    """How a pool does: engines now, how many are lent, and what was started and ended by itself so far."""
+
+    engines: int
+    lent: int
+    starts: int
+    deaths: int
+
+
+class EnginePool:
+    """The engines of one process. Safe to share between threads, and to use in a fork of the process.
+
+    Calls for different sheets run in parallel, in up to ``settings.engines_max`` processes; those for one sheet
+    come one after the other, in the process where its models are warm. The processes end at `close`, or with this one.
+    """
+
+    def __init__(
+        self, settings: EngineSettings | None = None, *, folder: Path | None = None, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings or EngineSettings()
+        self.clock = clock or SystemClock()
+        self._folder = folder
+        self._is_ahead = False
+        self._starts = self._deaths = 0
+        self._reset()
+        os.register_at_fork(after_in_child=partial(_reset, weakref.ref(self)))
+
+    def start(self) -> None:
+        """Have an engine at hand from now on before it is asked for. Raises Unavailable where there can be none."""
+        with self._freed:
+            self._is_ahead = True
+            if not self._all:
+                self._idle.append(self._start_one())
+
+    @contextmanager
+    def lend(self, owner: str = "") -> Iterator[Models]:
+        """An engine for one caller; the same as before for the same owner, whose calls it serves one by one.
+
+        A thread that has the owner's engine already is given it again. Raises Unavailable where too many callers wait,
+        or one waited too long; Closed.
+        """
+        held = self._mine.held
+        if self._mine.is_refused:
+            raise EngineNeeded
+        if owner in held:
+            yield held[owner]
+            return
+        models = self._take(owner)
+        held[owner] = models
+        try:
+            yield models
+        finally:
+            held.pop(owner, None)
+            self._give_back(owner, models)
+
+    @contextmanager
+    def without(self) -> Iterator[None]:
+        """A block in which the present thread is lent no engine, and so waits for none: `lend` raises EngineNeeded."""
+        self._mine.is_refused = True
+        try:
+            yield
+        finally:
+            self._mine.is_refused = False
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """What any engine answers to a call that needs no model."""
+        with self.lend(f"call-{threading.get_ident()}") as models:
+            return models.engine.call(name, **arguments)
+
+    def counts(self) -> PoolCounts:
+        """How the pool does."""
+        with self._freed:
+            return PoolCounts(len(self._all), len(self._lent), self._starts, self._deaths)
+
+    def pids(self) -> list[int]:
+        """The engines' processes."""
+        with self._freed:
+            return [models.engine.pid for models in self._all if models.engine.pid is not None]
+
+    def close(self) -> None:
+        """End every engine. Calls that run fail, and later ones raise Closed."""
+        with self._freed:
+            self._is_closed = True
+            engines = [models.engine for models in self._all]
+            self._all.clear()
+            self._idle.clear()
+            self._freed.notify_all()
+        for engine in engines:
+            engine.close()
+
+    def _reset(self) -> None:
+        """As new. A fork begins so: locks may be held by threads that it has not, and engines are its parent's."""
+        self._freed = threading.Condition()
+        self._mine = _Held()
+        self._all: list[Models] = []
+        self._idle: list[Models] = []
+        self._lent: dict[str, Models] = {}
+        self._waiting = 0
+        self._is_closed = False
+        self.unopenable = Unopenable(self.clock, self.settings.unopenable_seconds)
+
+    def _take(self, owner: str) -> Models:
+        with self._freed:
+            models = self._available(owner) or self._wait(owner)
+            self._lent[owner] = models
+            self._start_ahead()
+        return models
+
+    def _wait(self, owner: str) -> Models:
+        if self._waiting >= self.settings.waiting_max:
+            text = "too many callers wait for the spreadsheet's engines"
+            raise Unavailable(text, limit=self.settings.waiting_max)
+        since = Observation(self.clock)
+        self._waiting += 1
+        try:
+            while True:
+                left = self.settings.wait_seconds_max - since.age_seconds()
+                if left <= 0:
+                    text = "the spreadsheet's engines are busy; try again"
+                    raise Unavailable(text, limit_seconds=self.settings.wait_seconds_max)
+                self._freed.wait(left)
+                if (models := self._available(owner)) is not None:
+                    return models
+        finally:
+            self._waiting -= 1
+
+    def _available(self, owner: str) -> Models | None:
+        """An engine for the owner, taken out of the idle ones; None where one must be waited for."""
+        if self._is_closed:
+            raise Closed("the spreadsheet's engines were closed")
+        if owner in self._lent:
+            return None
+        self._drop_ended()
+        warm = [models for models in self._idle if models.holds(owner)]
+        if warm or self._idle:
+            models = (warm or self._idle)[0]
+            self._idle.remove(models)
+            return models
+        return self._start_one() if len(self._all) < self.settings.engines_max else None
+
+    def _give_back(self, owner: str, models: Models) -> None:
+        with self._freed:
+            self._lent.pop(owner, None)
+            if models in self._all:
+                # The one used last goes last: the models of the others stay warm for as long.
+                self._idle.append(models)
+                self._drop_ended()
+                self._start_ahead()
+            self._freed.notify_all()
+
+    def _drop_ended(self) -> None:
+        for models in [models for models in self._idle if not models.engine.is_alive]:
+            self._idle.remove(models)
+            self._all.remove(models)
+            models.engine.close()
+            self._deaths += 1
+
+    def _start_ahead(self) -> None:
+        """Start an engine where none is idle, so that the next caller finds one that runs."""
+        if self._is_ahead and not self._is_closed and not self._idle and len(self._all) < self.settings.engines_max:
+            with suppress(Unavailable):  # the present caller has its engine; the next one gets the error
+                self._idle.append(self._start_one())
+
+    def _start_one(self) -> Models:
+        engine = Engine(self._folder, self.settings, self.clock)
+        engine.start()
+        models = Models(engine, self.unopenable, self.clock)
+        self._all.append(models)
+        self._starts += 1
+        return models
+
+
+class _Held(threading.local):
+    """What the present thread was lent, by its owner."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Models] = {}
+        self.is_refused = False
+
+
+def _reset(pool: weakref.ref[EnginePool]) -> None:
+    if (known := pool()) is not None:
+        known._reset()

@@ -1,0 +1,28 @@
+"""The command that serves spreadsheets to browsers. What it needs beyond the library is imported only when it runs."""
+
+from __future__ import annotations
+
+import click
+
+from stratalog.cli import Session, command, load_application, note, of_every_server, serve_application
+
+__all__ = ["serve"]
+
+
+@command("serve", example="stratalog sheet serve --store ./data --port 8420")
+@click.argument("application", required=False)
+@of_every_server
+def serve(session: Session, application: str | None, host: str, port: int) -> None:
+    """Serve the store's sheets to browsers; make the store where there is none, and fetch the engine.
+
+    APPLICATION, a short name or MODULE:NAME, says who may come in; without one this machine alone is served, and
+    everybody on it may change every sheet.
+    """
+    try:
+        from stratalog_sheet.engine_files import install_engine
+        from stratalog_sheet.http import application as sheets
+        from stratalog_sheet.pages import PAGE
+    except ModuleNotFoundError as exc:
+        raise click.ClickException(f'serving sheets needs more: pip install "stratalog-sheet[server]" ({exc})') from exc
+    install_engine(note)
+    serve_application(session, load_application(application).including(sheets()), host, port, page=PAGE)

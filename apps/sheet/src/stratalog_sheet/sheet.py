@@ -1,0 +1,399 @@
+"""Sheet: the handle through which people and programs change one spreadsheet and look at any of its versions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+import msgspec
+
+from stratalog import Log, Store, VersionConflict
+from stratalog.clock import new_id
+from stratalog.errors import Conflict, ContentionError, Invalid, LimitExceeded, NotFound, StratalogError
+from stratalog.process_fork import close_in_child
+from stratalog_sheet import history
+from stratalog_sheet.answers import Cell, Loaded, Since
+from stratalog_sheet.blame import Blame, CellHistory
+from stratalog_sheet.bounds import check_added_rows
+from stratalog_sheet.cells import parse_cell
+from stratalog_sheet.events import (
+    MESSAGES,
+    Fact,
+    Forked,
+    Imported,
+    Named,
+    Renamed,
+    Restored,
+    Revision,
+    SheetChange,
+    change_of,
+    check_message,
+    check_text,
+    check_title,
+    event_of,
+    fact_of,
+)
+from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
+from stratalog_sheet.load_plan import Stories, with_revision
+from stratalog_sheet.models import Model, Models
+from stratalog_sheet.moves import Spot
+from stratalog_sheet.pool import EnginePool
+from stratalog_sheet.settings import SheetSettings
+from stratalog_sheet.state import BLANK, split_state
+from stratalog_sheet.titles import Titles
+from stratalog_sheet.window import Window
+from stratalog_sheet.xlsx import pack_workbook
+
+__all__ = ["Sheet"]
+
+ATTEMPTS_MAX = 20
+REVISION_CHARACTERS = 16
+NO_CHANGES = "NoChanges"
+WHOLE = ("created", "imported", "restored")
+
+
+class Sheet:
+    """A log of the engine's revisions, and the state that follows from it. Safe to share between threads.
+
+    A cell is named as in ``B7``; ``sheet`` is the name or id of one of the workbook's sheets, the first one if None.
+    """
+
+    def __init__(self, store: Store, log: Log, engines: EnginePool, settings: SheetSettings) -> None:
+        self.log = log
+        self._store = store
+        self._engines = engines
+        self._settings = settings
+        self._stories = Stories(log, self.state, settings.undo_entries)
+        self._turn = threading.Lock()
+        close_in_child(self, "_turn")
+        self._window: Window | None = None
+        self._titles = Titles(log)
+        self._labels = history.Labels(log)
+
+    @property
+    def organisation(self) -> str:
+        """Who it belongs to."""
+        return self.log.record.organisation
+
+    @property
+    def name(self) -> str:
+        """Its id, unique in the store."""
+        return self.log.record.name
+
+    @property
+    def title(self) -> str:
+        """What it is called, read now."""
+        return self.title_at(self.version)
+
+    @property
+    def version(self) -> int:
+        """The newest version, read now."""
+        return self.log.head().version
+
+    def title_at(self, version: int) -> str:
+        """What it was called as of a version: its name where it has no title."""
+        return (self._titles.at(version) if version else "") or self.name
+
+    # Following
+
+    def load(self, at: int | None = None) -> Loaded:
+        """What a reader needs to have the state of a version and to follow every undo after it."""
+        story = self._stories.tell(self._version(at))
+        base = story.base
+        return Loaded(story.version, base.version, base.revision, base.data, [*map(change_of, story.entries)])
+
+    def since(self, version: int) -> Since:
+        """The entries after ``version``. Raises NotFound for one that is not there."""
+        head = self.log.head()
+        if head.version - version > SHEET_BEHIND_ENTRIES_MAX:
+            return Since(head.version, [], True)
+        changes = [change_of(entry) for entry in self.log.read(version, head=head)]
+        return Since(head.version, changes, any(change.type in WHOLE for change in changes))
+
+    def append(self, message: dict[str, Any], *, author: str = "") -> SheetChange:
+        """Commit one whole message of the engine: a revision, an undo or a redo.
+
+        It must stand on the present revision. The same message again is answered like the first time.
+
+        Raises VersionConflict where it stands on another: the sender follows `since`, and sends it rebased. Raises
+        LimitExceeded for an undo that reaches too far back, and Invalid; nothing is written. Raises what
+        `Log.append` raises.
+        """
+        checked = check_message(message)
+
+        def plan(window: Window) -> Fact | int:
+            if (position := window.place_of(checked["nextRevisionId"])) is not None:
+                return position
+            self._check_revision(window, checked["serverRevisionId"])
+            return Revision(checked, window.check_target(checked))
+
+        return self._commit(plan, author, write_id=checked["nextRevisionId"])
+
+    # Looking
+
+    def state(self, at: int | None = None) -> bytes:
+        """The engine's JSON of exactly that version."""
+        version = self._version(at)
+        if (kept := self._stories.kept_state(version)) is not None:
+            return kept
+        with self._lent() as models:
+            return models.raw(self._model(models, version), "export")
+
+    def sheets(self, at: int | None = None) -> list[dict[str, Any]]:
+        """The workbook's sheets in order: id, name, rows, cols."""
+        version = self._version(at)
+        with self._lent() as models:
+            found: list[dict[str, Any]] = models.ask(self._model(models, version), "sheets")
+        return found
+
+    def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
+        """One cell at a version, evaluated. Raises NotFound for a sheet that is not there, Invalid."""
+        column, row = parse_cell(cell)
+        version = self._version(at)
+        with self._lent() as models:
+            found = models.ask(self._model(models, version), "cell", sheet=sheet, col=column, row=row)
+        if found is None:
+            raise NotFound("the workbook has no such sheet, or the sheet no such cell", sheet=sheet or "", cell=cell)
+        return msgspec.convert(found, Cell)
+
+    def export(self, at: int | None = None) -> bytes:
+        """A version as an .xlsx workbook, made by the engine."""
+        version = self._version(at)
+        with self._lent() as models:
+            files = models.ask(self._model(models, version), "exportXlsx")
+        return pack_workbook(files)
+
+    def original(self) -> tuple[str, bytes]:
+        """The name and bytes of the workbook that the sheet was made of. Raises NotFound for one that began empty."""
+        fact = fact_of(self.log.entry(1))
+        if not isinstance(fact, Imported):
+            raise NotFound("the sheet was made of no workbook", sheet=self.name)
+        return fact.file_name, fact.xlsx
+
+    # Changing
+
+    def set(self, cell: str, content: str, *, sheet: str | None = None, author: str = "") -> SheetChange:
+        """Write into one cell what would be typed there; open browsers show it at once."""
+        column, row = parse_cell(cell)
+        return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
+
+    def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> SheetChange:
+        """Insert empty rows before row ``row``, counted from 1. Formulas move along. Raises LimitExceeded, Invalid."""
+        check_added_rows(row, count)
+        where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
+        return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
+
+    def rename(self, title: str, *, author: str = "") -> SheetChange:
+        """Call the sheet something else; open browsers show it at once. What it is called already adds no version.
+
+        Its name, which addresses hold, stays. Raises Invalid for an empty title, LimitExceeded.
+        """
+        wanted = check_title(title)
+
+        def plan(window: Window) -> Fact | int:
+            before = self.title_at(window.version)
+            return window.version if before == wanted else Renamed(wanted, before)
+
+        with self._turn:
+            self._catch_up()  # “already” is said of the newest title only
+        return self._commit(plan, author)
+
+    def delete(self) -> None:
+        """Delete the sheet with all its versions. Its forks keep what they need of it; its name may be used again.
+
+        Every later call raises NotFound.
+        """
+        self._store.delete_log(self.log)
+
+    def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
+        """Call a version something; an empty label takes the name away."""
+        fact = Named(self._version(version), check_text(label, "label"))
+        return self._commit(lambda window: fact, author)
+
+    def restore(self, version: int, *, author: str = "") -> SheetChange:
+        """Bring the state of a version back, as a new entry. Readers load again; edits before it cannot be undone.
+
+        Raises LimitExceeded where that version is known as one that cannot be opened. The newest one may be.
+        """
+        wanted = self._version(version)
+        self._engines.unopenable.check(self.log.record.prefix, wanted)
+        revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
+        change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
+        with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
+            self._keep(change.version, with_revision(self.state(wanted), revision))
+        return change
+
+    def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
+        """A new sheet of the same organisation whose history up to ``version`` is this one's. Nothing is copied.
+
+        Raises Conflict where the name is taken, and for a version of a sheet that this is a copy of and that is gone.
+        """
+        check_text(title, "title")
+        at = self._version(version)
+        try:
+            log = self._store.fork_log(self.log, name, at)
+        except NotFound as exc:
+            if at >= self.log.first:
+                raise
+            text = "that version is of a sheet that was deleted; one from after the copy was made can be copied"
+            raise Conflict(text, version=at) from exc
+        made = Sheet(self._store, log, self._engines, self._settings)
+        fact = Forked(title or f"{self.title} (copy)", self.name, at)
+        made.log.append(event_of(fact), expected=at, author=author)
+        return made
+
+    # History
+
+    def changes(self, source: int, target: int) -> list[history.CellChange]:
+        """The cells whose content differs between two versions, where they are in the later one."""
+        low, high = sorted((self._version(source), self._version(target)))
+        with self._lent() as models:
+            found = models.changes(self._model(models, low), self.log, high)
+        if found is None:
+            found = history.compare(self.state(low), self.state(high))
+        return history.cell_changes(found, backwards=source > target)
+
+    def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
+        """The changes of one cell, newest first, followed through rows and columns that came and went."""
+        wanted = next((one for one in self.sheets() if sheet in (None, one["id"], one["name"])), None)
+        if wanted is None:
+            raise NotFound("the workbook has no such sheet", sheet=sheet)
+        return Blame(self.log, self._executed).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
+
+    def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
+        """What was done, newest first, from below the version ``before``."""
+        return history.activity(self.log, before, limit)
+
+    def versions(self) -> list[history.NamedVersion]:
+        """The versions that have a name, in order."""
+        return self._labels.read()
+
+    # Keeping states
+
+    def snapshot_due(self) -> int | None:
+        """Keep a state where the newest one lies far enough back; answer its version, None where none was due.
+
+        Call it again until it answers None. Any number of processes may: the first one's state stays.
+        """
+        head = self.log.head().version
+        kept = self.log.app_snapshot(head)
+        last = kept.version if kept else 0
+        interval = self._settings.snapshot_entries
+        if head - last < interval:
+            return None
+        version = head if head - last < 2 * interval else last + interval
+        try:
+            self._keep(version, self.state(version))
+        except LimitExceeded:
+            if version == head:
+                raise
+            version = head  # maybe restored since: no later state needs one that cannot be opened
+            self._keep(version, self.state(version))
+        return version
+
+    def _keep(self, version: int, state: bytes) -> None:
+        self.log.save_snapshot(version, split_state(state, self._titles.at(version)))
+
+    # The state of this process
+
+    def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> SheetChange:
+        """Append what ``plan`` makes of the window, until it stands. A number is the version that has it already."""
+        with self._turn:
+            if self._window is not None:
+                with suppress(VersionConflict):  # others were first, so that the window is read anew below
+                    return self._append(plan(self._window), self._window, author, write_id)
+            for _ in range(ATTEMPTS_MAX):
+                with self.log.turn():
+                    window = self._catch_up()
+                    fact = plan(window)  # a conflict with what was just read is the answer
+                    with suppress(VersionConflict):
+                        return self._append(fact, window, author, write_id)
+        raise ContentionError("others kept changing the sheet first", sheet=self.name)
+
+    def _append(self, fact: Fact | int, window: Window, author: str, write_id: str | None) -> SheetChange:
+        if isinstance(fact, int):
+            return change_of(self.log.entry(fact))
+        if isinstance(fact, Revision | Restored | Named):
+            fact = msgspec.structs.replace(fact, titled=window.titled)
+        entry = self.log.append(event_of(fact), expected=window.version, author=author, write_id=write_id)
+        window.follow([entry])
+        return change_of(entry)
+
+    def _catch_up(self) -> Window:
+        """The window as of now, read from a fresh head."""
+        window, head = self._window, self.log.head()
+        if window is not None:
+            window.follow(self.log.read(window.version, head.version, head=head))
+            return window
+        reach = self._settings.undo_entries
+        while True:
+            start = max(head.version - reach, 0)
+            window = Window(start, "", self._settings.undo_entries)
+            window.follow(self.log.read(start, head.version, head=head))
+            if window.revision or not start:
+                self._window = window
+                return window
+            reach *= 4
+
+    def _check_revision(self, window: Window, revision: str) -> None:
+        if window.revision != revision:
+            text = "the message does not stand on the present revision"
+            raise VersionConflict(text, sheet=self.name, version=window.version, revision=window.revision)
+
+    def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> SheetChange:
+        """Have the engine make the message of a command at the head, and commit it."""
+        for _ in range(ATTEMPTS_MAX):
+            with self._lent() as models:
+                change = self._dispatched(models, command, sheet, author)
+            if change is not None:
+                return change
+        raise ContentionError("others kept changing the sheet first", sheet=self.name)
+
+    def _dispatched(
+        self, models: Models, command: dict[str, Any], sheet: str | None, author: str
+    ) -> SheetChange | None:
+        """The same, once; None where others were first."""
+        model = self._model(models, self.version)
+        answer = models.engine.call("dispatch", key=model.key, sheet=sheet, command=command)
+        reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
+        if reasons:
+            raise Invalid("the engine refused the command", reasons=", ".join(reasons))
+        message = next((one for one in answer["messages"] if one["type"] in MESSAGES), None)
+        if message is None:
+            return change_of(self.log.entry(model.version))
+        try:
+            change = self.append(message, author=author)
+        except VersionConflict:
+            models.drop(model)
+            return None
+        except BaseException:
+            models.drop(model)
+            raise
+        with suppress(StratalogError):  # it is committed; an engine that dies of it dies of the next call, too
+            models.confirm(model, message, change.version)
+        return change
+
+    def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What counts of some messages, which stand on each other; see `Blame`."""
+        start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
+        found: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
+        return found
+
+    def _lent(self) -> AbstractContextManager[Models]:
+        return self._engines.lend(self.log.record.prefix)
+
+    def _model(self, models: Models, version: int) -> Model:
+        return models.at(self.log.record.prefix, self._stories, self.log, version)
+
+    def _version(self, at: int | None) -> int:
+        """A version that is there, the newest one for None. Raises NotFound, Invalid."""
+        head = self.log.head().version
+        if at is None:
+            return head
+        if type(at) is not int or at < 0:
+            raise Invalid("a version must be a whole number", value=at)
+        if not 0 < at <= head:
+            raise NotFound("no such version", sheet=self.name, version=at, head=head)
+        return at

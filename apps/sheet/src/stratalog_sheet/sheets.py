@@ -1,0 +1,184 @@
+"""Sheets: the spreadsheets of a store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from stratalog import Log, Store
+from stratalog.clock import new_id
+from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, VersionConflict
+from stratalog.limits import DOCUMENTS_HELD_MAX
+from stratalog.process_fork import close_in_child
+from stratalog_sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
+from stratalog_sheet.limits import SHEET_CELLS_MAX
+from stratalog_sheet.load_plan import with_revision
+from stratalog_sheet.pool import EnginePool
+from stratalog_sheet.settings import SheetSettings
+from stratalog_sheet.sheet import REVISION_CHARACTERS, Sheet
+from stratalog_sheet.state import BLANK, count_cells, split_state
+from stratalog_sheet.xlsx import count_filled, unpack_workbook
+
+__all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
+
+KIND = "sheet"
+_log = logging.getLogger("stratalog.sheet")
+
+
+class SheetInfo(msgspec.Struct, frozen=True):
+    """A line of the list of sheets."""
+
+    name: str
+    title: str
+    version: int
+    created_ms: int
+    changed_ms: int
+    incarnation: str
+
+
+class Sheets:
+    """The spreadsheets of a store, and the engines that this process has for them. Safe to share between threads.
+
+    Engines are processes of their own, which start when they are needed. `close` ends them.
+    """
+
+    def __init__(self, store: Store, engines: EnginePool | None = None, settings: SheetSettings | None = None) -> None:
+        self.store = store
+        self.settings = settings or SheetSettings()
+        self.engines = engines or EnginePool()
+        self._held: OrderedDict[tuple[str, str], Sheet] = OrderedDict()
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+
+    def create(self, organisation: str, name: str, *, title: str = "", author: str = "") -> Sheet:
+        """A new, empty sheet. Raises Conflict where something of that name lives."""
+        revision = self._new_revision()
+        data = msgspec.json.encode({**BLANK, "revisionId": revision})
+        return self._make(organisation, name, Created(check_text(title, "title"), revision, data), author)
+
+    def import_file(
+        self, organisation: str, name: str, xlsx: bytes, *, file_name: str = "", title: str = "", author: str = ""
+    ) -> Sheet:
+        """A new sheet of a workbook, which is kept as it is. Raises Conflict, Invalid for what is no .xlsx file.
+
+        Raises LimitExceeded for one with more than `SHEET_CELLS_MAX` filled cells, before the engine looks at it.
+        """
+        check_text(title, "title")
+        check_text(file_name, "file name")
+        files = unpack_workbook(xlsx)
+        _check_cells(count_filled(files))
+        key = new_id(self.store.environment.clock)
+        with self.engines.lend(key) as models:
+            data = models.engine.raw("importXlsx", key=key, files=files, client=key)
+            models.engine.call("close", key=key)
+        _check_cells(count_cells(data))
+        revision = self._new_revision()
+        data = with_revision(data, revision)
+        fact = Imported(title or file_name.removesuffix(".xlsx"), revision, data, file_name, xlsx)
+        made = self._make(organisation, name, fact, author)
+        with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
+            made.log.save_snapshot(1, split_state(data, fact.title))
+        return made
+
+    def open(self, organisation: str, name: str) -> Sheet:
+        """The sheet that lives under the name. Raises NotFound, Invalid for what is no sheet."""
+        log = self.store.log(organisation, name, upcasters=UPCASTERS)
+        if log.record.kind != KIND:
+            raise Invalid("that is no sheet", organisation=organisation, name=name)
+        with self._lock:
+            known = self._held.get((organisation, name))
+            if known is not None and known.log.record.incarnation == log.record.incarnation:
+                self._held.move_to_end((organisation, name))
+                return known
+        return self._keep(Sheet(self.store, log, self.engines, self.settings))
+
+    def list(self, organisation: str) -> Iterator[SheetInfo]:
+        """The organisation's sheets in order of name; each is looked at."""
+        for listing in self.store.list(organisation):
+            if listing.kind != KIND:
+                continue
+            with suppress(NotFound):  # deleted meanwhile, or not quite made
+                sheet = self.open(organisation, listing.id)
+                head = sheet.log.head()
+                if head.version:
+                    title = sheet.title_at(head.version)
+                    incarnation = sheet.log.record.incarnation
+                    yield SheetInfo(listing.id, title, head.version, listing.created_ms, head.created_ms, incarnation)
+
+    def snapshots_due(self, organisation: str) -> int:
+        """Keep the states that are due among an organisation's sheets; answer how many were."""
+        kept = 0
+        for listing in self.store.list(organisation):
+            if listing.kind == KIND:
+                kept += self._keep_due(organisation, listing.id)
+        return kept
+
+    def _keep_due(self, organisation: str, name: str) -> int:
+        """The same of one sheet. One that its engine fails at is left to the log, and holds up no other."""
+        kept = 0
+        try:
+            sheet = self.open(organisation, name)
+            while sheet.snapshot_due() is not None:
+                kept += 1
+        except NotFound:
+            pass
+        except (LimitExceeded, Invalid):
+            _log.warning("the state of a sheet could not be kept: %s/%s", organisation, name, exc_info=True)
+        return kept
+
+    def close(self) -> None:
+        """End the engines."""
+        self.engines.close()
+
+    def _make(self, organisation: str, name: str, fact: Fact, author: str) -> Sheet:
+        """The log and its first entry. A log whose maker died before that entry is taken over."""
+        try:
+            log = self.store.create_log(organisation, name, KIND, upcasters=UPCASTERS)
+        except Conflict:
+            unfinished = self._unfinished(organisation, name)
+            if unfinished is None:
+                raise
+            log = unfinished
+        try:
+            log.append(event_of(fact), expected=0, author=author)
+        except VersionConflict as exc:
+            raise Conflict("a sheet of that name exists", organisation=organisation, name=name) from exc
+        return self._keep(Sheet(self.store, log, self.engines, self.settings))
+
+    def _unfinished(self, organisation: str, name: str) -> Log | None:
+        with suppress(NotFound):
+            log = self.store.log(organisation, name, upcasters=UPCASTERS)
+            if log.record.kind == KIND and not log.head().version:
+                return log
+        return None
+
+    def _keep(self, sheet: Sheet) -> Sheet:
+        with self._lock:
+            self._held[sheet.organisation, sheet.name] = sheet
+            if len(self._held) > DOCUMENTS_HELD_MAX:
+                self._held.popitem(last=False)
+        return sheet
+
+    def _new_revision(self) -> str:
+        return new_id(self.store.environment.clock, REVISION_CHARACTERS)
+
+
+def snapshots_due(store: Store) -> None:
+    """Keep every state that is due in a store: a step of `Application.maintenance`."""
+    sheets = Sheets(store)
+    try:
+        for organisation in store.organisations():
+            sheets.snapshots_due(organisation)
+    finally:
+        sheets.close()
+
+
+def _check_cells(count: int) -> None:
+    if count > SHEET_CELLS_MAX:
+        text = "the workbook has more cells than a browser can work with"
+        raise LimitExceeded(text, value=count, limit=SHEET_CELLS_MAX)

@@ -1,0 +1,167 @@
+"""The engine's state as parts: cut so that what a small change leaves alone stays the same bytes.
+
+The engine exports one JSON object. Here it is a sequence of records, a row of cells each, which says how far below the
+row before it lies: so rows that an inserted row pushed down are the same records. A part ends where the hash of a
+record says so, and so begins and ends alike whatever comes before it. `formats/sheet.md` tells the bytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import decode
+from stratalog.errors import Corrupt, Unsupported
+from stratalog_sheet.cells import column_name, parse_cell
+
+__all__ = ["BLANK", "count_cells", "join_state", "split_state", "title_in"]
+
+BLANK = {
+    "version": "19.3.2",
+    "sheets": [{"id": "sheet1", "name": "Sheet1", "colNumber": 26, "rowNumber": 100, "cells": {}}],
+}
+"""A workbook with one empty sheet, as the engine writes it."""
+
+FORMAT = 1
+RUN_ITEMS_MIN = 32
+PART_BYTES_MIN = 2 * 1024
+PART_BYTES_MAX = 64 * 1024
+PART_RECORDS_BITS = 5
+
+Record = list[Any]
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def split_state(data: bytes, title: str = "") -> list[bytes]:
+    """The parts of the state that the engine exported as JSON; the title, where there is one, is a part of its own."""
+    records = _records(msgspec.json.decode(data))
+    parts = [_joined([_encode(next(records)), _encode(["title", title])])] if title else []
+    held: list[bytes] = []
+    size = 0
+    for record in records:
+        body = _encode(record)
+        held.append(body)
+        size += len(body)
+        if size >= PART_BYTES_MAX or (size >= PART_BYTES_MIN and _ends_part(body)):
+            parts.append(_joined(held))
+            held, size = [], 0
+    if held:
+        parts.append(_joined(held))
+    return parts
+
+
+def join_state(parts: Iterable[bytes]) -> bytes:
+    """The engine's JSON again; cells come row by row. Raises Corrupt, Unsupported."""
+    reader = _Reader()
+    for part in parts:
+        for record in decode(part):
+            reader.read(record)
+    return msgspec.json.encode(reader.data)
+
+
+def title_in(part: bytes) -> str:
+    """What the sheet is called as the first part says; empty where it does not."""
+    return next((str(record[1]) for record in decode(part) if record[0] == "title"), "")
+
+
+def count_cells(data: bytes) -> int:
+    """How many cells hold something."""
+    counted = msgspec.json.decode(data, type=_Counted)
+    return sum(len(sheet.cells) for sheet in counted.sheets)
+
+
+class _CountedSheet(msgspec.Struct):
+    cells: dict[str, msgspec.Raw] = {}
+
+
+class _Counted(msgspec.Struct):
+    sheets: list[_CountedSheet] = []
+
+
+def _records(data: dict[str, Any]) -> Iterator[Record]:
+    yield ["state", FORMAT]
+    sheets = data.pop("sheets", [])
+    yield from _fields(data)
+    for sheet in sheets:
+        yield ["sheet"]
+        cells = sheet.pop("cells", {})
+        yield from _fields(sheet)
+        yield from _rows(cells)
+
+
+def _fields(fields: dict[str, Any]) -> Iterator[Record]:
+    """Small values whole; of a large map each item for itself."""
+    for name, value in fields.items():
+        if isinstance(value, dict) and len(value) >= RUN_ITEMS_MIN:
+            yield ["map", name]
+            for key, item in value.items():
+                yield ["item", key, item]
+        else:
+            yield ["field", name, value]
+
+
+def _rows(cells: dict[str, Any]) -> Iterator[Record]:
+    rows: dict[int, dict[int, Any]] = {}
+    for name, content in cells.items():
+        column, row = parse_cell(name)
+        rows.setdefault(row, {})[column] = content
+    last = -1
+    for row in sorted(rows):
+        held = rows[row]
+        columns = sorted(held)
+        yield ["row", row - last, columns, [held[column] for column in columns]]
+        last = row
+
+
+def _ends_part(body: bytes) -> bool:
+    return not zlib.crc32(body) & ((1 << PART_RECORDS_BITS) - 1)
+
+
+def _joined(bodies: list[bytes]) -> bytes:
+    """The MessagePack array of records that are encoded already."""
+    return b"\xdd" + len(bodies).to_bytes(4, "big") + b"".join(bodies)
+
+
+class _Reader:
+    """Puts the records together, one after the other."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {}
+        self._owner = self.data
+        self._map: dict[str, Any] = {}
+        self._row = -1
+
+    def read(self, record: Record) -> None:
+        kind = record[0]
+        if kind == "row":
+            self._read_row(record)
+        elif kind == "item":
+            self._map[record[1]] = record[2]
+        elif kind == "field":
+            self._owner[record[1]] = record[2]
+        elif kind == "map":
+            self._map = self._owner[record[1]] = {}
+        elif kind == "sheet":
+            self._owner = {"cells": {}}
+            self.data["sheets"].append(self._owner)
+            self._row = -1
+        elif kind == "state":
+            self._begin(record)
+        elif kind != "title":
+            raise Corrupt("a spreadsheet's state holds an unknown record", kind=kind)
+
+    def _begin(self, record: Record) -> None:
+        if record[1] > FORMAT:
+            raise Unsupported("a spreadsheet's state was written by a newer format", value=record[1], known=FORMAT)
+        self.data["sheets"] = []
+
+    def _read_row(self, record: Record) -> None:
+        _, gap, columns, contents = record
+        self._row += gap
+        number = str(self._row + 1)
+        cells = self._owner["cells"]
+        for column, content in zip(columns, contents, strict=True):
+            cells[column_name(column) + number] = content

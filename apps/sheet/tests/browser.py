@@ -1,0 +1,51 @@
+"""The same engine in a real browser: Chromium opens a page that imports workbooks and writes down what came of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from stratalog_sheet.engine import engine_folder
+
+OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom"]
+SECONDS_MAX = 240
+PAGE = """<!doctype html><meta charset="utf-8"><body><pre id="out"></pre>
+<script src="{engine}/owl/dist/owl.iife.js"></script>
+<script src="{engine}/o-spreadsheet/dist/o_spreadsheet.iife.js"></script>
+<script src="books.js"></script>
+<script>
+const states = books.map((files) => new o_spreadsheet.Model(files, {{ mode: "normal" }})._exportData(false));
+document.getElementById("out").textContent = JSON.stringify(states);
+</script></body>
+"""
+
+
+def browser_program() -> str:
+    """Chromium's path, as scripts/bootstrap finds it."""
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    program = next(filter(None, found), None)
+    assert program is not None, "scripts/bootstrap browser installs Chromium"
+    return program
+
+
+def imported(books: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """The engine's states of workbooks, each given as its files, as a browser makes them."""
+    (folder / "books.js").write_text(f"const books = {json.dumps(books)};")
+    page = folder / "page.html"
+    page.write_text(PAGE.format(engine=engine_folder().as_uri()))
+    profile = ["--user-data-dir=" + str(folder / "profile"), f"--timeout={SECONDS_MAX * 1000}"]
+    done = subprocess.run(
+        [browser_program(), *OPTIONS, *profile, page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=True,
+    )
+    text = done.stdout.partition('<pre id="out">')[2].partition("</pre>")[0]
+    for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&nbsp;", "\u00a0"), ("&quot;", '"'), ("&amp;", "&")):
+        text = text.replace(entity, character)
+    states: list[dict[str, Any]] = json.loads(text)
+    return states

@@ -1,0 +1,44 @@
+"""The engine, fetched and started once for each process of tests, and a sheet in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import stratalog
+from stratalog import Store
+from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
+from stratalog_sheet.engine import install_engine
+
+Make = Callable[..., Sheets]
+
+
+@pytest.fixture(scope="session")
+def engines() -> Iterator[EnginePool]:
+    install_engine()
+    engines = EnginePool()
+    yield engines
+    engines.close()
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with stratalog.open("memory:") as store:
+        yield store
+
+
+@pytest.fixture
+def sheets(store: Store, engines: EnginePool) -> Sheets:
+    return Sheets(store, engines)
+
+
+@pytest.fixture
+def short(store: Store, engines: EnginePool) -> Sheets:
+    """Sheets whose undo reaches back five entries, and of which every fourth version is kept."""
+    return Sheets(store, engines, SheetSettings(undo_entries=5, snapshot_entries=4))
+
+
+@pytest.fixture
+def sheet(sheets: Sheets) -> Sheet:
+    return sheets.create("acme", "plan", title="Plan", author="ann")

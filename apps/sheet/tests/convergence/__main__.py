@@ -1,0 +1,37 @@
+"""Many random runs: ``python -m apps.sheet.tests.convergence --runs 300 --seed 1``. Ends with 1 where one diverged."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from apps.sheet.tests.convergence.run import play
+from stratalog.errors import StratalogError
+from stratalog_sheet import EnginePool
+from stratalog_sheet.engine import install_engine
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=250)
+    asked = parser.parse_args()
+    install_engine(print)
+    engines = EnginePool()
+    total: Counter[str] = Counter()
+    failed = []
+    for seed in range(asked.seed, asked.seed + asked.runs):
+        try:
+            total.update(play(seed, engines, steps=asked.steps))
+        except (AssertionError, StratalogError, OSError) as exc:
+            failed.append(seed)
+            print(f"seed {seed}: {type(exc).__name__}: {exc}", *getattr(exc, "__notes__", ()), sep="\n", flush=True)
+    engines.close()
+    print(f"{asked.runs} runs, {len(failed)} diverged, {dict(total)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""One random run: real engines in Node share a sheet that this process serves; in the end all must agree.
+
+The clients, the server's warm model, a model loaded from a kept state and the entries after it, and a replay from the
+first entry: all hold the same.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import stratalog
+from stratalog.errors import StratalogError
+from stratalog.testing.emulators import describe_status
+from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
+from stratalog_sheet.cells import cell_name, parse_range
+from stratalog_sheet.engine import engine_folder
+from stratalog_sheet.events import Created, Restored, Revision, fact_of
+from stratalog_sheet.load_plan import with_revision
+from tests.node import node_program
+
+CLIENTS = Path(__file__).with_name("clients.mjs")
+SECONDS_MAX = 300
+
+
+class Diverged(AssertionError):
+    """Two that should agree do not."""
+
+
+class Run:
+    """A sheet in a store of its own, and what its clients ask of it."""
+
+    def __init__(self, seed: int, engines: EnginePool, folder: str, name: str = "plan") -> None:
+        self.seed = seed
+        self._settings = self._chosen_settings()
+        self._engines = engines
+        self._folder = folder
+        self._name_of_sheet = name
+        self._store = stratalog.open(folder)
+        self._sheet = Sheets(self._store, engines, self._settings).create("acme", name)
+        self._title = name
+        self.counts: dict[str, int] = {}
+
+    def _chosen_settings(self) -> SheetSettings:
+        """Short, so that a run crosses many undos and kept states."""
+        return SheetSettings(undo_entries=5 + self.seed % 11, snapshot_entries=3 + self.seed % 7)
+
+    def play(self, clients: int, steps: int) -> None:
+        """Let the clients play to the end. Raises Diverged."""
+        ended = False
+        asked: dict[str, Any] = {}
+        command = [node_program(), str(CLIENTS), str(engine_folder()), *map(str, (self.seed, clients, steps))]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node:
+            assert node.stdin is not None
+            assert node.stdout is not None
+            for line in node.stdout:
+                asked = json.loads(line)
+                if asked["name"] == "end":
+                    ended = True
+                    node.stdin.write("{}\n")
+                    node.stdin.close()
+                    break
+                try:
+                    answer = getattr(self, f"_{asked.pop('name')}")(**asked)
+                except StratalogError as exc:
+                    answer = {"error": exc.code}
+                node.stdin.write(msgspec.json.encode(answer).decode() + "\n")
+                node.stdin.flush()
+        if ended:
+            self._judge(asked)
+        self._store.close()
+        if not ended:
+            raise Diverged(f"the clients' process ended with {describe_status(node.returncode)}: seed={self.seed}")
+
+    def _load(self) -> Any:
+        loaded = self._sheet.load()
+        return {"version": loaded.version, "data": json.loads(loaded.data), "messages": loaded.messages}
+
+    def _append(self, message: dict[str, Any]) -> Any:
+        return {"version": self._sheet.append(message).version}
+
+    def _since(self, version: int, only: str = "") -> Any:
+        return {"version": self._sheet.version} if only else self._sheet.since(version)
+
+    def _snapshot(self) -> Any:
+        return {"version": self._sheet.snapshot_due()}
+
+    def _restart(self) -> Any:
+        """Another process opens the store: nothing is remembered but what is in it."""
+        self._store.close()
+        self._store = stratalog.open(self._folder)
+        self._sheet = self._fresh()
+        return {}
+
+    def _name(self) -> Any:
+        return self._sheet.name_version(self._sheet.version, "name")
+
+    def _rename(self, title: str) -> Any:
+        renamed = self._sheet.rename(title)
+        self._title = title
+        return renamed
+
+    def _restore(self, back: int) -> Any:
+        return self._sheet.restore(max(self._sheet.version - back, 1))
+
+    def _set(self, cell: str, content: str) -> Any:
+        return self._sheet.set(cell, content)
+
+    def _fresh(self) -> Sheet:
+        return Sheets(self._store, self._engines, self._settings).open("acme", self._name_of_sheet)
+
+    def _judge(self, end: dict[str, Any]) -> None:
+        self.counts = {**end["counts"], "versions": self._sheet.version}
+        if any(end["pending"]):
+            raise Diverged(f"a client kept something for itself: seed={self.seed}")
+        while self._sheet.snapshot_due() is not None:
+            pass
+        if {self._sheet.title, self._fresh().title} != {self._title}:
+            raise Diverged(f"the sheet is called something else: seed={self.seed}")
+        version = self._sheet.version
+        held = {f"client {position}": json.dumps(state) for position, state in enumerate(end["states"])}
+        held |= self._states_elsewhere()
+        held["the warm model"] = self._sheet.state()
+        held["a kept state and what came after"] = self._loaded()
+        held["a replay from the first entry"] = self._replayed(version)
+        wanted = readable(json.loads(held["a replay from the first entry"]))
+        for who, state in held.items():
+            if readable(json.loads(state)) != wanted:
+                raise Diverged(f"{who} and a replay from the first entry differ: seed={self.seed}")
+
+    def _states_elsewhere(self) -> dict[str, Any]:
+        """What others hold who should agree, by who they are."""
+        return {}
+
+    def _loaded(self) -> bytes:
+        loaded = self._fresh().load()
+        return self._exported(loaded.data, loaded.messages)
+
+    def _replayed(self, version: int) -> bytes:
+        """The state by all messages from the first entry on, without any state that was kept."""
+        data, messages = b"", list[dict[str, Any]]()
+        for entry in self._sheet.log.read(0, version):
+            fact = fact_of(entry)
+            if isinstance(fact, Created):
+                data = fact.data
+            elif isinstance(fact, Restored):
+                data, messages = with_revision(self._replayed(fact.version), fact.revision), []
+            elif isinstance(fact, Revision):
+                messages.append(fact.message)
+        return self._exported(data, messages)
+
+    def _exported(self, data: bytes, messages: list[dict[str, Any]]) -> bytes:
+        with self._engines.lend("judge") as models:
+            models.engine.call("open", key="judge", data=data, messages=messages, client="judge")
+            state = models.engine.raw("export", key="judge")
+            models.engine.call("close", key="judge")
+        return state
+
+
+def readable(state: dict[str, Any]) -> dict[str, Any]:
+    """A state without what two engines may number in another way: styles and formats stand where they are used."""
+    state = dict(state)
+    styles, formats = state.pop("styles", {}), state.pop("formats", {})
+    borders = state.pop("borders", {})
+    sheets = []
+    for sheet in state.pop("sheets"):
+        plain = dict(sheet)
+        for name, known in (("styles", styles), ("formats", formats), ("borders", borders)):
+            plain[name] = dict(_cell_by_cell(plain.get(name, {}), known))
+        plain["merges"] = sorted(plain.get("merges", []))
+        # The engine gives the cells that a merged one hides its style as it loads a state; nobody sees theirs.
+        for hidden in _hidden(plain["merges"]):
+            plain["styles"].pop(hidden, None)
+        sheets.append(plain)
+    return {**state, "sheets": sheets}
+
+
+def _cell_by_cell(zones: dict[str, Any], known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for zone, number in zones.items():
+        (left, top), (right, bottom) = parse_range(zone)
+        for column in range(left, right + 1):
+            for row in range(top, bottom + 1):
+                yield cell_name(column, row), known[str(number)]
+
+
+def _hidden(merges: list[str]) -> Iterator[str]:
+    for merge in merges:
+        (left, top), (right, bottom) = parse_range(merge)
+        for column in range(left, right + 1):
+            for row in range(top, bottom + 1):
+                if (column, row) != (left, top):
+                    yield cell_name(column, row)
+
+
+def play(seed: int, engines: EnginePool, clients: int = 0, steps: int = 250) -> dict[str, int]:
+    """One run; what happened in it. Raises Diverged."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(seed, engines, folder)
+        try:
+            run.play(clients or 3 + seed % 4, steps)
+        except Exception as exc:
+            exc.add_note(f"repeat it: python -m apps.sheet.tests.convergence --runs 1 --seed {seed} --steps {steps}")
+            raise
+    return run.counts

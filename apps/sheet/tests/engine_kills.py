@@ -1,0 +1,231 @@
+"""Random sheet sessions against a live server whose engines are killed meanwhile: it lives, and all clients agree.
+
+    python -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed 1
+
+Clients are those of `convergence`: real engines in Node, which reach the server over HTTP. Ends with 1 where the server
+died, a session diverged, or fewer engines were killed than asked. A session that fails prints its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+
+from apps.sheet.tests.convergence.run import Diverged, Run
+from stratalog_sheet import EnginePool, SheetSettings
+from stratalog_sheet.engine import install_engine
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = "from stratalog.cli import main; main()"
+STEPS = 60
+CLIENTS = 3
+REQUESTS_MIN = 40
+"""A session makes more than so many; its kills come among these."""
+
+AT_ONCE = 2
+KILL_DELAY_SECONDS_MAX = 0.01
+TRIES_MAX = 40
+TRY_SECONDS = 0.1
+BUSY = (429, 503)
+
+
+class Refusal(Exception):
+    """What the server answered instead, by its code."""
+
+
+class Server:
+    """One ``stratalog sheet serve``, and the engines that it runs."""
+
+    def __init__(self, folder: str) -> None:
+        command = [sys.executable, "-c", PROGRAM, "--json", "sheet", "serve", "--store", folder, "--port", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.url = json.loads(self.process.stdout.readline())["url"].split("/web/")[0]
+        self.kills = 0
+
+    def engines(self) -> list[int]:
+        """The processes of its engines."""
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_engine(pid)]
+
+    def kill_one(self, chance: random.Random) -> None:
+        """What an operator or the kernel may do to an engine."""
+        engines = self.engines()
+        if engines:
+            os.kill(chance.choice(engines), signal.SIGKILL)
+            self.kills += 1
+
+    def _is_engine(self, pid: int) -> bool:
+        try:
+            parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+            return int(parent) == self.process.pid and b"engine_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+
+class ServedRun(Run):
+    """A run whose clients are answered by the server, which loses engines at the requests in ``kills``."""
+
+    def __init__(self, seed: int, engines: EnginePool, folder: str, server: Server, kills: Counter[int]) -> None:
+        super().__init__(seed, engines, folder, f"plan-{seed}")
+        self._server = server
+        self._kills = kills
+        self._chance = random.Random(seed)
+        self._requests = 0
+        self._http = httpx.Client(base_url=f"{server.url}/v1/organisations/acme/sheets/plan-{seed}", timeout=60)
+
+    def _chosen_settings(self) -> SheetSettings:
+        return SheetSettings()
+
+    def _ask(self, method: str, path: str, **options: Any) -> Any:
+        """The server's answer; asked again where it is busy or an engine died. Raises Refusal."""
+        self._requests += 1
+        for _ in range(self._kills[self._requests]):
+            self._kill_amid_a_call()
+        return self._answer(method, path, **options)
+
+    def _answer(self, method: str, path: str, **options: Any) -> Any:
+        for _ in range(TRIES_MAX):
+            answer = self._http.request(method, path, **options)
+            if answer.status_code not in BUSY:
+                break
+            time.sleep(TRY_SECONDS)
+        if answer.status_code >= 400:
+            raise Refusal(answer.json()["code"])
+        return answer.json()
+
+    def _kill_amid_a_call(self) -> None:
+        delay = self._chance.random() * KILL_DELAY_SECONDS_MAX
+        killer = threading.Timer(delay, self._server.kill_one, [self._chance])
+        killer.start()
+        self._answer("GET", "/state")
+        self._answer("GET", "/cells/A1")
+        killer.join()
+        self._answer("GET", "/cells/A1")
+
+    def _load(self) -> Any:
+        loaded = self._ask("GET", "/load")
+        messages = [entry["message"] for entry in loaded["entries"] if entry["message"]]
+        return {"version": loaded["version"], "data": loaded["data"], "messages": messages}
+
+    def _append(self, message: dict[str, Any]) -> Any:
+        return self._or_code("POST", "/append", json={"message": message})
+
+    def _since(self, version: int, only: str = "") -> Any:
+        return self._ask("GET", "/") if only else self._ask("GET", "/entries", params={"after": version})
+
+    def _snapshot(self) -> Any:
+        return {}
+
+    def _restart(self) -> Any:
+        return {}
+
+    def _name(self) -> Any:
+        return self._or_code("POST", "/versions", json={"version": self._sheet.version, "label": "name"})
+
+    def _rename(self, title: str) -> Any:
+        self._title = title
+        return self._or_code("POST", "/rename", json={"title": title})
+
+    def _restore(self, back: int) -> Any:
+        version = max(self._sheet.version - back, 1)
+        return self._or_code("POST", "/restore", json={"version": version, "label": ""})
+
+    def _set(self, cell: str, content: str) -> Any:
+        return self._or_code("PUT", f"/cells/{cell}", json={"content": content})
+
+    def _or_code(self, method: str, path: str, **options: Any) -> Any:
+        try:
+            return self._ask(method, path, **options)
+        except Refusal as exc:
+            return {"error": str(exc)}
+
+    def _states_elsewhere(self) -> dict[str, Any]:
+        # Kills that a short session has not met come now.
+        for request, count in self._kills.items():
+            for _ in range(count if request > self._requests else 0):
+                self._kill_amid_a_call()
+        state = json.dumps(self._answer("GET", "/state"))
+        self._http.close()
+        return {"the server": state}
+
+
+@contextmanager
+def serving(folder: str) -> Iterator[Server]:
+    """A server that must live to the end."""
+    server = Server(folder)
+    try:
+        yield server
+        if server.process.poll() is not None:
+            raise Diverged(f"the server died: exit={server.process.returncode}")
+    finally:
+        engines = server.engines()
+        server.process.terminate()
+        server.process.communicate()
+    left = [pid for pid in engines if Path(f"/proc/{pid}").exists()]
+    if left:
+        raise Diverged(f"engines outlived the server: pids={left}")
+
+
+def plan_kills(sessions: int, kills: int, chance: random.Random) -> list[Counter[int]]:
+    """For each session, how many engines are killed at which of its requests."""
+    planned = [Counter[int]() for _ in range(sessions)]
+    for _ in range(kills):
+        chance.choice(planned)[chance.randrange(1, REQUESTS_MIN)] += 1
+    return planned
+
+
+def play(sessions: int, kills: int, seed: int) -> tuple[Counter[str], int]:
+    """What happened in the sessions, and how many engines were killed. Raises Diverged."""
+    install_engine()
+    planned = plan_kills(sessions, kills, random.Random(seed))
+    total: Counter[str] = Counter()
+    engines = EnginePool()
+    try:
+        with TemporaryDirectory() as folder, serving(folder) as server, ThreadPoolExecutor(AT_ONCE) as threads:
+
+            def run(number: int) -> dict[str, int]:
+                session = ServedRun(seed + number, engines, folder, server, planned[number])
+                session.play(CLIENTS, STEPS)
+                return session.counts
+
+            for counts in threads.map(run, range(sessions)):
+                total.update(counts)
+            return total, server.kills
+    finally:
+        engines.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play; 1 where something went wrong."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args(arguments)
+    try:
+        total, killed = play(asked.sessions, asked.kills, asked.seed)
+    except (AssertionError, Refusal, OSError, httpx.HTTPError) as exc:
+        print(f"seed {asked.seed}: {type(exc).__name__}: {exc}")
+        return 1
+    print(f"{asked.sessions} sessions, {killed} engines killed, no server died, all agree: {dict(total)}")
+    return int(killed < asked.kills)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

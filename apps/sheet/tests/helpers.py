@@ -1,0 +1,57 @@
+"""Messages as a browser's engine would send them, written by hand."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from stratalog_sheet import Sheet
+
+_numbers = count(1)
+
+
+def present(sheet: Sheet) -> str:
+    """The revision that the next message has to stand on."""
+    loaded = sheet.load()
+    revision = loaded.base_revision
+    for entry in loaded.entries:
+        revision = entry.message["nextRevisionId"] if entry.message else revision
+    return revision
+
+
+def revision(sheet: Sheet, *commands: dict[str, Any], on: str | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "REMOTE_REVISION",
+        "version": 1,
+        "serverRevisionId": on or present(sheet),
+        "nextRevisionId": f"revision-{next(_numbers)}",
+        "clientId": "browser",
+        "commands": list(commands),
+        **more,
+    }
+
+
+def undo(sheet: Sheet, of: str, *, again: bool = False) -> dict[str, Any]:
+    return {
+        "type": "REVISION_REDONE" if again else "REVISION_UNDONE",
+        "version": 1,
+        "serverRevisionId": present(sheet),
+        "nextRevisionId": f"revision-{next(_numbers)}",
+        "redoneRevisionId" if again else "undoneRevisionId": of,
+    }
+
+
+def put(column: int, row: int, content: str, sheet_id: str = "sheet1") -> dict[str, Any]:
+    return {"type": "UPDATE_CELL", "sheetId": sheet_id, "col": column, "row": row, "content": content}
+
+
+def rows(base: int, quantity: int = 1, position: str = "before") -> dict[str, Any]:
+    return {
+        "type": "ADD_COLUMNS_ROWS",
+        "sheetId": "sheet1",
+        "sheetName": "Sheet1",
+        "dimension": "ROW",
+        "base": base,
+        "quantity": quantity,
+        "position": position,
+    }

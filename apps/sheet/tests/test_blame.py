@@ -1,0 +1,158 @@
+"""Blame tells who changed a cell, and follows it wherever rows, columns, undo and restored versions took it."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stratalog
+from apps.sheet.tests.helpers import put, revision, rows, undo
+from stratalog import NotFound
+from stratalog_sheet import EnginePool, Sheet, Sheets
+from stratalog_sheet.cells import cell_name
+from stratalog_sheet.moves import Removed, Spot, before
+
+
+def told(sheet: Sheet, cell: str) -> list[tuple[int, str, str, str, str]]:
+    return [(one.version, one.cell, one.before, one.after, one.how) for one in sheet.blame(cell)]
+
+
+def test_each_write_is_told_with_what_was_there_before(sheet: Sheet) -> None:
+    sheet.set("B2", "1", author="ada")
+    sheet.set("C3", "other")
+    sheet.set("B2", "2", author="bob")
+    assert [one.author for one in sheet.blame("B2")] == ["bob", "ada"]
+    assert told(sheet, "B2") == [(4, "B2", "1", "2", "wrote"), (2, "B2", "", "1", "wrote")]
+
+
+def test_a_cell_is_followed_through_rows_and_columns(sheet: Sheet) -> None:
+    sheet.set("B5", "1")
+    sheet.insert_rows(2, 3)
+    where = {"sheetId": "sheet1", "sheetName": "Sheet1", "dimension": "COL"}
+    sheet.append(revision(sheet, {"type": "REMOVE_COLUMNS_ROWS", **where, "elements": [0]}))
+    sheet.set("A8", "2")
+    assert told(sheet, "A8") == [(5, "A8", "1", "2", "wrote"), (2, "B5", "", "1", "wrote")]
+
+
+def test_a_row_that_was_not_there_has_no_past(sheet: Sheet) -> None:
+    sheet.set("A1", "old")
+    sheet.insert_rows(1)
+    sheet.set("A1", "new")
+    assert told(sheet, "A1") == [(4, "A1", "", "new", "wrote")]
+
+
+def test_a_sheet_that_was_copied_remembers_what_it_was_copied_from(sheet: Sheet) -> None:
+    sheet.set("A1", "x")
+    copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "copy", "sheetNameTo": "Copy"}
+    sheet.append(revision(sheet, copied))
+    assert sheet.get("A1", sheet="Copy").content == "x"
+    assert [one.version for one in sheet.blame("A1", sheet="Copy")] == [2]
+
+
+def test_an_undo_and_a_redo_are_told(sheet: Sheet) -> None:
+    sheet.set("A1", "1")
+    mine = revision(sheet, put(0, 0, "2"))
+    sheet.append(mine)
+    sheet.append(undo(sheet, mine["nextRevisionId"]), author="bob")
+    sheet.append(undo(sheet, mine["nextRevisionId"], again=True), author="cid")
+    assert told(sheet, "A1") == [
+        (5, "A1", "1", "2", "did version 3 again"),
+        (4, "A1", "2", "1", "undid version 3"),
+        (3, "A1", "1", "2", "wrote"),
+        (2, "A1", "", "1", "wrote"),
+    ]
+    assert [one.author for one in sheet.blame("A1", limit=2)] == ["cid", "bob"]
+
+
+def test_rows_whose_insertion_was_undone_move_nothing(sheet: Sheet) -> None:
+    sheet.set("A3", "x")
+    inserted = revision(sheet, rows(0, 2))
+    sheet.append(inserted)
+    sheet.append(revision(sheet, put(0, 4, "y")))
+    sheet.append(undo(sheet, inserted["nextRevisionId"]))
+    assert sheet.get("A3").content == "y"
+    assert [line[2:] for line in told(sheet, "A3")] == [("x", "y", "wrote"), ("", "x", "wrote")]
+
+
+def test_a_restored_version_is_told_and_what_was_before_it(sheet: Sheet) -> None:
+    sheet.set("A1", "good")
+    sheet.set("A1", "bad")
+    sheet.restore(2, author="ann")
+    assert told(sheet, "A1") == [(4, "A1", "bad", "good", "restored version 2"), (2, "A1", "", "good", "wrote")]
+
+
+def test_a_fork_remembers_what_it_was_forked_from(sheet: Sheet) -> None:
+    sheet.set("A1", "x", author="ann")
+    fork = sheet.fork(2, "branch")
+    fork.set("A1", "y", author="bob")
+    assert [(one.author, one.after) for one in fork.blame("A1")] == [("bob", "y"), ("ann", "x")]
+
+
+def test_cells_that_were_sent_squeezed_together_are_told_apart(sheet: Sheet) -> None:
+    squeezed = {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A1:A3", "content": "7"}
+    sheet.append(revision(sheet, squeezed))
+    assert sheet.get("A2").content == "7"
+    assert told(sheet, "A2") == [(2, "A2", "", "7", "wrote")]
+
+
+def test_no_sheet_of_that_name_is_not_found(sheet: Sheet) -> None:
+    with pytest.raises(NotFound):
+        sheet.blame("A1", sheet="none")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_what_blame_says_last_is_what_the_cell_holds(seed: int, engines: EnginePool) -> None:
+    """Whatever was written, inserted, removed, undone and restored."""
+    chance = random.Random(seed)
+    with stratalog.open("memory:") as store:
+        sheet = Sheets(store, engines).create("acme", "plan")
+        done: list[str] = []
+        for number in range(60):
+            _do_something(sheet, chance, number, done)
+        held = json.loads(sheet.state())["sheets"][0]["cells"]
+        for column in range(6):
+            for row in range(10):
+                cell = cell_name(column, row)
+                found = sheet.blame(cell)
+                assert (found[0].after if found else "") == held.get(cell, ""), (cell, found)
+
+
+def _do_something(sheet: Sheet, chance: random.Random, number: int, done: list[str]) -> None:
+    kind = chance.choices(["put", "add", "remove", "undo", "restore"], [60, 12, 8, 18, 2])[0]
+    if kind == "undo" and done:
+        sheet.append(undo(sheet, done.pop(chance.randrange(len(done)))))
+        return
+    if kind == "restore" and sheet.version > 3:
+        sheet.restore(chance.randrange(1, sheet.version))
+        done.clear()
+        return
+    message = revision(sheet, _command(kind, chance, number))
+    sheet.append(message)
+    done.append(message["nextRevisionId"])
+
+
+def _command(kind: str, chance: random.Random, number: int) -> dict[str, Any]:
+    lines = {"sheetId": "sheet1", "sheetName": "Sheet1", "dimension": chance.choice(["ROW", "COL"])}
+    if kind == "add":
+        where = {"base": chance.randrange(6), "position": chance.choice(["before", "after"])}
+        return {"type": "ADD_COLUMNS_ROWS", **lines, **where, "quantity": chance.randrange(1, 3)}
+    if kind == "remove":
+        return {"type": "REMOVE_COLUMNS_ROWS", **lines, "elements": sorted(chance.sample(range(6), 2))}
+    return put(chance.randrange(6), chance.randrange(10), f"t{number}")
+
+
+lines = st.integers(0, 30)
+
+
+@settings(max_examples=50)
+@given(removed=st.sets(lines, max_size=6), line=lines)
+def test_a_removal_taken_back_opens_up_what_it_closed(removed: set[int], line: int) -> None:
+    kept = [one for one in range(60) if one not in removed]
+    spot = before(Removed("s", 0, tuple(sorted(removed))), Spot("s", (line, 0)))
+    assert spot.place == (kept[line], 0)

@@ -1,0 +1,79 @@
+"""What may be committed is bound by what the engine can open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.sheet.tests.helpers import put, revision, rows
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog_sheet import Sheet
+from stratalog_sheet.bounds import check_bounds
+from stratalog_sheet.limits import (
+    SHEET_COLUMNS_ADDED_MAX,
+    SHEET_COLUMNS_MAX,
+    SHEET_ROWS_ADDED_MAX,
+    SHEET_ROWS_MAX,
+    SHEET_SHEETS_ADDED_MAX,
+)
+
+ZONE = {"left": 0, "right": 1, "top": 0, "bottom": SHEET_ROWS_MAX + 1}
+NEW_SHEET = {"type": "CREATE_SHEET", "sheetId": "s", "name": "S", "position": 1}
+TOO_MUCH: dict[str, list[dict[str, Any]]] = {
+    "rows": [rows(1, 2**31 - 1)],
+    "rows in pieces": [rows(1, SHEET_ROWS_ADDED_MAX), rows(1)],
+    "columns": [{**rows(1, SHEET_COLUMNS_ADDED_MAX + 1), "dimension": "COL"}],
+    "sheets": [NEW_SHEET] * (SHEET_SHEETS_ADDED_MAX + 1),
+    "rows of a new sheet": [{**NEW_SHEET, "rows": 10**7}],
+    "columns of a new sheet": [{**NEW_SHEET, "cols": 10**5}],
+    "copies of a sheet": [{"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "s"}] * 6,
+    "a cell far down": [put(0, SHEET_ROWS_MAX + 1, "x")],
+    "a cell far right": [put(SHEET_COLUMNS_MAX + 1, 0, "x")],
+    "a row far down": [{**rows(2**31)}],
+    "a zone": [{"type": "CLEAR_CELLS", "sheetId": "sheet1", "target": [ZONE]}],
+    "a zone of another command": [{"type": "SET_FORMATTING", "sheetId": "sheet1", "target": [ZONE]}],
+    "removed rows": [{"type": "REMOVE_COLUMNS_ROWS", "sheetId": "sheet1", "dimension": "ROW", "elements": [2**31]}],
+    "a group": [{"type": "GROUP_HEADERS", "sheetId": "sheet1", "dimension": "ROW", "start": 0, "end": 2**31}],
+    "frozen rows": [{"type": "FREEZE_ROWS", "sheetId": "sheet1", "quantity": 2**31}],
+    "any number": [{"type": "CREATE_CHART", "definition": {"deep": [{"inside": 10**400}]}}],
+}
+
+
+@pytest.mark.parametrize("commands", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_a_message_that_adds_or_reaches_too_much_is_refused(commands: list[dict[str, Any]], sheet: Sheet) -> None:
+    with pytest.raises(LimitExceeded):
+        sheet.append(revision(sheet, *commands))
+    assert sheet.version == 1
+
+
+def test_the_largest_message_is_committed_and_opens(sheet: Sheet) -> None:
+    columns = {**rows(1, SHEET_COLUMNS_ADDED_MAX), "dimension": "COL"}
+    sheet.append(revision(sheet, rows(1, SHEET_ROWS_ADDED_MAX), columns))
+    assert sheet.sheets()[0]["rows"] == 100 + SHEET_ROWS_ADDED_MAX
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(Invalid):
+        check_bounds([{"type": "RESIZE_COLUMNS_ROWS", "size": value}])
+
+
+def test_a_new_sheet_has_numbers_of_rows_and_columns() -> None:
+    with pytest.raises(Invalid):
+        check_bounds([{**NEW_SHEET, "rows": "many"}])
+
+
+@pytest.mark.parametrize(("row", "count"), [(1, 5 * 10**7), (2**31, 1)])
+def test_a_program_is_refused_before_the_engine_works(
+    row: int, count: int, sheet: Sheet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sheet, "_engines", None)
+    with pytest.raises(LimitExceeded):
+        sheet.insert_rows(row, count)
+
+
+@pytest.mark.parametrize(("row", "count"), [(0, 1), (1, 0), (1, -1), (1, True)])
+def test_rows_are_inserted_at_a_row_and_there_is_at_least_one(row: int, count: int, sheet: Sheet) -> None:
+    with pytest.raises(Invalid):
+        sheet.insert_rows(row, count)

@@ -1,0 +1,119 @@
+"""The commands of `stratalog sheet`: the same sheet by hand, version by version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from apps.sheet.tests.workbooks import workbooks
+from stratalog.cli import main
+from stratalog_sheet.engine import install_engine
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    install_engine()
+    monkeypatch.setenv("STRATALOG_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, ["sheet", *arguments])
+        assert result.exit_code == code, result.output
+        return result
+
+    return call
+
+
+@pytest.fixture
+def plan(run: Run) -> Run:
+    run("create", "acme/plan", "--title", "Plan", "--author", "ann")
+    run("set", "acme/plan", "B2", "5", "--author", "ada")
+    run("set", "acme/plan", "B3", "=B2*2", "--author", "bob")
+    return run
+
+
+def test_a_cell_is_shown_as_it_is_and_as_it_was(plan: Run) -> None:
+    plan("set", "acme/plan", "B2", "6")
+    assert plan("get", "acme/plan", "B3").output == "12\n"
+    assert plan("get", "acme/plan", "B3", "--at", "3").output == "10\n"
+    told = json.loads(plan("get", "acme/plan", "B3", "--json").output)
+    assert (told["content"], told["value"], told["formatted"]) == ("=B2*2", 12, "12")
+
+
+def test_a_content_that_starts_with_a_dash_comes_after_two(plan: Run) -> None:
+    plan("set", "acme/plan", "A1", "--", "-7")
+    assert plan("get", "acme/plan", "A1").output == "-7\n"
+
+
+def test_rows_are_inserted_and_the_history_follows(plan: Run) -> None:
+    plan("insert-row", "acme/plan", "1", "--count", "2", "--author", "cid")
+    told = [json.loads(line) for line in plan("history", "acme/plan", "B4", "--json").output.splitlines()]
+    assert [(one["author"], one["cell"], one["after"]) for one in told] == [("ada", "B2", "5")]
+    lines = plan("history", "acme/plan").output.splitlines()
+    assert lines[0].split()[-4:] == ["2", "rows", "at", "1"]
+    assert len(lines) == 4
+
+
+def test_a_version_is_named_listed_restored_and_forked(plan: Run) -> None:
+    plan("name", "acme/plan", "2", "before")
+    assert "before" in plan("versions", "acme/plan").output
+    plan("restore", "acme/plan", "2")
+    assert plan("get", "acme/plan", "B3").output == "\n"
+    plan("fork", "acme/plan", "acme/what-if", "--at", "3", "--title", "What if")
+    assert plan("get", "acme/what-if", "B3").output == "10\n"
+    listed = [json.loads(line) for line in plan("list", "--json").output.splitlines()]
+    assert [(one["name"], one["title"]) for one in listed] == [("plan", "Plan"), ("what-if", "What if")]
+
+
+def test_a_sheet_is_renamed(plan: Run) -> None:
+    assert plan("rename", "acme/plan", "Budget", "--author", "cid").output == "acme/plan is called “Budget”\n"
+    (listed,) = [json.loads(line) for line in plan("list", "--json").output.splitlines()]
+    assert (listed["name"], listed["title"]) == ("plan", "Budget")
+    assert "cid" in plan("history", "acme/plan").output.splitlines()[0]
+    plan("rename", "acme/plan", " ", code=2)
+
+
+def test_a_sheet_is_deleted_by_who_says_yes(plan: Run) -> None:
+    refused = CliRunner().invoke(main, ["sheet", "delete", "acme/plan"], input="n\n")
+    assert refused.exit_code == 1
+    assert "delete “Plan” (acme/plan) with its 3 versions?" in refused.output
+    assert plan("get", "acme/plan", "B2").output == "5\n"
+    assert plan("delete", "acme/plan", "--yes").output == "deleted “Plan” (acme/plan)\n"
+    plan("get", "acme/plan", "B2", code=3)
+    plan("delete", "acme/plan", "--yes", code=3)
+
+
+def test_a_workbook_goes_in_and_out(run: Run, tmp_path: Path) -> None:
+    path = next(path for path in workbooks() if path.name == "loadPivotTables.xlsx")
+    run("import", str(path))
+    run("set", "local/loadPivotTables", "A1", "changed")
+    assert run("get", "local/loadPivotTables", "A1", "--at", "1").output == "Sepal Length\n"
+    run("export", "local/loadPivotTables", "out.xlsx", "--at", "1")
+    run("export", "local/loadPivotTables", "original.xlsx", "--original")
+    assert (tmp_path / "original.xlsx").read_bytes() == path.read_bytes()
+    run("import", "out.xlsx", "local/again")
+    assert run("get", "local/again", "A1").output == "Sepal Length\n"
+
+
+def test_states_that_are_due_are_kept(plan: Run) -> None:
+    assert plan("snapshot", "acme").output == "kept 0 states\n"
+
+
+def test_what_goes_wrong_is_one_line_and_an_exit_code(plan: Run) -> None:
+    assert "no such log" in plan("get", "acme/none", "A1", code=3).output
+    assert "no such version" in plan("get", "acme/plan", "A1", "--at", "99", code=3).output
+    assert "that is no cell" in plan("get", "acme/plan", "nonsense", code=2).output
+    plan("create", "acme/plan", code=4)
+    plan("fork", "acme/plan", "other/plan", code=2)
+
+
+def test_the_engine_is_said_to_be_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("create", "acme/plan")
+    monkeypatch.setenv("STRATALOG_SHEET_ENGINE", str(tmp_path / "nowhere"))
+    assert "stratalog sheet setup" in run("get", "acme/plan", "A1", code=5).output

@@ -1,0 +1,32 @@
+"""Real engines that share a sheet agree in the end, whatever they did and missed: see `convergence/run.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.sheet.tests.convergence.run import play
+from stratalog.errors import Invalid
+from stratalog_sheet import EnginePool, load_plan
+
+RUNS = 30
+RUNS_AT_ONCE = 5
+STEPS = 200
+SEED_ACROSS = 2
+"""A run in which an undo reaches across a kept state."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1, RUNS + 1, RUNS_AT_ONCE))
+def test_clients_states_and_replay_agree(first: int, engines: EnginePool) -> None:
+    edits = 0
+    for seed in range(first, first + RUNS_AT_ONCE):
+        edits += play(seed, engines, steps=STEPS)["versions"]
+    assert edits > RUNS_AT_ONCE
+
+
+def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
+    engines: EnginePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_plan, "_target", lambda entry: 0)
+    with pytest.raises((AssertionError, Invalid)):
+        play(SEED_ACROSS, engines)

@@ -1,0 +1,72 @@
+"""A sheet that is deleted is gone for all who had it, its copies stay whole, and its name is free."""
+
+from __future__ import annotations
+
+import pytest
+
+import stratalog
+from apps.sheet.tests.helpers import put, revision
+from stratalog import Conflict, NotFound, Store
+from stratalog.clock import SystemClock
+from stratalog.log.sweep import sweep_deleted
+from stratalog_sheet import EnginePool, Sheet, Sheets
+
+
+class Later(SystemClock):
+    """A clock that is an hour ahead once it is told to be."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
+def test_nobody_finds_a_deleted_sheet(sheet: Sheet, sheets: Sheets, store: Store, engines: EnginePool) -> None:
+    other = Sheets(store, engines).open("acme", "plan")
+    message = revision(other, put(0, 0, "late"))
+    sheet.delete()
+    for call in (
+        other.load,
+        other.delete,
+        lambda: other.rename("x"),
+        lambda: other.append(message),
+        lambda: other.title,
+    ):
+        with pytest.raises(NotFound):
+            call()
+    with pytest.raises(NotFound):
+        sheets.open("acme", "plan")
+    assert list(sheets.list("acme")) == []
+
+
+def test_the_name_of_a_deleted_sheet_begins_again(sheet: Sheet, sheets: Sheets) -> None:
+    sheet.set("A1", "old")
+    late = revision(sheet, put(0, 0, "late"))
+    sheet.delete()
+    again = sheets.create("acme", "plan", title="Again")
+    assert (again.version, again.title, again.get("A1").content) == (1, "Again", "")
+    with pytest.raises(NotFound):
+        sheet.append(late)
+    assert again.version == 1
+
+
+def test_a_copy_outlives_what_it_was_copied_from(engines: EnginePool) -> None:
+    clock = Later()
+    with stratalog.open("memory:", clock=clock) as store:
+        sheets = Sheets(store, engines)
+        sheet = sheets.create("acme", "plan", title="Plan", author="ann")
+        sheet.set("A1", "both", author="ada")
+        fork = sheet.fork(2, "copy")
+        sheet.set("A1", "only there")
+        sheet.delete()
+        clock.ahead_ms = 3_600_000
+        sweep_deleted(store.environment, "acme")
+        opened = Sheets(store, engines).open("acme", "copy")
+        assert [one.author for one in opened.blame("A1")] == ["ada"]
+        assert [opened.get("A1", at=at).content for at in (1, 2, 3)] == ["", "both", "both"]
+        assert opened.fork(3, "again").get("A1").content == "both"
+        with pytest.raises(Conflict, match="was deleted"):
+            opened.fork(1, "before")
+        assert fork.set("A2", "goes on").version == 4
+        fork.delete()
+        assert [one.name for one in sheets.list("acme")] == ["again"]

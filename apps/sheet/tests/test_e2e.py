@@ -1,0 +1,96 @@
+"""Stories of the spreadsheet, told to headless Chromium: the page on the real engine, against a real server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stratalog.server.app import create_app
+from stratalog.store import open_store
+from stratalog_sheet.engine_files import install_engine
+from stratalog_sheet.http import application
+from tests.e2e.serving import STORY_SECONDS_MAX, find_chromium, node_with, serving, tell, told_stories
+
+HERE = Path(__file__).parent / "e2e"
+STORIES = [
+    "aWorkbookIsImportedAndKept",
+    "twoWindowsShowWhatTheOtherDoes",
+    "aFormulaTypedOfflineMovesWithARowOfAnother",
+    "aReloadKeepsWhatWaits",
+    "aSheetOpensWithTheServerAway",
+    "lostAnswersAreAppliedOnce",
+    "anUndoTakesBackOnesOwnAndNoOther",
+    "anUndoNeverBlocksASheetThatIsOffline",
+    "aProgramsValueAppearsAtOnce",
+    "reopeningFetchesOnlyWhatIsNew",
+    "tabsOfOneBrowserAreClientsOfTheirOwn",
+    "whatIsTypedIsNoMarkup",
+    "whatIsTypedQuicklyIsAllThatACellHolds",
+    "theListIsUsedWithoutAMouse",
+    "darkIsFollowedAndChosen",
+    "theSliderShowsEveryVersion",
+    "changedCellsStandOut",
+    "playRunsToNow",
+    "blameTellsWhoWhenAndFromWhat",
+    "aVersionIsRestoredAsANewOne",
+    "aCopyBeginsAtAnyVersion",
+    "aVersionIsNamedAndFoundAgain",
+    "aLinkForReadingChangesNothing",
+    "aTitleIsTypedWhereItStandsAndSeenByAll",
+    "aTitleThatTheServerDoesNotTakeStaysToBeMended",
+    "aNewTitleIsKnownWithTheServerAway",
+    "sheetsAreRenamedAndDeletedWithoutAMouse",
+    "whatCameTooLateForADeletedSheetIsSaved",
+    "whatWaitedForADeletedSheetIsShownOnReturn",
+    "anotherSheetOfTheNameIsNotTakenForTheOne",
+    "whoMayOnlyReadNeitherRenamesNorDeletes",
+]
+
+WITH_COMMAND = "theCommandLineIsSeenAtOnce"
+PROGRAM = "from stratalog.cli import main; main()"
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The URL of a server with the spreadsheet and no sheets."""
+    install_engine()
+    with open_store("memory:") as store, serving(create_app(store, application())) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    return node_with(HERE)
+
+
+def test_every_story_is_told(node: str) -> None:
+    assert sorted(told_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND])
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_in_the_browser(story: str, node: str, url: str, tmp_path: Path) -> None:
+    tell(HERE, node, url, story, find_chromium(), str(tmp_path))
+
+
+def test_what_the_command_line_writes_is_seen_at_once(node: str, tmp_path: Path) -> None:
+    """Another process writes into the same store; the server looks at its head."""
+    folder = str(tmp_path / "store")
+    install_engine()
+    with open_store(folder) as store, serving(create_app(store, application())) as url:
+        told = [node, "stories.mjs", url, WITH_COMMAND, find_chromium(), str(tmp_path)]
+        with subprocess.Popen(told, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as person:
+            assert person.stdout is not None
+            assert person.stdout.readline() == "open\n"
+            cell = [f"local/{WITH_COMMAND}", "B2", "by command", "--author", "Clerk"]
+            subprocess.run(
+                [sys.executable, "-c", PROGRAM, "sheet", "set", *cell, "--store", folder],
+                check=True,
+                capture_output=True,
+            )
+            _, errors = person.communicate(timeout=STORY_SECONDS_MAX)
+            assert person.returncode == 0, errors

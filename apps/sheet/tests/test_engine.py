@@ -1,0 +1,357 @@
+"""The engine's processes: what limits them, what callers are told when one dies, and that none is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from apps.sheet.tests.helpers import rows
+from stratalog.errors import Closed, Invalid, LimitExceeded, StratalogError, Unavailable
+from stratalog.store import open_store
+from stratalog_sheet import Engine, EnginePool, EngineSettings, Sheets
+from stratalog_sheet.engine import install_engine
+from stratalog_sheet.state import BLANK
+from tests.processes import start
+
+ROOT = Path(__file__).parents[3]
+SECONDS_MAX = 30
+LONG = 10**7
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    install_engine()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def made() -> Iterator[Callable[..., EnginePool]]:
+    """Makes pools, which end with the test."""
+    pools: list[EnginePool] = []
+
+    def make(**settings: Any) -> EnginePool:
+        pools.append(EnginePool(EngineSettings(**settings)))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def message(quantity: int) -> dict[str, Any]:
+    return {
+        "type": "REMOTE_REVISION",
+        "version": 1,
+        "serverRevisionId": "first",
+        "nextRevisionId": "second",
+        "clientId": "somebody",
+        "commands": [rows(1, quantity)],
+    }
+
+
+def opened(engine: Engine, quantity: int = 1) -> Any:
+    """Open a model into which so many rows come."""
+    data = {**BLANK, "revisionId": "first"}
+    return engine.call("open", key="k", data=data, messages=[message(quantity)], client="k")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def await_end(pid: int) -> None:
+    """Wait until a process that is not ours has ended."""
+    wait = threading.Event()
+    for _ in range(SECONDS_MAX * 100):
+        if not is_running(pid):
+            return
+        wait.wait(0.01)
+    raise AssertionError(f"process {pid} goes on")
+
+
+def kill_soon(engine: Engine, seconds: float = 0.3) -> threading.Timer:
+    def kill() -> None:
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGKILL)
+
+    timer = threading.Timer(seconds, kill)
+    timer.start()
+    return timer
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"call_cpu_seconds_max": 1}, "too long"),
+        ({"call_seconds_max": 0.3}, "too long"),
+        ({"heap_bytes_max": 60_000_000}, "out of memory"),
+        ({"process_bytes_max": 50_000_000}, "out of memory"),
+    ],
+    ids=["CPU", "clock", "heap", "process"],
+)
+def test_a_call_that_takes_too_much_ends_the_engine(settings: dict[str, Any], what: str) -> None:
+    engine = Engine(settings=EngineSettings(**settings))
+    with pytest.raises(LimitExceeded, match=what) as caught:
+        opened(engine, LONG)
+    assert caught.value.details["call"] == "open"
+    assert engine.has_ended
+    with pytest.raises(Unavailable):
+        opened(engine)
+
+
+def test_a_process_that_does_not_answer_is_killed(engine: Engine) -> None:
+    """V8 does not look at its clock everywhere: the caller has one of its own."""
+    engine = Engine(settings=EngineSettings(call_seconds_max=0.1))
+    engine.start()
+    engine._await_ready()
+    assert engine.pid is not None
+    os.kill(engine.pid, signal.SIGSTOP)
+    with pytest.raises(LimitExceeded, match="too long"):
+        opened(engine)
+    assert engine.has_ended
+
+
+def test_cpu_time_is_counted_for_each_call(engine: Engine) -> None:
+    engine = Engine(settings=EngineSettings(call_cpu_seconds_max=1))
+    for _ in range(4):
+        opened(engine, 200_000)  # about a second, all of them together
+    engine.close()
+
+
+def test_an_answer_without_end_is_not_read(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(engine)
+    monkeypatch.setattr("stratalog_sheet.engine.SHEET_ANSWER_BYTES_MAX", 100)
+    with pytest.raises(LimitExceeded, match="answers more"):
+        engine.call("export", key="k")
+    assert engine.has_ended
+
+
+def test_what_the_engine_refuses_leaves_it_running(engine: Engine) -> None:
+    with pytest.raises(Invalid, match="no model is open"):
+        engine.call("export", key="none")
+    assert opened(engine) == {"revision": "second"}
+
+
+def test_an_engine_knows_no_secret_of_the_environment(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    engine.start()
+    engine._await_ready()
+    assert b"secret" not in Path(f"/proc/{engine.pid}/environ").read_bytes()
+
+
+# Deaths
+
+
+def test_a_killed_engine_raises_a_typed_error_and_the_next_call_works(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=1)
+    with pool.lend("a") as models:
+        opened(models.engine)
+        kill_soon(models.engine)
+        with pytest.raises(Unavailable, match=r"died; try again.*SIGKILL"):
+            opened(models.engine, LONG)
+    with pool.lend("a") as models:
+        assert opened(models.engine) == {"revision": "second"}
+    assert pool.counts().deaths == 1
+
+
+def test_an_idle_engine_that_was_killed_is_not_lent(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=1)
+    with pool.lend("a") as models:
+        opened(models.engine)
+        process = models.engine._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with pool.lend("a") as models:
+        assert opened(models.engine) == {"revision": "second"}
+
+
+def test_a_pool_that_is_started_has_another_engine_at_hand_after_a_death(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=2)
+    pool.start()
+    with pool.lend("a") as models:
+        assert pool.counts().engines == 2
+        kill_soon(models.engine, 0)
+        with pytest.raises(Unavailable):
+            opened(models.engine, LONG)
+    assert (pool.counts().engines, pool.counts().lent) == (1, 0)
+    with pool.lend("a"):
+        assert pool.counts().starts == 3
+
+
+def test_a_pool_ends_its_engines_when_it_is_closed(made: Callable[..., EnginePool]) -> None:
+    pool = made()
+    with pool.lend("a") as models:
+        opened(models.engine)
+    pids = pool.pids()
+    pool.close()
+    assert pids
+    assert not any(map(is_running, pids))
+    with pytest.raises(Closed), pool.lend("a"):
+        pass
+
+
+def test_a_call_that_runs_fails_when_its_pool_is_closed(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=1)
+    with pool.lend("a") as models:
+        opened(models.engine)
+        timer = threading.Timer(0.3, pool.close)
+        timer.start()
+        with pytest.raises(Unavailable):
+            opened(models.engine, LONG)
+        timer.join()
+
+
+def test_a_pool_that_is_forgotten_leaves_no_process() -> None:
+    pool = EnginePool(EngineSettings(engines_max=1))
+    with pool.lend("a") as models:
+        opened(models.engine)
+    (pid,) = pool.pids()
+    del pool, models
+    gc.collect()
+    assert not is_running(pid)
+
+
+PARENT = """
+import sys, time
+from stratalog_sheet import Sheets
+from stratalog.store import open_store
+sheets = Sheets(open_store("memory:"))
+sheets.engines.start()
+sheet = sheets.create("acme", "plan")
+sheet.set("A1", "=1+1")
+assert sheet.get("A1").value == 2
+assert not any(name.startswith("py_mini_racer") for name in sys.modules)
+print(*sheets.engines.pids(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda end: end.name)
+def test_engines_end_with_the_process_that_started_them_which_holds_no_v8(end: signal.Signals) -> None:
+    with start([sys.executable, "-c", PARENT]) as parent:
+        pids = [int(word) for word in parent.read_line().split()]
+        assert pids
+        parent.signal(end)
+        parent.end(expected=None)
+    for pid in pids:
+        await_end(pid)
+
+
+def test_an_engine_at_work_ends_when_nobody_listens() -> None:
+    engine = Engine()
+    engine.start()
+    engine._await_ready()
+    assert engine.pid is not None
+    assert engine._line is not None
+    pid = engine.pid
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(opened, engine, LONG)
+        threading.Event().wait(0.3)
+        engine._line.shutdown(2)
+        with pytest.raises(StratalogError):
+            call.result()
+    await_end(pid)
+
+
+# Callers
+
+
+def test_sheets_run_in_parallel_and_calls_of_one_sheet_do_not(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=2, wait_seconds_max=0.05)
+    with ThreadPoolExecutor(1) as other, pool.lend("a") as ours:
+        assert other.submit(lent_pid, pool, "b").result() != ours.engine.pid
+        with pytest.raises(Unavailable, match="busy"):
+            other.submit(lent_pid, pool, "a").result()
+
+
+def test_no_more_engines_run_than_may(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=1, wait_seconds_max=0.05)
+    with ThreadPoolExecutor(1) as other, pool.lend("a"):
+        with pytest.raises(Unavailable, match="busy"):
+            other.submit(lent_pid, pool, "b").result()
+        assert pool.counts().engines == 1
+
+
+def test_no_more_callers_wait_than_may(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=1, waiting_max=0)
+    with ThreadPoolExecutor(1) as other, pool.lend("a"), pytest.raises(Unavailable, match="too many"):
+        other.submit(lent_pid, pool, "a").result()
+
+
+def test_a_sheet_is_given_the_engine_where_it_is_warm(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=2)
+    with open_store("memory:") as store:
+        first, second = (Sheets(store, pool).create("acme", name) for name in ("first", "second"))
+        with ThreadPoolExecutor(1) as other, pool.lend(first.log.record.prefix):
+            first.sheets()
+            other.submit(second.sheets).result()
+        for sheet in (first, second, second, first, first, second):
+            sheet.sheets()
+            with pool.lend(sheet.log.record.prefix) as models:
+                assert models.holds(sheet.log.record.prefix)
+
+
+def lent_pid(pool: EnginePool, owner: str) -> int | None:
+    with pool.lend(owner) as models:
+        opened(models.engine)
+        return models.engine.pid
+
+
+def test_many_threads_make_and_use_engines_at_once(made: Callable[..., EnginePool]) -> None:
+    """Six threads that each make a V8 in one process crash it."""
+    pool = made(engines_max=3)
+    with ThreadPoolExecutor(6) as threads:
+        pids = set(threads.map(lambda number: lent_pid(pool, f"sheet-{number}"), range(60)))
+    assert len(pids) <= 3
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_has_engines_of_its_own_and_leaves_its_parents_alone(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=1)
+    with pool.lend("a") as models:
+        opened(models.engine)
+        mine = models.engine.pid
+        pool._freed.acquire()  # as if another thread held it
+        try:
+            fork = os.fork()
+            if not fork:
+                _end_as_fork(pool, mine)
+        finally:
+            pool._freed.release()
+        assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+        assert opened(models.engine) == {"revision": "second"}
+
+
+def _end_as_fork(pool: EnginePool, of_parent: int | None) -> NoReturn:
+    code = 2
+    try:
+        signal.alarm(SECONDS_MAX)
+        pid = lent_pid(pool, "b")
+        gc.collect()
+        pool.close()
+        code = int(pid == of_parent)
+    finally:
+        os._exit(code)

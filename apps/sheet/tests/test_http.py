@@ -1,0 +1,198 @@
+"""The spreadsheet over HTTP: what its page and other programs are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stratalog.server.security import Principal, StaticTokens
+from stratalog_sheet.engine_files import install_engine
+from stratalog_sheet.http import application
+from stratalog_sheet.pages import PAGE
+from tests.server.api import Client, problem, serving
+
+SHEETS = "/v1/organisations/acme/sheets"
+BUDGET = f"{SHEETS}/budget"
+TOKENS = {"full": Principal(id="ann", name="Ann Lee"), "look": Principal(id="bob", read_only=True)}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """A server that lets everybody in."""
+    install_engine()
+    with serving(application()) as running:
+        yield running
+
+
+@pytest.fixture
+def name(client: Client, request: pytest.FixtureRequest) -> str:
+    """The path of a new sheet of the test's own."""
+    path = f"{SHEETS}/{request.node.name}"
+    assert client.put(f"{path}/", params={"author": "Maker"}, json={"title": "Budget"}).status_code == 201
+    return path
+
+
+def revision(client: Client, path: str, id: str, content: str) -> dict[str, Any]:
+    """A message that sets A1 at the present revision, as a browser makes it."""
+    entries = client.get(f"{path}/load").json()["entries"]
+    messages = [entry["message"] for entry in entries if entry["message"]]
+    base = client.get(f"{path}/state").json()["revisionId"]
+    command = {"type": "UPDATE_CELL", "sheetId": "sheet1", "col": 0, "row": 0, "content": content}
+    return {
+        "type": "REMOTE_REVISION",
+        "version": 1,
+        "clientId": "me",
+        "serverRevisionId": messages[-1]["nextRevisionId"] if messages else base,
+        "nextRevisionId": id,
+        "commands": [command],
+    }
+
+
+def test_a_new_sheet_is_listed_with_its_title(client: Client, name: str) -> None:
+    facts = client.get(f"{name}/").json()
+    assert (facts["title"], facts["version"], facts["first"], facts["read_only"]) == ("Budget", 1, 1, False)
+    listed = {one["name"]: one["title"] for one in client.get(f"{SHEETS}/").json()}
+    assert listed[facts["name"]] == "Budget"
+
+
+def test_a_sheet_is_made_once(client: Client, name: str) -> None:
+    assert problem(client.put(f"{name}/", json={})) == (409, "conflict")
+
+
+def test_a_message_is_appended_once_and_told_to_those_behind(client: Client, name: str) -> None:
+    message = revision(client, name, "rev-1", "one")
+    first = client.post(f"{name}/append", params={"author": "Ada"}, json={"message": message})
+    again = client.post(f"{name}/append", params={"author": "Ada"}, json={"message": message})
+    assert first.json() == again.json()
+    assert (first.json()["version"], first.json()["author"], first.json()["message"]) == (2, "Ada", message)
+    assert [one["version"] for one in client.get(f"{name}/entries", params={"after": 1}).json()["entries"]] == [2]
+
+
+def test_a_message_of_another_revision_is_a_conflict(client: Client, name: str) -> None:
+    stale = revision(client, name, "rev-1", "one")
+    client.post(f"{name}/append", json={"message": revision(client, name, "rev-2", "two")})
+    assert problem(client.post(f"{name}/append", json={"message": stale})) == (409, "version-conflict")
+
+
+def test_a_browser_that_keeps_the_base_is_sent_only_what_is_new(client: Client, name: str) -> None:
+    whole = client.get(f"{name}/load").json()
+    client.put(f"{name}/cells/B2", json={"content": "42"})
+    known = {"known": whole["base"], "after": whole["version"]}
+    new = client.get(f"{name}/load", params=known).json()
+    assert (new["data"], [one["version"] for one in new["entries"]], new["version"]) == (None, [2], 2)
+    assert whole["data"]["sheets"]
+
+
+def test_a_cell_is_written_and_read_at_each_version(client: Client, name: str) -> None:
+    client.put(f"{name}/cells/A1", params={"author": "Cleo"}, json={"content": "2"})
+    client.put(f"{name}/cells/A2", json={"content": "=A1*21"})
+    assert client.get(f"{name}/cells/A2").json()["value"] == 42
+    assert client.get(f"{name}/cells/A2", params={"at": 2}).json()["content"] == ""
+    (held,) = client.get(f"{name}/blame", params={"cell": "A1"}).json()
+    assert (held["author"], held["before"], held["after"]) == ("Cleo", "", "2")
+
+
+def test_formulas_move_with_rows_that_are_inserted(client: Client, name: str) -> None:
+    client.put(f"{name}/cells/A1", json={"content": "=SUM(B5:B9)"})
+    client.post(f"{name}/rows", json={"row": 3, "count": 2})
+    assert client.get(f"{name}/cells/A1").json()["content"] == "=SUM(B7:B11)"
+
+
+def test_the_past_is_named_compared_restored_and_copied(client: Client, name: str) -> None:
+    for content in ("one", "two"):
+        client.put(f"{name}/cells/A1", json={"content": content})
+    client.post(f"{name}/versions", params={"author": "Ann"}, json={"version": 2, "label": "first"})
+    assert [(one["version"], one["label"]) for one in client.get(f"{name}/versions").json()] == [(2, "first")]
+    (changed,) = client.get(f"{name}/changes", params={"source": 2, "target": 3}).json()
+    assert (changed["cell"], changed["before"], changed["after"]) == ("A1", "one", "two")
+    assert client.post(f"{name}/restore", json={"version": 2}).json()["type"] == "restored"
+    assert client.get(f"{name}/cells/A1").json()["content"] == "one"
+    copy = client.post(f"{name}/fork", json={"name": f"{name[-20:]}-copy", "version": 3, "title": "Copy"})
+    assert (copy.status_code, copy.json()["title"]) == (201, "Copy")
+    assert [one["type"] for one in client.get(f"{name}/activity", params={"limit": 2}).json()] == ["restored", "named"]
+
+
+def test_a_workbook_comes_back_as_it_was_and_as_it_is(client: Client, name: str) -> None:
+    client.put(f"{name}/cells/A1", json={"content": "kept"})
+    exported = client.get(f"{name}/export.xlsx")
+    assert exported.headers["content-disposition"] == "attachment; filename*=UTF-8''Budget.xlsx"
+    other = f"{name}-imported"
+    asked = {"file": "Liste – März.xlsx", "title": "Liste", "author": "Ann"}
+    made = client.post(f"{other}/import", params=asked, content=exported.content)
+    assert (made.status_code, made.json()["title"]) == (201, "Liste")
+    original = client.get(f"{other}/original.xlsx")
+    assert original.content == exported.content
+    assert "Liste%20%E2%80%93%20M%C3%A4rz.xlsx" in original.headers["content-disposition"]
+    assert client.get(f"{other}/cells/A1").json()["content"] == "kept"
+
+
+def test_what_is_no_workbook_is_refused(client: Client) -> None:
+    answer = client.post(f"{SHEETS}/broken/import", content=b"PK nonsense")
+    assert problem(answer) == (400, "invalid")
+    assert client.get(f"{SHEETS}/broken/").status_code == 404
+
+
+def test_a_principal_signs_and_a_reader_changes_nothing() -> None:
+    with serving(application(StaticTokens(TOKENS))) as client:
+        full, look = ({"Authorization": f"Bearer {token}"} for token in TOKENS)
+        assert client.get(f"{BUDGET}/").status_code == 401
+        client.put(f"{BUDGET}/", json={}, headers=full)
+        client.put(f"{BUDGET}/cells/A1", params={"author": "Mallory"}, json={"content": "1"}, headers=full)
+        assert client.get(f"{BUDGET}/blame", params={"cell": "A1"}, headers=look).json()[0]["author"] == "Ann Lee"
+        assert client.get(f"{BUDGET}/", headers=look).json()["read_only"] is True
+        refused = client.put(f"{BUDGET}/cells/A1", json={"content": "2"}, headers=look)
+        assert problem(refused) == (403, "forbidden")
+        assert problem(client.post(f"{BUDGET}/restore", json={"version": 1}, headers=look)) == (403, "forbidden")
+        assert problem(client.post(f"{BUDGET}/rename", json={"title": "x"}, headers=look)) == (403, "forbidden")
+        assert problem(client.delete(f"{BUDGET}/", headers=look)) == (403, "forbidden")
+        told = {token: client.get(f"{SHEETS}/", headers=who).json() for token, who in (("full", full), ("look", look))}
+        assert {token: [one["read_only"] for one in lines] for token, lines in told.items()} == {
+            "full": [False],
+            "look": [True],
+        }
+
+
+def test_a_sheet_is_renamed_and_its_address_stays(client: Client, name: str) -> None:
+    answer = client.post(f"{name}/rename", params={"author": "Ada"}, json={"title": "Plan"})
+    assert (answer.status_code, answer.json()["type"], answer.json()["author"]) == (200, "renamed", "Ada")
+    assert client.get(f"{name}/").json()["title"] == "Plan"
+    assert client.get(f"{name}/export.xlsx").headers["content-disposition"].endswith("''Plan.xlsx")
+    assert problem(client.post(f"{name}/rename", json={"title": " "})) == (400, "invalid")
+    assert problem(client.post(f"{name}/rename", json={"title": "x" * 201})) == (422, "limit-exceeded")
+
+
+def test_a_deleted_sheet_is_not_there(client: Client, name: str) -> None:
+    assert client.delete(f"{name}/").status_code == 204
+    assert problem(client.get(f"{name}/")) == (404, "not-found")
+    assert problem(client.delete(f"{name}/")) == (404, "not-found")
+    assert name.rpartition("/")[2] not in [one["name"] for one in client.get(f"{SHEETS}/").json()]
+
+
+def test_who_means_one_sheet_is_never_given_another_of_its_name(client: Client, name: str) -> None:
+    old = {"incarnation": client.get(f"{name}/").json()["incarnation"]}
+    assert client.get(f"{name}/entries", params={"after": 0, **old}).status_code == 200
+    client.delete(f"{name}/", params=old)
+    client.put(f"{name}/", json={"title": "Another"})
+    for answer in (
+        client.get(f"{name}/entries", params={"after": 0, **old}),
+        client.post(f"{name}/rename", params=old, json={"title": "x"}),
+        client.delete(f"{name}/", params=old),
+    ):
+        assert problem(answer) == (404, "not-found")
+    assert client.get(f"{name}/").json()["title"] == "Another"
+
+
+def test_the_page_and_the_engine_are_served_under_a_policy_that_keeps_everything_at_home(client: Client) -> None:
+    for path in ("", "edit.html", "edit.js", "engine/o-spreadsheet/dist/o_spreadsheet.min.iife.js"):
+        answer = client.get(PAGE + path)
+        assert answer.status_code == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'" in policy
+        assert "http" not in policy
+
+
+def test_the_licences_lie_beside_what_they_are_of() -> None:
+    folder = install_engine()
+    assert "LESSER GENERAL PUBLIC LICENSE" in (folder / "o-spreadsheet" / "LICENSE").read_text().upper()

@@ -1,0 +1,27 @@
+"""Two browser windows on one sheet, through the functions that Lambda calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apps.sheet.tests.test_e2e import HERE
+from stratalog_sheet.engine_files import install_engine
+from tests.aws.conftest import deployed
+from tests.aws.deployed import Deployed
+from tests.e2e.serving import find_chromium, node_with, tell
+
+__all__ = ["deployed"]
+
+STORIES = ["twoWindowsShowWhatTheOtherDoes"]
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_in_the_browser(story: str, deployed: Deployed, tmp_path: Path) -> None:
+    install_engine()
+    node = node_with(HERE)
+    deployed.serve(STRATALOG_APPLICATION="sheet")
+    tell(HERE, node, deployed.gateway.url, story, find_chromium(), str(tmp_path))
+    assert deployed.api.calls > 10
+    assert deployed.gateway.posts > 0

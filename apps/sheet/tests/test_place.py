@@ -1,0 +1,89 @@
+"""The engine comes from npm, pinned by content, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import stat
+import tarfile
+from base64 import b64encode
+from hashlib import sha512
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import Corrupt, Unavailable
+from stratalog_sheet import engine_files
+from stratalog_sheet.engine import engine_folder, install_engine
+
+# A stand-in for npm that packs what lies beside it.
+NPM = "#!/bin/sh\ncp {source}/*.tgz .\n"
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of one file, an npm that has it, and pins that name it. Answers the folder npm takes it from."""
+    source = tmp_path / "source"
+    (source / "package").mkdir(parents=True)
+    (source / "package" / "index.js").write_text("the engine")
+    tarball = source / "scope-tool-1.0.0.tgz"
+    with tarfile.open(tarball, "w:gz") as archive:
+        archive.add(source / "package", "package")
+    npm = tmp_path / "npm"
+    npm.write_text(NPM.format(source=source))
+    npm.chmod(npm.stat().st_mode | stat.S_IEXEC)
+    found = b64encode(sha512(tarball.read_bytes()).digest()).decode()
+    package = {
+        "name": "@scope/tool",
+        "version": "1.0.0",
+        "license": "MIT",
+        "integrity": f"sha512-{found}",
+        "folder": "tool",
+        "files": ["index.js"],
+    }
+    pins = json.dumps({"about": "", "packages": [package]}).encode()
+    monkeypatch.setattr(engine_files, "own_file", lambda name: pins)
+    monkeypatch.setattr(engine_files, "_npm", lambda: [str(npm)])
+    return source
+
+
+def test_the_files_are_fetched_once(fake: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    home = install_engine(said.append, tmp_path / "home")
+    assert (home / "tool" / "index.js").read_text() == "the engine"
+    install_engine(said.append, tmp_path / "home")
+    assert len(said) == 1
+
+
+def test_what_is_incomplete_is_made_anew(fake: Path, tmp_path: Path) -> None:
+    (tmp_path / "home" / "tool").mkdir(parents=True)
+    assert (install_engine(folder=tmp_path / "home") / "tool" / "index.js").exists()
+
+
+def test_another_content_than_the_one_that_is_pinned_is_refused(fake: Path, tmp_path: Path) -> None:
+    with (fake / "scope-tool-1.0.0.tgz").open("ab") as tarball:
+        tarball.write(b"more")
+    with pytest.raises(Corrupt, match="pinned"):
+        install_engine(folder=tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_npm_that_fails_is_told_of(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_files, "_npm", lambda: ["false"])
+    with pytest.raises(Unavailable, match="npm could not fetch"):
+        install_engine(folder=tmp_path / "home")
+
+
+def test_a_folder_that_is_named_is_taken(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(engine_files.ENVIRONMENT, str(tmp_path / "named"))
+    with pytest.raises(Unavailable, match="sheet setup"):
+        engine_folder()
+    install_engine(folder=tmp_path / "named")
+    assert engine_folder() == tmp_path / "named"
+
+
+def test_every_package_is_pinned_with_its_licence() -> None:
+    pins = json.loads(engine_files.own_file("packages.json"))
+    for package in pins["packages"]:
+        assert package["integrity"].startswith("sha512-")
+        assert package["license"]
+        assert any("licen" in name.lower() or name == "README.md" for name in package["files"]), package["name"]

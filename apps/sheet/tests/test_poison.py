@@ -1,0 +1,260 @@
+"""A message that no engine can open harms nobody: it is refused, and where a log holds it already, only engines die."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from apps.sheet.tests.helpers import revision, rows
+from stratalog.errors import LimitExceeded, StratalogError, Unavailable
+from stratalog.store import Store, open_store
+from stratalog.testing.clock import ManualClock
+from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets, SheetSettings
+from stratalog_sheet.engine_files import install_engine
+from stratalog_sheet.events import Revision, event_of
+from stratalog_sheet.failed_versions import KILLS_MAX, Unopenable
+from stratalog_sheet.http import application
+from stratalog_sheet.warm_sheets import EngineTurns
+from tests.server.api import Client, problem, serving
+
+SHEETS = "/v1/organisations/acme/sheets"
+ENGINES = EngineSettings(engines_max=2, heap_bytes_max=150_000_000, process_bytes_max=300_000_000)
+HUGE = 2**31 - 1
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store("memory:") as store:
+        yield store
+
+
+@pytest.fixture
+def pool() -> Iterator[EnginePool]:
+    install_engine()
+    pool = EnginePool(ENGINES)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def client(store: Store) -> Iterator[Client]:
+    install_engine()
+    with serving(application(engines=ENGINES), store) as running:
+        yield running
+
+
+def poison(sheet: Sheet) -> int:
+    """Put the message below the check, as logs of earlier programs may hold it; its version."""
+    message = revision(sheet, rows(1, HUGE))
+    return sheet.log.append(event_of(Revision(message)), expected=sheet.version).version
+
+
+def poisoned(client: Client, store: Store, name: str = "bad") -> str:
+    assert client.put(f"{SHEETS}/{name}/", json={"title": "Bad"}).status_code == 201
+    assert client.put(f"{SHEETS}/{name}/cells/A1", json={"content": "good"}).status_code == 200
+    assert poison(Sheets(store).open("acme", name)) == 3
+    return f"{SHEETS}/{name}"
+
+
+def test_the_message_is_refused(client: Client) -> None:
+    assert client.put(f"{SHEETS}/plan/", json={"title": ""}).status_code == 201
+    data = client.get(f"{SHEETS}/plan/load").json()["data"]
+    message: dict[str, Any] = {
+        "type": "REMOTE_REVISION",
+        "version": 1,
+        "serverRevisionId": data["revisionId"],
+        "nextRevisionId": "next",
+        "clientId": "somebody",
+        "commands": [rows(1, HUGE)],
+    }
+    answer = client.post(f"{SHEETS}/plan/append", json={"message": message})
+    assert problem(answer) == (422, "limit-exceeded")
+    assert client.get(f"{SHEETS}/plan/").json()["version"] == 1
+
+
+def test_a_sheet_that_cannot_be_opened_is_refused_fast_and_restored(client: Client, store: Store) -> None:
+    path = poisoned(client, store)
+    assert problem(client.get(f"{path}/cells/A1")) == (422, "limit-exceeded")
+    for what in ("cells/A1", "state", "blame?cell=A1", "export.xlsx"):
+        answer = client.get(f"{path}/{what}")
+        assert problem(answer) == (422, "limit-exceeded")
+        assert "version 3" in answer.json()["message"]
+        assert "restore" in answer.json()["message"]
+    assert client.get(f"{path}/cells/A1", params={"at": 2}).json()["value"] == "good"
+    assert client.post(f"{path}/restore", json={"version": 2}).status_code == 200
+    assert client.get(f"{path}/cells/A1").json()["value"] == "good"
+    assert client.put(f"{path}/cells/A1", json={"content": "better"}).status_code == 200
+    assert client.get(f"{path}/cells/A1").json()["value"] == "better"
+    assert not any(name.startswith("py_mini_racer") for name in sys.modules)
+
+
+def test_many_readers_of_it_hold_up_nobody_else(client: Client, store: Store) -> None:
+    path = poisoned(client, store)
+    assert client.put(f"{SHEETS}/fine/", json={"title": ""}).status_code == 201
+    with ThreadPoolExecutor(20) as threads:
+        victims = [threads.submit(client.get, f"{path}/cells/A1") for _ in range(20)]
+        assert client.get(f"{SHEETS}/fine/cells/A1").status_code == 200
+        assert client.get("/health").status_code == 200
+        assert {answer.result().status_code for answer in victims} <= {422, 503}
+
+
+def test_an_engine_is_tried_once_and_others_are_refused(store: Store, pool: EnginePool) -> None:
+    sheet = Sheets(store, pool).create("acme", "plan")
+    poison(sheet)
+    with pytest.raises(LimitExceeded):
+        sheet.state()
+    deaths = pool.counts().deaths
+    for _ in range(5):
+        with pytest.raises(LimitExceeded, match="version 2 of the sheet cannot be opened"):
+            sheet.get("A1")
+    assert pool.counts().deaths == deaths == 1
+
+
+def test_maintenance_goes_on_after_a_sheet_that_cannot_be_opened(store: Store, pool: EnginePool) -> None:
+    sheets = Sheets(store, pool, SheetSettings(undo_entries=2, snapshot_entries=2))
+    poison(sheets.create("acme", "a-bad"))
+    fine = sheets.create("acme", "fine")
+    fine.set("A1", "x")
+    assert sheets.snapshots_due("acme") == 1
+    assert fine.log.app_snapshot(2) is not None
+
+
+def test_a_sheet_that_was_restored_keeps_its_states_again(store: Store, pool: EnginePool) -> None:
+    sheets = Sheets(store, pool, SheetSettings(undo_entries=2, snapshot_entries=2))
+    sheet = sheets.create("acme", "plan")
+    poison(sheet)
+    sheet.name_version(1, "good")
+    sheet.name_version(1, "")
+    assert sheet.version == 4
+    with pytest.raises(LimitExceeded):
+        sheet.snapshot_due()
+    sheet.restore(1)
+    sheet.set("A1", "x")
+    sheet.set("A2", "x")
+    assert sheet.snapshot_due() is not None
+
+
+def test_a_version_that_cannot_be_opened_is_not_restored(store: Store, pool: EnginePool) -> None:
+    sheet = Sheets(store, pool).create("acme", "plan")
+    version = poison(sheet)
+    with pytest.raises(LimitExceeded):
+        sheet.state()
+    with pytest.raises(LimitExceeded):
+        sheet.restore(version)
+    assert sheet.version == version
+
+
+def test_a_restored_version_whose_state_is_not_kept_is_loaded_where_an_engine_may_be_waited_for(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{SHEETS}/plan"
+    assert client.put(f"{path}/", json={"title": ""}).status_code == 201
+    assert client.put(f"{path}/cells/A1", json={"content": "good"}).status_code == 200
+    monkeypatch.setattr(Sheet, "_keep", lambda *arguments: None)
+    assert client.post(f"{path}/restore", json={"version": 2}).status_code == 200
+    loaded = client.get(f"{path}/load").json()
+    assert loaded["data"]["sheets"][0]["cells"] == {"A1": "good"}
+
+
+# What is remembered
+
+
+def died(by: str) -> StratalogError:
+    return Unavailable("the spreadsheet's engine died; try again", call="open", ended_by=by)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def unopenable(clock: ManualClock) -> Unopenable:
+    return Unopenable(clock, 60)
+
+
+@pytest.mark.parametrize("error", [LimitExceeded("took too long"), died("SIGSEGV")], ids=["limit", "crash"])
+def test_a_failure_is_remembered_of_its_version_and_call(unopenable: Unopenable, error: StratalogError) -> None:
+    unopenable.note("plan", 7, "open", error)
+    with pytest.raises(LimitExceeded, match="version 7"):
+        unopenable.check("plan", 7)
+    unopenable.check("plan", 8)
+    unopenable.check("plan", 7, "export")
+    unopenable.check("other", 7)
+
+
+def test_a_failure_is_forgotten_after_a_while(unopenable: Unopenable, clock: ManualClock) -> None:
+    unopenable.note("plan", 7, "open", LimitExceeded("took too long"))
+    clock.sleep(61)
+    unopenable.check("plan", 7)
+
+
+def test_what_somebody_killed_is_not_to_blame_until_it_happens_again_and_again(unopenable: Unopenable) -> None:
+    for _ in range(KILLS_MAX - 1):
+        unopenable.note("plan", 7, "open", died("SIGKILL"))
+    unopenable.check("plan", 7)
+    unopenable.forget("plan", 7, "open")
+    for _ in range(KILLS_MAX):
+        unopenable.check("plan", 7)
+        unopenable.note("plan", 7, "open", died("SIGKILL"))
+    with pytest.raises(LimitExceeded):
+        unopenable.check("plan", 7)
+
+
+def test_other_errors_are_not_remembered(unopenable: Unopenable) -> None:
+    unopenable.note("plan", 7, "open", Unavailable("the spreadsheet's engines are busy; try again"))
+    unopenable.check("plan", 7)
+
+
+def test_so_many_failures_are_remembered(unopenable: Unopenable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_sheet.failed_versions.SHEET_UNOPENABLE_MAX", 2)
+    for version in range(3):
+        unopenable.note("plan", version, "open", LimitExceeded("took too long"))
+    unopenable.check("plan", 0)
+    with pytest.raises(LimitExceeded):
+        unopenable.check("plan", 2)
+
+
+# Waiting
+
+
+def test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded() -> None:
+    asyncio.run(_wait_in_turn())
+
+
+async def _wait_in_turn() -> None:
+    turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
+    before = threading.active_count()
+    waiting = [asyncio.ensure_future(turns.run("plan", gate.wait)) for _ in range(2)]
+    waiting += [asyncio.ensure_future(turns.run(name, gate.wait)) for name in ("second", "third")]
+    await asyncio.sleep(0)
+    for name in ("plan", "fourth"):
+        with pytest.raises(Unavailable, match="too many"):
+            await turns.run(name, gate.wait)
+    while threading.active_count() == before:
+        await asyncio.sleep(0)
+    assert threading.active_count() == before + 1
+    gate.set()
+    assert all(await asyncio.gather(*waiting))
+    assert await turns.run("plan", gate.wait)
+
+
+def test_one_sheet_has_half_of_the_places() -> None:
+    asyncio.run(_wait_for_one())
+
+
+async def _wait_for_one() -> None:
+    turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
+    waiting = [asyncio.ensure_future(turns.run("plan", gate.wait)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable, match="too many"):
+        await turns.run("plan", gate.wait)
+    waiting.append(asyncio.ensure_future(turns.run("other", gate.wait)))
+    gate.set()
+    assert all(await asyncio.gather(*waiting))

@@ -1,0 +1,437 @@
+"""A sheet: messages are taken in one order, states are what follows, and nothing of the past is lost."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from apps.sheet.tests.helpers import present, put, revision, rows, undo
+from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, VersionConflict
+from stratalog.errors import Unavailable
+from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings, snapshots_due
+from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
+
+
+def cells(sheet: Sheet, at: int | None = None) -> dict[str, str]:
+    found: dict[str, str] = json.loads(sheet.state(at))["sheets"][0]["cells"]
+    return found
+
+
+def test_a_cell_that_is_set_has_its_value_and_its_author(sheet: Sheet) -> None:
+    change = sheet.set("B2", "=1+2", author="ada")
+    assert (change.version, change.author, sheet.get("B2").value) == (2, "ada", 3)
+
+
+def test_a_sheet_is_seen_at_any_version(sheet: Sheet) -> None:
+    sheet.set("A1", "one")
+    sheet.set("A1", "two")
+    assert [sheet.get("A1", at=at).formatted for at in (1, 2, 3)] == ["", "one", "two"]
+
+
+def test_setting_what_stands_there_already_adds_no_version(sheet: Sheet) -> None:
+    sheet.set("A1", "one")
+    assert sheet.set("A1", "one").version == sheet.version == 2
+
+
+def test_rows_are_inserted_and_formulas_move(sheet: Sheet) -> None:
+    sheet.set("A1", "5")
+    sheet.set("A2", "=A1")
+    sheet.insert_rows(1, 2)
+    assert (sheet.get("A4").content, sheet.get("A4").value) == ("=A3", 5)
+
+
+def test_what_the_engine_refuses_is_not_written(sheet: Sheet) -> None:
+    with pytest.raises(Invalid, match="TargetOutOfSheet"):
+        sheet.set("ZZZ1", "x")
+    assert sheet.version == 1
+
+
+def test_a_cell_of_no_sheet_is_not_found(sheet: Sheet) -> None:
+    with pytest.raises(NotFound):
+        sheet.get("A1", sheet="none")
+
+
+# Messages
+
+
+def test_a_message_on_the_present_revision_is_the_next_version(sheet: Sheet) -> None:
+    message = revision(sheet, put(0, 0, "x"))
+    assert sheet.append(message, author="bob").message == message
+    assert cells(sheet) == {"A1": "x"}
+
+
+def test_a_message_on_another_revision_is_refused_with_what_stands_now(sheet: Sheet) -> None:
+    late = revision(sheet, put(0, 0, "late"))
+    now = sheet.append(revision(sheet, put(0, 0, "first"))).message
+    assert now is not None
+    with pytest.raises(VersionConflict) as refused:
+        sheet.append(late)
+    assert refused.value.details["revision"] == now["nextRevisionId"]
+    assert refused.value.details["version"] == sheet.version == 2
+
+
+def test_the_same_message_again_is_answered_like_the_first_time(sheet: Sheet) -> None:
+    message = revision(sheet, put(0, 0, "x"))
+    first = sheet.append(message)
+    sheet.append(revision(sheet, put(0, 0, "y")))
+    assert sheet.append(message) == first
+    assert sheet.version == 3
+
+
+def test_the_same_message_again_is_known_to_another_process(sheet: Sheet, store: Store, engines: EnginePool) -> None:
+    message = revision(sheet, put(0, 0, "x"))
+    first = sheet.append(message)
+    assert Sheets(store, engines).open("acme", "plan").append(message) == first
+
+
+def test_a_name_in_between_is_no_conflict(sheet: Sheet) -> None:
+    message = revision(sheet, put(0, 0, "x"))
+    sheet.name_version(1, "empty")
+    assert sheet.append(message).version == 3
+
+
+def test_two_processes_take_turns(sheet: Sheet, store: Store, engines: EnginePool) -> None:
+    other = Sheets(store, engines).open("acme", "plan")
+    for number in range(3):
+        sheet.set("A1", f"one {number}")
+        other.set("A2", f"two {number}")
+    assert cells(sheet) == cells(other) == {"A1": "one 2", "A2": "two 2"}
+
+
+def test_threads_that_set_cells_all_succeed(sheet: Sheet) -> None:
+    threads = [threading.Thread(target=sheet.set, args=(f"A{row}", str(row))) for row in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cells(sheet) == {f"A{row}": str(row) for row in range(1, 9)}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"type": "SNAPSHOT"},
+        {"type": "CLIENT_MOVED"},
+        {"nextRevisionId": ""},
+        {"nextRevisionId": "x" * 65},
+        {"serverRevisionId": 7},
+        {"clientId": None},
+        {"commands": {}},
+        {"commands": [{"type": "FORMAT_DISK"}]},
+        {"commands": ["x"]},
+        {"commands": [{"type": "UPDATE_CELL", "col": 1, "row": 1, "content": "x"}]},
+        {"commands": [put(-1, 0, "x")]},
+        {"commands": [{**rows(0), "base": "first"}]},
+        {"commands": [{"type": "DELETE_CONTENT", "sheetId": "sheet1", "target": [{"left": 0}]}]},
+        {"commands": [{"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "nonsense"}]},
+    ],
+    ids=lambda broken: json.dumps(broken)[:40],
+)
+def test_a_message_that_is_not_whole_is_refused(sheet: Sheet, broken: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        sheet.append({**revision(sheet, put(0, 0, "x")), **broken})
+    assert sheet.version == 1
+
+
+def test_fields_of_one_name_may_be_of_another_kind_in_another_command(sheet: Sheet) -> None:
+    made = {"type": "CREATE_SHEET", "sheetId": "second", "name": "Second", "position": 1}
+    sheet.append(revision(sheet, made, rows(0)))
+    assert [one["name"] for one in sheet.sheets()] == ["Sheet1", "Second"]
+
+
+def test_a_message_that_is_too_large_is_refused(sheet: Sheet) -> None:
+    with pytest.raises(LimitExceeded):
+        sheet.append(revision(sheet, put(0, 0, "x" * 5_000_000)))
+
+
+def test_a_sheet_that_the_engine_cannot_follow_is_mended_by_a_restore(sheet: Sheet) -> None:
+    sheet.set("A1", "good")
+    sheet.append(revision(sheet, {"type": "ADD_MERGE", "sheetId": "sheet1"}))
+    with pytest.raises(Invalid, match="refused"):
+        sheet.state()
+    sheet.restore(2)
+    assert cells(sheet) == {"A1": "good"}
+
+
+# Undo
+
+
+def test_an_undo_takes_back_one_edit_and_leaves_what_others_did(sheet: Sheet) -> None:
+    mine = revision(sheet, put(0, 0, "mine"))
+    sheet.append(mine)
+    sheet.append(revision(sheet, rows(0)))
+    sheet.append(undo(sheet, mine["nextRevisionId"]))
+    assert cells(sheet) == {}
+    sheet.append(undo(sheet, mine["nextRevisionId"], again=True))
+    assert cells(sheet) == {"A2": "mine"}
+
+
+def test_an_edit_is_undone_once(sheet: Sheet) -> None:
+    mine = revision(sheet, put(0, 0, "mine"))
+    sheet.append(mine)
+    with pytest.raises(Invalid):
+        sheet.append(undo(sheet, mine["nextRevisionId"], again=True))
+    sheet.append(undo(sheet, mine["nextRevisionId"]))
+    with pytest.raises(Invalid):
+        sheet.append(undo(sheet, mine["nextRevisionId"]))
+
+
+def test_an_undo_that_reaches_too_far_back_is_refused(short: Sheets) -> None:
+    sheet = short.create("acme", "plan")
+    old = revision(sheet, put(0, 0, "old"))
+    sheet.append(old)
+    for number in range(5):
+        sheet.append(revision(sheet, put(1, 0, str(number))))
+    with pytest.raises(LimitExceeded) as refused:
+        sheet.append(undo(sheet, old["nextRevisionId"]))
+    assert refused.value.details["limit_entries"] == 5
+
+
+def test_an_undo_across_a_kept_state_is_followed_by_those_who_load_later(short: Sheets) -> None:
+    sheet = short.create("acme", "plan")
+    for number in range(2):
+        sheet.append(revision(sheet, put(1, 0, str(number))))
+    mine = revision(sheet, put(0, 0, "mine"))
+    sheet.append(mine)
+    assert sheet.snapshot_due() == 4
+    sheet.append(undo(sheet, mine["nextRevisionId"]))
+    for number in range(8):
+        sheet.append(revision(sheet, put(2, number, "x")))
+    fresh = Sheets(short.store, short.engines, short.settings).open("acme", "plan")
+    loaded = fresh.load()
+    assert loaded.base_version < 4
+    assert "A1" not in cells(fresh)
+
+
+# Loading and following
+
+
+def test_a_load_has_the_entries_that_an_undo_may_reach(short: Sheets) -> None:
+    sheet = short.create("acme", "plan")
+    for number in range(20):
+        sheet.set("A1", str(number))
+        sheet.snapshot_due()
+    loaded = sheet.load()
+    assert loaded.version - loaded.base_version in range(5, 5 + 4 + 1)
+    assert json.loads(loaded.data)["revisionId"] == loaded.base_revision
+
+
+def test_since_tells_what_came_after(sheet: Sheet) -> None:
+    sheet.set("A1", "x", author="ann")
+    sheet.name_version(2, "named")
+    since = sheet.since(1)
+    assert [(entry.version, entry.type) for entry in since.entries] == [(2, "revision"), (3, "named")]
+    assert (since.version, since.reload) == (3, False)
+
+
+def test_since_says_to_load_again_after_a_restore(sheet: Sheet) -> None:
+    sheet.set("A1", "x")
+    sheet.restore(1)
+    assert sheet.since(2).reload
+
+
+def test_one_who_is_far_behind_loads_again(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet.set("A1", "x")
+    monkeypatch.setattr("stratalog_sheet.sheet.SHEET_BEHIND_ENTRIES_MAX", 0)
+    since = sheet.since(1)
+    assert (since.reload, since.entries) == (True, [])
+    assert SHEET_BEHIND_ENTRIES_MAX > 0
+
+
+def test_a_version_that_is_not_there_is_not_found(sheet: Sheet) -> None:
+    for at in (0, 2):
+        with pytest.raises(NotFound):
+            sheet.state(at)
+    with pytest.raises(Invalid):
+        sheet.state(-1)
+
+
+# Keeping states
+
+
+def test_states_are_kept_at_the_interval_and_not_twice(short: Sheets) -> None:
+    sheet = short.create("acme", "plan")
+    for number in range(13):
+        sheet.set("A1", str(number))
+    made = []
+    while (version := sheet.snapshot_due()) is not None:
+        made.append(version)
+    assert made == [4, 8, 14]
+    assert sheet.snapshot_due() is None
+
+
+def test_another_process_finds_nothing_left_to_keep(short: Sheets) -> None:
+    sheet = short.create("acme", "plan")
+    for number in range(5):
+        sheet.set("A1", str(number))
+    assert short.snapshots_due("acme") == 1
+    assert Sheets(short.store, short.engines, short.settings).snapshots_due("acme") == 0
+
+
+def test_a_kept_state_is_the_state(short: Sheets) -> None:
+    sheet = short.create("acme", "plan")
+    for number in range(6):
+        sheet.set(f"A{number + 1}", f"=B{number + 1}")
+    before = json.loads(sheet.state())
+    sheet.snapshot_due()
+    fresh = Sheets(short.store, short.engines, short.settings).open("acme", "plan")
+    assert json.loads(fresh.state()) == before
+
+
+def test_maintenance_keeps_what_is_due_in_a_store(store: Store, sheets: Sheets) -> None:
+    sheet = sheets.create("acme", "plan")
+    for number in range(200):
+        sheet.set("A1", str(number))
+    snapshots_due(store)
+    kept = sheet.log.app_snapshot(sheet.version)
+    assert kept is not None
+    assert kept.version == 201
+
+
+# Restore, fork, names
+
+
+def test_a_restored_version_is_a_new_one_and_nothing_is_lost(sheet: Sheet) -> None:
+    sheet.set("A1", "good")
+    sheet.set("A1", "bad")
+    assert sheet.restore(2, author="ann").version == 4
+    assert [sheet.get("A1", at=at).formatted for at in (2, 3, 4)] == ["good", "bad", "good"]
+    sheet.set("A2", "more")
+    assert cells(sheet) == {"A1": "good", "A2": "more"}
+
+
+def test_a_restored_version_is_restored_once_more(sheet: Sheet) -> None:
+    sheet.set("A1", "good")
+    sheet.restore(1)
+    sheet.restore(2)
+    assert cells(sheet) == {"A1": "good"}
+
+
+def test_a_restore_whose_state_was_not_kept_is_made_of_the_entries(
+    sheet: Sheet, store: Store, engines: EnginePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet.set("A1", "good")
+    sheet.set("A1", "bad")
+
+    def fails(version: int, parts: object) -> bool:
+        raise Unavailable("the disk is away")
+
+    monkeypatch.setattr(sheet.log, "save_snapshot", fails)
+    sheet.restore(2)
+    assert cells(Sheets(store, engines).open("acme", "plan")) == {"A1": "good"}
+
+
+def test_an_edit_from_before_a_restore_cannot_be_undone(sheet: Sheet) -> None:
+    mine = revision(sheet, put(0, 0, "mine"))
+    sheet.append(mine)
+    sheet.restore(1)
+    with pytest.raises(LimitExceeded):
+        sheet.append(undo(sheet, mine["nextRevisionId"]))
+
+
+def test_a_message_from_before_a_restore_is_refused(sheet: Sheet) -> None:
+    late = revision(sheet, put(0, 0, "late"))
+    sheet.restore(1)
+    with pytest.raises(VersionConflict):
+        sheet.append(late)
+
+
+def test_a_fork_goes_its_own_way(sheet: Sheet, sheets: Sheets) -> None:
+    sheet.set("A1", "both")
+    sheet.set("A1", "only here")
+    fork = sheet.fork(2, "branch", title="What if", author="bob")
+    fork.set("A2", "only there")
+    assert (cells(sheet), cells(fork)) == ({"A1": "only here"}, {"A1": "both", "A2": "only there"})
+    assert sheets.open("acme", "branch").title == "What if"
+    assert [entry.type for entry in fork.since(1).entries] == ["revision", "forked", "revision"]
+
+
+def test_a_name_is_given_changed_and_taken_away(sheet: Sheet) -> None:
+    sheet.set("A1", "x")
+    sheet.name_version(1, "empty", author="ann")
+    sheet.name_version(2, "filled")
+    sheet.name_version(1, "blank")
+    sheet.name_version(2, "")
+    assert [(one.version, one.label) for one in sheet.versions()] == [(1, "blank")]
+    with pytest.raises(LimitExceeded):
+        sheet.name_version(1, "x" * 201)
+    with pytest.raises(NotFound):
+        sheet.name_version(99, "no")
+
+
+# The past in words
+
+
+def test_activity_is_told_newest_first_and_page_by_page(sheet: Sheet) -> None:
+    sheet.set("C8", "1", author="ada")
+    sheet.insert_rows(3, 2, author="bob")
+    sheet.append(undo(sheet, present(sheet)))
+    told = [(one.author, one.text) for one in sheet.activity()]
+    assert told == [
+        ("", "undid version 3"),
+        ("bob", "inserted 2 rows at 3"),
+        ("ada", "wrote C8"),
+        ("ann", "created the sheet"),
+    ]
+    assert [one.version for one in sheet.activity(before=3, limit=1)] == [2]
+    assert sheet.activity(before=1) == []
+
+
+def test_changes_are_the_cells_that_differ_and_not_those_that_moved(sheet: Sheet) -> None:
+    sheet.set("A1", "stays")
+    sheet.set("A2", "old")
+    sheet.insert_rows(1)
+    sheet.set("A3", "new")
+    found = [(one.cell, one.before, one.after) for one in sheet.changes(3, 5)]
+    assert found == [("A3", "old", "new")]
+    assert [(one.cell, one.before, one.after) for one in sheet.changes(5, 3)] == [("A3", "new", "old")]
+
+
+def test_changes_across_a_restore_are_found_cell_by_cell(sheet: Sheet) -> None:
+    sheet.set("A1", "x")
+    sheet.set("B1", "y")
+    sheet.restore(2)
+    assert [(one.cell, one.before, one.after) for one in sheet.changes(3, 4)] == [("B1", "y", "")]
+
+
+# Sheets of a store
+
+
+def test_sheets_are_listed_and_other_logs_are_not(sheets: Sheets, store: Store) -> None:
+    sheets.create("acme", "b", title="Second")
+    sheets.create("acme", "a")
+    store.create_log("acme", "other")
+    store.create("acme", "document")
+    assert [(one.name, one.title, one.version) for one in sheets.list("acme")] == [("a", "a", 1), ("b", "Second", 1)]
+
+
+def test_a_name_that_is_taken_is_a_conflict(sheets: Sheets, store: Store) -> None:
+    sheets.create("acme", "plan")
+    store.create_log("acme", "other")
+    for name in ("plan", "other"):
+        with pytest.raises(Conflict):
+            sheets.create("acme", name)
+
+
+def test_a_log_whose_maker_died_before_its_first_entry_is_taken_over(sheets: Sheets, store: Store) -> None:
+    store.create_log("acme", "plan", "sheet")
+    assert sheets.create("acme", "plan", title="Plan").title == "Plan"
+
+
+def test_what_is_no_sheet_is_not_opened(sheets: Sheets, store: Store) -> None:
+    store.create_log("acme", "other")
+    with pytest.raises(Invalid):
+        sheets.open("acme", "other")
+    with pytest.raises(NotFound):
+        sheets.open("acme", "none")
+
+
+def test_what_the_engine_throws_is_a_refusal(engines: EnginePool) -> None:
+    with engines.lend("none") as models, pytest.raises(Invalid, match="no model is open"):
+        models.engine.call("export", key="none")
+
+
+def test_settings_say_how_far_undo_reaches() -> None:
+    assert SheetSettings().snapshot_entries <= 500

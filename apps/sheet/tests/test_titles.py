@@ -1,0 +1,152 @@
+"""What a sheet is called is part of its log: typed entries that leave the engine's revisions alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.sheet.tests.helpers import put, revision, undo
+from stratalog import Invalid, LimitExceeded, NotFound, Store
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered_ports import MeteredIndex
+from stratalog.clock import SystemClock
+from stratalog.log import Environment
+from stratalog.log.retention import raise_floor
+from stratalog.ports.meter import Meter
+from stratalog_sheet import EnginePool, Sheet, Sheets
+from stratalog_sheet.state import title_in
+
+
+def fresh(sheets: Sheets, name: str = "plan") -> Sheet:
+    """The sheet as another process opens it."""
+    return Sheets(sheets.store, sheets.engines, sheets.settings).open("acme", name)
+
+
+def test_a_renamed_sheet_is_called_so_everywhere(sheet: Sheet, sheets: Sheets) -> None:
+    sheet.set("A1", "x")
+    assert sheet.rename("  Budget\n 2027 ", author="bob").data == {"title": "Budget 2027", "before": "Plan"}
+    sheet.set("A1", "y")
+    assert sheet.title == fresh(sheets).title == "Budget 2027"
+    assert [(one.name, one.title) for one in Sheets(sheets.store, sheets.engines).list("acme")] == [
+        ("plan", "Budget 2027")
+    ]
+
+
+def test_each_version_has_the_title_of_its_time(sheet: Sheet, sheets: Sheets) -> None:
+    sheet.rename("Second")
+    sheet.name_version(1, "first")
+    sheet.rename("Third")
+    sheet.restore(1)
+    assert [fresh(sheets).title_at(version) for version in range(1, 6)] == [
+        "Plan",
+        "Second",
+        "Second",
+        "Third",
+        "Third",
+    ]
+
+
+def test_a_title_is_in_the_activity_with_who_gave_it(sheet: Sheet) -> None:
+    sheet.rename("Budget", author="bob")
+    told = sheet.activity()[0]
+    assert (told.author, told.type, told.text) == ("bob", "renamed", "renamed the sheet from “Plan” to “Budget”")
+
+
+def test_what_it_is_called_already_adds_no_version(sheet: Sheet, sheets: Sheets) -> None:
+    other = fresh(sheets)
+    assert other.rename("Plan").version == 1
+    sheet.rename("Budget")
+    assert other.rename("Budget").version == 2
+    assert other.rename("Plan").version == 3
+
+
+def test_a_title_between_leaves_the_revisions_alone(sheet: Sheet) -> None:
+    mine = revision(sheet, put(0, 0, "x"))
+    sheet.rename("Budget")
+    sheet.append(mine)
+    sheet.rename("Plan")
+    sheet.append(undo(sheet, mine["nextRevisionId"]))
+    assert sheet.get("A1").content == ""
+    assert sheet.append(mine).version == 3
+
+
+def test_who_is_behind_is_told_of_the_title_and_need_not_load_again(sheet: Sheet) -> None:
+    sheet.rename("Budget")
+    since = sheet.since(1)
+    assert [(one.type, one.data["title"]) for one in since.entries] == [("renamed", "Budget")]
+    assert not since.reload
+
+
+@pytest.mark.parametrize("title", ["", " \n\t "])
+def test_a_title_must_not_be_empty(sheet: Sheet, title: str) -> None:
+    with pytest.raises(Invalid):
+        sheet.rename(title)
+    assert sheet.version == 1
+
+
+def test_a_title_that_is_too_long_is_refused(sheet: Sheet) -> None:
+    with pytest.raises(LimitExceeded):
+        sheet.rename("x" * 201)
+
+
+def test_a_sheet_that_was_given_no_title_is_called_by_its_name(sheets: Sheets) -> None:
+    sheet = sheets.create("acme", "untitled")
+    assert sheet.title == "untitled"
+    assert sheet.rename("Budget").data["before"] == "untitled"
+
+
+def test_a_fork_has_a_title_of_its_own_and_the_past_keeps_its_titles(sheet: Sheet, sheets: Sheets) -> None:
+    sheet.rename("Budget")
+    fork = sheet.fork(2, "branch")
+    sheet.rename("Elsewhere")
+    fork.set("A1", "x")
+    assert fork.title == fresh(sheets, "branch").title == "Budget (copy)"
+    fork.rename("Mine")
+    assert [fresh(sheets, "branch").title_at(version) for version in range(1, 6)] == [
+        "Plan", "Budget", "Budget (copy)", "Budget (copy)", "Mine",
+    ]  # fmt: skip
+
+
+def test_a_kept_state_has_the_title_of_its_version(short: Sheets) -> None:
+    sheet = short.create("acme", "plan", title="Plan")
+    for number in range(4):
+        sheet.set("A1", str(number))
+    sheet.rename("Budget")
+    for number in range(3):
+        sheet.set("A2", str(number))
+    versions = []
+    while (version := sheet.snapshot_due()) is not None:
+        versions.append(version)
+    kept = [sheet.log.app_snapshot(version) for version in versions]
+    assert [title_in(next(sheet.log.snapshot_parts(one))) for one in kept if one] == ["Plan", "Budget"]
+
+
+def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:
+    sheet = short.create("acme", "plan", title="Plan")
+    sheet.rename("Budget")
+    for number in range(9):
+        sheet.set("A1", str(number))
+    while sheet.snapshot_due() is not None:
+        pass
+    kept = sheet.log.app_snapshot(sheet.version)
+    assert kept is not None
+    raise_floor(sheet.log, kept.version)
+    assert fresh(short).title == "Budget"
+    with pytest.raises(NotFound):
+        fresh(short).log.entry(2)
+
+
+def test_a_title_is_read_in_two_reads_however_long_ago_it_was_given(engines: EnginePool) -> None:
+    clock, meter = SystemClock(), Meter()
+    store = Store(Environment(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock))
+    sheet = Sheets(store, engines).create("acme", "plan")
+    sheet.rename("Budget")
+    units = []
+    for rows in (1, 30):
+        for row in range(rows):
+            sheet.append(revision(sheet, put(0, row, "x")))
+        opened = Sheets(store, engines).open("acme", "plan")
+        version = opened.version
+        before = meter.total("read units")
+        assert opened.title_at(version) == "Budget"
+        units.append(meter.total("read units") - before)
+    assert units[0] == units[1] <= 4

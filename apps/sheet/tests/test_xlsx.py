@@ -1,0 +1,142 @@
+"""Workbooks come in as in a browser, are kept as they were, and go out; bombs and what is too large stay outside."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from apps.sheet.tests.browser import imported
+from apps.sheet.tests.workbooks import large, workbooks
+from stratalog import Invalid, LimitExceeded, NotFound
+from stratalog_sheet import EnginePool, Sheet, Sheets
+from stratalog_sheet.state import count_cells
+from stratalog_sheet.xlsx import count_filled, pack_workbook, unpack_workbook
+
+pytestmark = pytest.mark.slow
+
+SMALL = "loadPivotTables.xlsx"
+
+
+def small() -> bytes:
+    return next(path for path in workbooks() if path.name == SMALL).read_bytes()
+
+
+def archive(**files: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, body in files.items():
+            opened.writestr("[Content_Types].xml" if name == "types" else name, body)
+    return packed.getvalue()
+
+
+def test_the_workbooks_come_in_as_in_a_browser_cell_for_cell(engines: EnginePool, tmp_path: Path) -> None:
+    books = {path.name: unpack_workbook(path.read_bytes()) for path in workbooks()}
+    for name, there in zip(books, imported(list(books.values()), tmp_path), strict=True):
+        here = engines.call("importXlsx", key="workbook", files=books[name], client="workbook")
+        assert [sheet["cells"] for sheet in here["sheets"]] == [sheet["cells"] for sheet in there["sheets"]], name
+        assert [sheet["name"] for sheet in here["sheets"]] == [sheet["name"] for sheet in there["sheets"]], name
+
+
+def test_a_workbook_becomes_a_sheet_and_is_given_back_as_it_was(sheets: Sheets) -> None:
+    sheet = sheets.import_file("acme", "pivots", small(), file_name=SMALL, author="ann")
+    assert (sheet.title, sheet.version) == ("loadPivotTables", 1)
+    assert sheet.get("A1").formatted == "Sepal Length"
+    sheet.set("A1", "changed")
+    assert sheet.original() == (SMALL, small())
+
+
+def test_the_large_workbook_loads_from_its_kept_state(sheets: Sheets) -> None:
+    sheet = sheets.import_file("acme", "large", large(), file_name="readTest.xlsx")
+    kept = sheet.log.app_snapshot(1)
+    assert kept is not None
+    assert count_cells(sheet.load().data) == 91_399
+    first = sum(map(len, sheet.log.snapshot_parts(kept)))
+    sheet.set("B7", "changed")
+    before = _stored(sheet)
+    sheet.log.save_snapshot(2, _parts(sheet))
+    assert _stored(sheet) - before < first / 20, "a snapshot after a small edit writes what changed"
+
+
+def _parts(sheet: Sheet) -> list[bytes]:
+    from stratalog_sheet.state import split_state
+
+    return split_state(sheet.state())
+
+
+def _stored(sheet: Sheet) -> int:
+    return sum(stat.stored_bytes for stat in sheet.log.environment.blobs.list(f"{sheet.log.record.owner}/parts/"))
+
+
+def test_what_is_exported_comes_in_again(sheets: Sheets) -> None:
+    sheet = sheets.create("acme", "plan")
+    sheet.set("A1", "7")
+    sheet.set("A2", "=A1*6")
+    first = sheet.export()
+    sheet.set("A1", "8")
+    again = sheets.import_file("acme", "again", sheet.export())
+    assert (again.get("A2").content, again.get("A2").value) == ("=A1*6", 48)
+    assert sheets.import_file("acme", "first", first).get("A2").value == 42
+    assert sheet.export(at=3) == first, "the same version gives the same bytes"
+
+
+def test_a_sheet_that_began_empty_was_made_of_no_workbook(sheet: Sheet) -> None:
+    with pytest.raises(NotFound):
+        sheet.original()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"no archive", archive(other=b"x"), archive(types=b"\xff\xfe")], ids=["empty", "text", "zip", "bytes"]
+)
+def test_what_is_no_workbook_is_refused(sheets: Sheets, body: bytes) -> None:
+    with pytest.raises(Invalid):
+        sheets.import_file("acme", "plan", body)
+    assert list(sheets.list("acme")) == []
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_sheet.xlsx.SHEET_XLSX_UNPACKED_BYTES_MAX", 1_000_000)
+    with pytest.raises(LimitExceeded, match="unpacked"):
+        unpack_workbook(archive(types=bytes(2_000_000)))
+
+
+def test_a_file_that_is_larger_than_it_says_is_refused() -> None:
+    body = bytearray(archive(types=bytes(100_000)))
+    for signature, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        at = body.index(signature) + offset
+        body[at : at + 4] = (10).to_bytes(4, "little")
+    with pytest.raises((LimitExceeded, Invalid)):
+        unpack_workbook(bytes(body))
+
+
+def test_too_many_files_and_too_large_a_file_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_sheet.xlsx.SHEET_XLSX_FILES_MAX", 1)
+    with pytest.raises(LimitExceeded):
+        unpack_workbook(archive(types=b"", more=b""))
+    monkeypatch.setattr("stratalog_sheet.xlsx.SHEET_XLSX_BYTES_MAX", 10)
+    with pytest.raises(LimitExceeded):
+        unpack_workbook(archive(types=b""))
+
+
+def test_a_workbook_with_too_many_cells_is_refused_before_the_engine_sees_it(
+    sheets: Sheets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog_sheet.sheets.SHEET_CELLS_MAX", 100)
+    monkeypatch.setattr(sheets.engines, "lend", None)
+    with pytest.raises(LimitExceeded, match="more cells"):
+        sheets.import_file("acme", "plan", small())
+
+
+def test_filled_cells_are_never_counted_for_more_than_there_are(engines: EnginePool) -> None:
+    for path in workbooks():
+        files = unpack_workbook(path.read_bytes())
+        cells = sum(text.count("<c ") + text.count("<c>") for text in files.values() if isinstance(text, str))
+        assert count_filled(files) <= cells
+
+
+def test_the_same_files_make_the_same_workbook() -> None:
+    files = [{"path": "a.xml", "content": "<a/>"}, {"path": "b.png", "imageSrc": "x"}]
+    assert pack_workbook(files) == pack_workbook(json.loads(json.dumps(files)))

@@ -1,0 +1,56 @@
+"""The table store: partitions, files and jobs of a large table, in one document.
+
+Modules
+-------
+table              the handle
+model              partitions, files and references
+row_order          row keys as text in their order
+tree               the partitions tree, without I/O
+layout             keys and rows of the table's document
+table_draft        a draft of the document in a table's terms
+partitions         transactions on partitions
+references         transactions on files and their references
+jobs               the job tracker, a second model of the same log
+messages           texts of failures
+queries            a table at one version
+transaction_group  many threads, few entries
+queue_path         transactions through the queue
+application        the application for `stratalog serve` and `stratalog work`
+data_files         Parquet files in a folder or in S3
+rows               ingest and scans
+maintenance        splits, compaction, collection
+commands           the command `stratalog table`
+
+See `formats/table.md`.
+"""
+
+from stratalog_table.jobs import Job
+from stratalog_table.messages import TransactionFailure, TransactionRefused
+from stratalog_table.model import Column, File, FileReference, Held, NewFile, NewReference, Partition, Schema
+from stratalog_table.queries import Holding, TableView
+from stratalog_table.references import Assignment, Output, ReplaceFileReferences, Split
+from stratalog_table.table import RULES, Table, create_table, open_table
+
+__all__ = [
+    "RULES",
+    "Assignment",
+    "Column",
+    "File",
+    "FileReference",
+    "Held",
+    "Holding",
+    "Job",
+    "NewFile",
+    "NewReference",
+    "Output",
+    "Partition",
+    "ReplaceFileReferences",
+    "Schema",
+    "Split",
+    "Table",
+    "TableView",
+    "TransactionFailure",
+    "TransactionRefused",
+    "create_table",
+    "open_table",
+]

@@ -1,0 +1,228 @@
+"""Commands on tables of Parquet files: make one, bring rows in, keep it well, read ranges of keys."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stratalog.cli import Session, command, note, of_every_command, print_json, progress, split_name
+
+__all__ = ["table"]
+
+ROWS_PER_FILE = 1_000_000
+ROWS_MAX = 10_000_000
+FILES_MIN = 8
+AGE_SECONDS = 900
+LEASE_SECONDS = 300
+
+of_table = click.argument("table", metavar="ORGANISATION/TABLE")
+
+
+@click.group("table", epilog="Example: stratalog table create acme/events --key id:long")
+@of_every_command
+def table() -> None:
+    """Tables of Parquet files: create, ingest, maintain, scan, show, jobs, clear."""
+
+
+@command("create", example="stratalog table create acme/events --key id:long --split-at 1000 --data ./lake")
+@of_table
+@click.option("--key", "keys", multiple=True, required=True, metavar="NAME:TYPE", help="int, long, string or bytes.")
+@click.option("--split-at", "points", multiple=True, metavar="KEY", help="Where leaves meet, in order.")
+@click.option("--data", default="", metavar="FOLDER|URL", help="Where data files go.  [default: beside the store]")
+def create(session: Session, table: str, keys: tuple[str, ...], points: tuple[str, ...], data: str) -> None:
+    """Make a table, and the store if there is none."""
+    app = _module("model")
+    columns = tuple(app.Column(*_column(key)) for key in keys)
+    edges = [_key(columns[0].type, point) for point in points]
+    url = _data_url(session, table, data)
+    store = session.open(create=True)
+    made = _module("table").create_table(store, *split_name(table), app.Schema(columns), edges, data=url)
+    plain = {"table": table, "version": made.version, "data": url, "leaves": len(points) + 1}
+    session.answer(plain, f"created {table}, data files in {url}")
+
+
+@command("ingest", example="stratalog table ingest acme/events day-1.parquet day-2.parquet")
+@of_table
+@click.argument("files", nargs=-1, required=True, metavar="PARQUET...", type=click.Path(exists=True, dir_okay=False))
+@click.option("--rows-per-file", default=ROWS_PER_FILE, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--source", default="", metavar="NAME", help="Count files as this source's batches 1, 2 …; none is taken twice."
+)
+def ingest(session: Session, table: str, files: tuple[str, ...], rows_per_file: int, source: str) -> None:
+    """Add the rows of Parquet files. With --source, the same command can be given again after it was cut off."""
+    rows = _module("rows")
+    opened, lake = _opened(session, table)
+    number = total = written = 0
+    with progress("ingesting", None) as step:
+        for path in files:
+            for part in _parts(Path(path), rows_per_file):
+                number += 1
+                came = rows.ingest(opened, lake, part, source=rows.RowSource(source, number) if source else None)
+                total += came.rows if came else 0
+                written += came is not None
+                step(1)
+    session.answer({"table": table, "rows": total, "files": written}, f"{total:,} rows in {written} files")
+
+
+@command("maintain", example="stratalog table maintain acme/events --rows-max 1000000")
+@of_table
+@click.option("--rows-max", default=ROWS_MAX, show_default=True, type=click.IntRange(1), help="Split larger leaves.")
+@click.option("--files-min", default=FILES_MIN, show_default=True, type=click.IntRange(2), help="Merge so many files.")
+@click.option("--age", default=AGE_SECONDS, show_default=True, metavar="SECONDS", help="Collect what is older.")
+@click.option(
+    "--lease", default=LEASE_SECONDS, show_default=True, metavar="SECONDS", help="Leave jobs so long to others."
+)
+def maintain(session: Session, table: str, rows_max: int, files_min: int, age: float, lease: float) -> None:
+    """One pass of upkeep: split leaves, move references down, merge files, collect garbage. Run as many as you like."""
+    opened, lake = _opened(session, table)
+    ages = {"age_ms": round(age * 1000), "lease_ms": round(lease * 1000)}
+    done = _module("maintenance").maintain_table(opened, lake, rows_max=rows_max, files_min=files_min, **ages)
+    line = f"{done.splits} leaves split, {done.moved} references moved, {done.jobs} merged, {done.collected} collected"
+    session.answer(done, line)
+
+
+@command("scan", example="stratalog table scan acme/events --from 100 --to 200 --output found.parquet")
+@of_table
+@click.option("--from", "low", metavar="KEY", help="Keys of the first column from here on.")
+@click.option("--to", "high", metavar="KEY", help="Up to, and without, this one.")
+@click.option("--at", type=int, metavar="VERSION", help="The table as it was.  [default: now]")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write Parquet there, instead of lines of JSON here.")
+def scan(session: Session, table: str, low: str | None, high: str | None, at: int | None, output: str | None) -> None:
+    """Read the rows of a range of keys, in no order beyond that of the leaves."""
+    opened, lake = _opened(session, table)
+    kind = lake.schema.keys[0].type
+    region = lake.schema.region([(low and _key(kind, low), high and _key(kind, high))])
+    parts = _module("rows").scan(opened.at(at), lake, region)
+    if output is None:
+        for part in parts:
+            for row in part.to_pylist():
+                print_json({name: _plain(value) for name, value in row.items()})
+        return
+    count = _written(parts, output)
+    session.answer({"table": table, "rows": count, "output": output}, f"{count:,} rows in {output}")
+
+
+@command("show", example="stratalog table show acme/events")
+@of_table
+def show(session: Session, table: str) -> None:
+    """The partitions of a table in order, with what they hold."""
+    opened = _module("table").open_table(session.open(), *split_name(table))
+    view = opened.at()
+    schema = view.meta.schema
+    found = []
+    for one in view.holdings():
+        low, high = schema.keys_of(one.region[0], 0)
+        plain = {"partition": one.partition, "leaf": one.leaf, "files": one.tally.files, "rows": one.tally.rows}
+        edge = "" if high is None else str(high)
+        row = [
+            one.partition,
+            str(low),
+            edge,
+            f"{one.tally.files:,}",
+            f"{one.tally.rows:,}",
+            "" if one.leaf else "split",
+        ]
+        found.append(({**plain, "from": _plain(low), "to": _plain(high)}, row))
+    head = [["partition", f"from {schema.keys[0].name}", "to", "files", "rows", ""]]
+    session.answer_list(found, "the table has no partitions", head=head, right=[1, 2, 3, 4])
+
+
+@command("jobs", example="stratalog table jobs acme/events")
+@of_table
+def jobs(session: Session, table: str) -> None:
+    """What became of compaction and ingest jobs, and why some were refused."""
+    opened = _module("table").open_table(session.open(), *split_name(table))
+    rows = (
+        (one, [one.job, one.partition or "-", one.status, str(one.created), str(one.finished or ""), _reason(one)])
+        for one in opened.jobs.jobs()
+    )
+    session.answer_list(rows, "no jobs yet", head=[["job", "partition", "status", "created", "finished", "reason"]])
+
+
+@command("clear", example="stratalog table clear acme/events --yes")
+@of_table
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clear(session: Session, table: str, yes: bool) -> None:
+    """Forget all rows of a table; its history and its partitions stay. `table maintain` collects the data files."""
+    opened = _module("table").open_table(session.open(), *split_name(table))
+    if not yes:
+        click.confirm(f"forget all rows of {table}?", abort=True, err=True)
+    version = opened.clear_files()
+    session.answer({"table": table, "version": version}, f"cleared {table}, version {version}")
+
+
+def _module(name: str) -> Any:
+    return import_module(f"stratalog_table.{name}")
+
+
+def _opened(session: Session, name: str) -> tuple[Any, Any]:
+    rows = _module("rows")
+    table = _module("table").open_table(session.open(), *split_name(name))
+    return table, rows.lake_of(table)
+
+
+def _column(text: str) -> tuple[str, str]:
+    name, colon, kind = text.rpartition(":")
+    if not colon or kind not in ("int", "long", "string", "bytes"):
+        raise click.BadParameter(f"{text!r} is not NAME:TYPE, as in id:long; types are int, long, string and bytes")
+    return name, kind
+
+
+def _key(kind: str, text: str) -> int | str | bytes:
+    """A key as typed; bytes in hexadecimal."""
+    try:
+        return int(text) if kind in ("int", "long") else bytes.fromhex(text) if kind == "bytes" else text
+    except ValueError as exc:
+        raise click.BadParameter(f"{text!r} is no key of type {kind}") from exc
+
+
+def _data_url(session: Session, table: str, data: str) -> str:
+    if "://" in data:
+        return data
+    if not data and "://" in session.url and not session.url.startswith("file://"):
+        raise click.UsageError("say with --data where the data files of a store like this go, as in s3://bucket/lake")
+    return Path(data or f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()
+
+
+def _parts(path: Path, rows: int) -> Any:
+    """The rows of a Parquet file, so many at a time."""
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    with parquet.ParquetFile(path) as opened:
+        waiting = arrow.Table.from_batches([], schema=opened.schema_arrow)
+        for batch in opened.iter_batches():
+            waiting = arrow.concat_tables([waiting, arrow.Table.from_batches([batch])])
+            while waiting.num_rows >= rows:
+                yield waiting.slice(0, rows)
+                waiting = waiting.slice(rows)
+        if waiting.num_rows:
+            yield waiting
+
+
+def _written(parts: Any, output: str) -> int:
+    parquet, writer, count = import_module("pyarrow.parquet"), None, 0
+    try:
+        for part in parts:
+            writer = writer or parquet.ParquetWriter(output, part.schema)
+            writer.write_table(part)
+            count += part.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        note("there are no rows in the range, so nothing was written")
+    return count
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str | bytes) else str(value)
+
+
+def _reason(job: Any) -> str:
+    return job.reasons[-1][1] if job.reasons else ""
+
+
+for one in (create, ingest, maintain, scan, show, jobs, clear):
+    table.add_command(one)

@@ -1,0 +1,170 @@
+"""The lake: the data files of a table as Parquet, in a folder or in S3, and the rows in them.
+
+A file is whole or not there, and never changes. Its name is random, so nobody else's. Rows are in the order of the key.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from pyarrow import fs
+
+from stratalog import Invalid
+from stratalog_table.model import Region, Schema
+from stratalog_table.row_order import decode_key
+
+__all__ = ["DataFile", "Lake", "counts", "intersection", "sorted_rows"]
+
+ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "bytes": pa.binary()}
+ROW_GROUP_ROWS = 64 * 1024
+SUFFIX = ".parquet"
+UNFINISHED = ".unfinished"
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """A data file as the listing has it, written at ``modified_ms``."""
+
+    filename: str
+    modified_ms: int
+
+
+class Lake:
+    """The data files below one URL: ``file:///…`` or ``s3://bucket/prefix``, as pyarrow opens it."""
+
+    def __init__(self, url: str, schema: Schema) -> None:
+        self.schema = schema
+        if not url:
+            raise Invalid("the table does not say where its data files lie")
+        self._files, self._base = _opened(url)
+
+    def write(self, filename: str, rows: pa.Table) -> None:
+        """Write a file, durably and whole; rows in order."""
+        path = f"{self._base}/{filename}"
+        local = isinstance(self._files, fs.LocalFileSystem)
+        target = path + UNFINISHED if local else path
+        if local:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        pq.write_table(rows, target, filesystem=self._files, row_group_size=ROW_GROUP_ROWS, compression="zstd")
+        if local:
+            _settle(target, path)
+
+    def read(self, filename: str, region: Region, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a file in a region, in order. Raises FileNotFoundError where the file was collected."""
+        chosen = None if columns is None else list(columns)
+        path = f"{self._base}/{filename}"
+        return pq.read_table(
+            path, columns=chosen, filters=self.condition(region), filesystem=self._files, partitioning=None
+        )
+
+    def keys(self, filename: str, region: Region) -> pa.Table:
+        """The key columns of the rows of a file in a region."""
+        return self.read(filename, region, [column.name for column in self.schema.keys])
+
+    def delete(self, filename: str) -> None:
+        """Delete a file; one that is gone already is fine."""
+        try:
+            self._files.delete_file(f"{self._base}/{filename}")
+        except FileNotFoundError:
+            return
+
+    def list(self) -> Iterator[DataFile]:
+        """All data files, also those that no table knows."""
+        for info in self._files.get_file_info(fs.FileSelector(self._base, recursive=True, allow_not_found=True)):
+            if info.type == fs.FileType.File and info.mtime_ns is not None:
+                name = info.path[len(self._base) + 1 :]
+                yield DataFile(name, info.mtime_ns // 1_000_000)
+
+    def condition(self, region: Region) -> pc.Expression | None:
+        """What pyarrow is to keep: rows whose keys lie in a region. None for all."""
+        whole = self.schema.whole()
+        parts = []
+        for position, (bounds, (least, _)) in enumerate(zip(region, whole, strict=True)):
+            field, (low, high) = pc.field(self.schema.keys[position].name), bounds
+            if low != least:
+                parts.append(field >= self.scalar(position, low))
+            if high is not None:
+                parts.append(field < self.scalar(position, high))
+        return reduce(lambda one, other: one & other, parts) if parts else None
+
+    def scalar(self, position: int, text: str) -> pa.Scalar:
+        """A stored key as pyarrow has it."""
+        kind = self.schema.keys[position].type
+        return pa.scalar(decode_key(kind, text), ARROW_TYPES[kind])
+
+
+def sorted_rows(schema: Schema, rows: pa.Table) -> pa.Table:
+    """Rows as a table takes them: key columns of their types, none of them empty, in order. Raises Invalid."""
+    for column in schema.keys:
+        place = rows.schema.get_field_index(column.name)
+        if place < 0:
+            raise Invalid("the rows lack a key column", column=column.name)
+        try:
+            cast = rows.column(place).cast(ARROW_TYPES[column.type])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+            raise Invalid("a key column is of another type", column=column.name, type=column.type) from exc
+        if cast.null_count:
+            raise Invalid("a key is empty", column=column.name, rows=cast.null_count)
+        rows = rows.set_column(place, column.name, cast)
+    return rows.sort_by([(column.name, "ascending") for column in schema.keys])
+
+
+def counts(lake: Lake, rows: pa.Table, regions: Sequence[Region]) -> list[int]:
+    """How many of ``rows``, which are in order, lie in each region."""
+    first = rows.column(lake.schema.keys[0].name).combine_chunks()
+    return [_count(lake, rows, first, region) for region in regions]
+
+
+def intersection(one: Region, other: Region) -> Region:
+    """The keys that lie in both regions."""
+    return tuple(
+        (max(a, c), d if b is None else b if d is None else min(b, d))
+        for (a, b), (c, d) in zip(one, other, strict=True)
+    )
+
+
+def _count(lake: Lake, rows: pa.Table, first: Any, region: Region) -> int:
+    """Rows are found by the first column, which is in order; the others are looked at where they bound anything."""
+    low, high = region[0]
+    start = _place(lake, first, low)
+    stop = len(first) if high is None else _place(lake, first, high)
+    if region[1:] == lake.schema.whole()[1:]:
+        return stop - start
+    others = ((lake.schema.whole()[0][0], None), *region[1:])
+    condition = lake.condition(others)
+    return int(rows.slice(start, stop - start).filter(condition).num_rows)
+
+
+def _place(lake: Lake, column: Any, text: str) -> int:
+    edge = lake.scalar(0, text).as_py()
+    return bisect_left(range(len(column)), edge, key=lambda place: column[place].as_py())
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    if urlsplit(url).scheme in ("", "file"):
+        return fs.LocalFileSystem(), os.path.abspath(unquote(urlsplit(url).path)).rstrip("/")
+    try:
+        files, base = fs.FileSystem.from_uri(url)
+    except (pa.ArrowInvalid, OSError) as exc:
+        raise Invalid("the data files' URL leads nowhere", url=url, reason=str(exc)) from exc
+    return files, base.rstrip("/")
+
+
+def _settle(source: str, target: str) -> None:
+    """Make a written file durable, then its name."""
+    with open(source, "rb") as written:
+        os.fsync(written.fileno())
+    os.rename(source, target)
+    folder = os.open(os.path.dirname(target), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

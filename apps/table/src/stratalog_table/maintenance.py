@@ -1,0 +1,243 @@
+"""Keeping a table well: leaves that grew large are split, references moved down, files merged, garbage collected.
+
+Any number of processes may do any of it at once, and end anywhere. Each step is a transaction with its checks, so what
+somebody else did first is refused and left; what was begun by a process that is gone is found and gone on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from stratalog import NotFound
+from stratalog_table.data_files import Lake, counts
+from stratalog_table.messages import TransactionRefused
+from stratalog_table.model import FileReference, Held, NewReference, Region
+from stratalog_table.queries import Holding
+from stratalog_table.references import Assignment, Output, ReplaceFileReferences, Split
+from stratalog_table.row_order import EDGE_BYTES_MAX, encode_key
+from stratalog_table.rows import new_filename
+from stratalog_table.table import Table
+
+__all__ = [
+    "TableMaintenanceReport",
+    "collect",
+    "compact",
+    "maintain_table",
+    "plan",
+    "push_down",
+    "run_job",
+    "split_large",
+]
+
+SAMPLE_KEYS = 1000
+NAMES_PER_COMMIT = 1000
+
+
+class TableMaintenanceReport(msgspec.Struct, frozen=True):
+    """What one pass did."""
+
+    splits: int = 0
+    moved: int = 0
+    jobs: int = 0
+    collected: int = 0
+
+
+def maintain_table(
+    table: Table, lake: Lake, *, rows_max: int, files_min: int, age_ms: int, lease_ms: int = 0
+) -> TableMaintenanceReport:
+    """One pass of everything."""
+    splits = split_large(table, lake, rows_max)
+    moved = push_down(table, lake)
+    jobs = compact(table, lake, files_min=files_min, lease_ms=lease_ms)
+    collected = collect(table, lake, age_ms)
+    table.purge()
+    return TableMaintenanceReport(splits, moved, jobs, collected)
+
+
+def split_large(table: Table, lake: Lake, rows_max: int) -> int:
+    """Split each leaf with more rows at about its median, on the first column where there is one; how many."""
+    large = [one for one in table.at().holdings() if one.leaf and one.tally.rows > rows_max]
+    return sum(_split_leaf(table, lake, holding) for holding in large)
+
+
+def push_down(table: Table, lake: Lake) -> int:
+    """Move references from partitions that were split to the leaves below, rows counted; how many references."""
+    above = [one for one in table.at().holdings() if not one.leaf]
+    return sum(_push_reference(table, lake, reference) for one in above for reference in _free(table, one))
+
+
+def plan(table: Table, files_min: int, files_max: int = 100) -> int:
+    """Give the references of each leaf that has enough of them without a job to a job; how many jobs."""
+    jobs = 0
+    contended = [one for one in table.at().holdings() if one.leaf and one.tally.files >= files_min]
+    for holding in contended:
+        names = [reference.filename for reference in _free(table, holding)]
+        if len(names) >= files_min:
+            request = Assignment(table.new_id(), holding.partition, tuple(names[:files_max]))
+            jobs += _taken(partial(table.assign_job_ids, [request]))
+    return jobs
+
+
+def compact(table: Table, lake: Lake, *, files_min: int, lease_ms: int = 0) -> int:
+    """Plan jobs, then do all that nobody seems to be doing; how many were done.
+
+    A job is left to others until nothing was heard of it for ``lease_ms``. Two who do the same one waste time only.
+    """
+    plan(table, files_min)
+    view, before = table.at(), table.store.environment.clock.wall_ms() - lease_ms
+    waiting = [(job, partition) for job, partition, _ in view.jobs()]
+    # Everybody begins elsewhere, so that few do the same.
+    waiting.sort(key=lambda _: table.new_id())
+    return sum(run_job(table, lake, *one) for one in waiting if _since_ms(table, *one) <= before)
+
+
+def run_job(table: Table, lake: Lake, job: str, partition: str) -> bool:
+    """Merge the files of a job and commit it. False where somebody else had done it."""
+    held = table.at().on_partition(partition)
+    inputs = [reference.filename for reference in held.references if reference.job == job]
+    if not inputs:
+        return False
+    try:
+        rows = _merged(lake, held.region, inputs)
+    except FileNotFoundError:
+        if table.at().job_since(job, partition) is None:
+            return False
+        raise
+    filename = new_filename(table)
+    lake.write(filename, rows)
+    done = ReplaceFileReferences(job, partition, tuple(inputs), Output(filename, rows.num_rows))
+    if _taken(lambda: table.replace_file_references([done])):
+        return True
+    lake.delete(filename)
+    return False
+
+
+def collect(table: Table, lake: Lake, age_ms: int) -> int:
+    """Delete data files without references for longer than ``age_ms``, and such as the table does not know; how many.
+
+    Readers of an older view have so long to finish. Data that nobody told of is declared garbage first: who wrote it
+    and was slow to tell is refused from then on.
+    """
+    before = table.store.environment.clock.wall_ms() - age_ms
+    names = list(table.unreferenced_before(before))
+    for part in _parts(names):
+        for name in part:
+            lake.delete(name)
+        _forget(table, part)
+    return len(names) + sum(_collect_unknown(table, lake, part) for part in _parts(_unknown(table, lake, before)))
+
+
+def _split_leaf(table: Table, lake: Lake, holding: Holding) -> bool:
+    held = table.at().on_partition(holding.partition)
+    for dimension in range(len(lake.schema.keys)):
+        try:
+            point = _median(lake, held, dimension)
+        except FileNotFoundError:
+            return False
+        if point is not None:
+            return _taken(partial(table.split_at, held.partition, point, dimension))
+    return False
+
+
+def _median(lake: Lake, held: Held, dimension: int) -> int | str | bytes | None:
+    """The median of evenly spaced keys of each file, weighted by its rows; None where no key lies below it."""
+    column = lake.schema.keys[dimension]
+    sample: list[tuple[str, int]] = []
+    for reference in held.references:
+        keys = lake.read(reference.filename, held.region, [column.name]).column(0)
+        step = max(1, len(keys) // SAMPLE_KEYS)
+        sample += [
+            (encode_key(column.type, keys[position].as_py()), step) for position in range(step // 2, len(keys), step)
+        ]
+    sample.sort()
+    left = sum(weight for _, weight in sample) / 2
+    low = held.region[dimension][0]
+    for text, weight in sample:
+        left -= weight
+        if left <= 0 and low < text and len(text) <= 2 * EDGE_BYTES_MAX and sample[0][0] < text:
+            return lake.scalar(dimension, text).as_py()  # type: ignore[no-any-return]
+    return None
+
+
+def _push_reference(table: Table, lake: Lake, reference: FileReference) -> bool:
+    view = table.at()
+    source = view.partition(reference.partition)
+    leaves = [one for one in view.in_range(source.region) if _lies_in(one, source.region, source.id)]
+    try:
+        rows = lake.keys(reference.filename, source.region)
+    except FileNotFoundError:
+        return False
+    found = list(zip(leaves, counts(lake, rows, [leaf.region for leaf in leaves]), strict=True))
+    chosen = [(leaf.partition, count) for leaf, count in found if count] or [(leaves[0].partition, 0)]
+    whole = reference.whole and len(chosen) == 1
+    pieces = tuple(NewReference(id, count, whole=whole) for id, count in chosen)
+    return _taken(lambda: table.split_file_references([Split(reference.filename, source.id, pieces)]))
+
+
+def _lies_in(held: Held, region: Region, id: str) -> bool:
+    """Whether a partition lies in a region and is not the one that has it, nor above that."""
+    inside = all(
+        low <= a and (high is None or (b is not None and b <= high))
+        for (low, high), (a, b) in zip(region, held.region, strict=True)
+    )
+    return inside and held.partition != id
+
+
+def _merged(lake: Lake, region: Region, inputs: Sequence[str]) -> pa.Table:
+    parts = [lake.read(filename, region) for filename in inputs]
+    merged = pa.concat_tables(parts, promote_options="permissive")
+    return merged.sort_by([(column.name, "ascending") for column in lake.schema.keys])
+
+
+def _free(table: Table, holding: Holding) -> list[FileReference]:
+    held = table.at().on_partition(holding.partition)
+    return [reference for reference in held.references if reference.job is None]
+
+
+def _since_ms(table: Table, job: str, partition: str) -> int:
+    version = table.at().job_since(job, partition)
+    try:
+        return table.changed_ms(version) if version else 0
+    except NotFound:
+        return 0
+
+
+def _unknown(table: Table, lake: Lake, before_ms: int) -> list[str]:
+    """Data files older than ``before_ms`` that the table does not track."""
+    old = [one.filename for one in lake.list() if one.modified_ms < before_ms]
+    view = table.at()
+    return [filename for filename in old if view.file(filename) is None]
+
+
+def _collect_unknown(table: Table, lake: Lake, names: Sequence[str]) -> int:
+    """Declare them garbage, each for itself where one was told of meanwhile, then delete them."""
+    if not _taken(lambda: table.collect_files(names)):
+        if len(names) == 1:
+            return 0
+        return sum(_collect_unknown(table, lake, [name]) for name in names)
+    for name in names:
+        lake.delete(name)
+    return len(names)
+
+
+def _forget(table: Table, names: Sequence[str]) -> None:
+    if not _taken(lambda: table.delete_files(names)) and len(names) > 1:
+        for name in names:
+            _forget(table, [name])
+
+
+def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[start : start + NAMES_PER_COMMIT] for start in range(0, len(names), NAMES_PER_COMMIT))
+
+
+def _taken(act: Callable[[], object]) -> bool:
+    """Whether a transaction was committed. Refused: somebody else was first, and what it is about is done."""
+    try:
+        act()
+    except TransactionRefused:
+        return False
+    return True

@@ -1,0 +1,142 @@
+"""What a table is made of: partitions, files, references of files on partitions, jobs. Frozen, and pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from stratalog.errors import Invalid
+from stratalog.limits import INTEGER_MAX
+from stratalog_table.row_order import Key, KeyType, decode_key, encode_key, least_key
+
+__all__ = [
+    "ROOT",
+    "Column",
+    "File",
+    "FileReference",
+    "Held",
+    "NewFile",
+    "NewReference",
+    "Partition",
+    "Region",
+    "Rows",
+    "Schema",
+    "contains",
+    "overlaps",
+]
+
+ROOT = "root"
+Rows = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
+Region = tuple[tuple[str, str | None], ...]
+"""For each key column the least key and the one above all, in the text of `ordering`; None where there is no end."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of the row key."""
+
+    name: str
+    type: KeyType
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """The columns of the row key, in the order by which rows are sorted."""
+
+    keys: tuple[Column, ...]
+
+    def whole(self) -> Region:
+        """The region of every row."""
+        return tuple((least_key(column.type), None) for column in self.keys)
+
+    def region(self, ranges: Sequence[tuple[Key | None, Key | None]]) -> Region:
+        """The region of keys from the first of each pair up to, and without, the second; None leaves a side open.
+
+        Columns for which no pair is given are not bounded. Raises Invalid.
+        """
+        if len(ranges) > len(self.keys):
+            raise Invalid("there are more ranges than key columns", value=len(ranges), limit=len(self.keys))
+        given = [*ranges, *[(None, None)] * (len(self.keys) - len(ranges))]
+        return tuple(_range(column, *pair) for column, pair in zip(self.keys, given, strict=True))
+
+    def keys_of(self, bounds: tuple[str, str | None], dimension: int) -> tuple[Key, Key | None]:
+        """One side of a region as keys."""
+        kind = self.keys[dimension].type
+        low, high = bounds
+        return decode_key(kind, low), None if high is None else decode_key(kind, high)
+
+
+class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of the key space. One without children is a leaf; ``dimension`` is the column it was split on."""
+
+    id: str
+    region: Region
+    parent: str | None = None
+    children: tuple[str, ...] = ()
+    dimension: int = -1
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was never split."""
+        return not self.children
+
+
+class NewReference(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A reference as a transaction adds it: where, and how many rows."""
+
+    partition: str
+    rows: Rows
+    approximate: bool = False
+    whole: bool = True
+    """Whether all rows of the file lie in the partition."""
+
+
+class NewFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A file as a transaction adds it."""
+
+    filename: str
+    references: tuple[NewReference, ...] = ()
+
+
+class FileReference(msgspec.Struct, frozen=True, gc=False):
+    """The rows of a file that belong to one partition, and the job that is to compact them, if any."""
+
+    filename: str
+    partition: str
+    rows: int
+    approximate: bool = False
+    whole: bool = True
+    job: str | None = None
+
+
+class File(msgspec.Struct, frozen=True, gc=False):
+    """A tracked file and the partitions it is referenced on, in order; without any it waits to be collected."""
+
+    filename: str
+    partitions: tuple[str, ...]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A partition with its references, in order of file."""
+
+    partition: str
+    region: Region
+    references: tuple[FileReference, ...]
+
+
+def overlaps(one: Region, other: Region) -> bool:
+    """Whether two regions share a key."""
+    pairs = zip(one, other, strict=True)
+    return all((b is None or c < b) and (d is None or a < d) for (a, b), (c, d) in pairs)
+
+
+def contains(region: Region, keys: Sequence[str]) -> bool:
+    """Whether a row with these keys lies in a region."""
+    return all(low <= key and (high is None or key < high) for (low, high), key in zip(region, keys, strict=True))
+
+
+def _range(column: Column, low: Key | None, high: Key | None) -> tuple[str, str | None]:
+    return (
+        least_key(column.type) if low is None else encode_key(column.type, low),
+        None if high is None else encode_key(column.type, high),
+    )

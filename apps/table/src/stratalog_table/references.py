@@ -1,0 +1,231 @@
+"""Transactions on files and their references, as mutators: all of one takes place, or none with the reason.
+
+Within one transaction each request sees what those before it did. So a reference given to two jobs, split twice, or a
+file added twice is refused by the same checks as if somebody else had been first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stratalog import Draft, Rejected
+from stratalog_table import messages
+from stratalog_table.layout import COLLECTED
+from stratalog_table.model import FileReference, NewFile, NewReference, Partition, Rows
+from stratalog_table.table_draft import TableDraft, check_filename, check_id, check_names, read
+
+__all__ = [
+    "AddFiles",
+    "AssignJobIds",
+    "Assignment",
+    "Filenames",
+    "Output",
+    "ReplaceFileReferences",
+    "Split",
+    "SplitFileReferences",
+    "add_files",
+    "assign_job_ids",
+    "collect_files",
+    "delete_files",
+    "replace_file_references",
+    "split_file_references",
+]
+
+
+class AddFiles(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Files, and the ingest job that wrote them, if one did."""
+
+    files: tuple[NewFile, ...]
+    job: str | None = None
+    task: str | None = None
+    run: str | None = None
+    written_ms: int | None = None
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """References of files on one partition, for one job."""
+
+    job: str
+    partition: str
+    filenames: tuple[str, ...]
+
+
+class AssignJobIds(msgspec.Struct, frozen=True):
+    """Assignments that all take place, or none."""
+
+    requests: tuple[Assignment, ...]
+
+
+class Output(msgspec.Struct, frozen=True):
+    """The file that a job wrote; all its rows lie in the job's partition."""
+
+    filename: str
+    rows: Rows
+
+
+class ReplaceFileReferences(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a job has done: its output takes the place of its inputs on one partition."""
+
+    job: str
+    partition: str
+    inputs: tuple[str, ...]
+    output: Output
+    task: str | None = None
+    run: str | None = None
+
+
+class Split(msgspec.Struct, frozen=True):
+    """A reference and what takes its place on partitions below."""
+
+    filename: str
+    partition: str
+    references: tuple[NewReference, ...]
+
+
+class SplitFileReferences(msgspec.Struct, frozen=True):
+    """Splits that all take place, or none."""
+
+    requests: tuple[Split, ...]
+
+
+class Filenames(msgspec.Struct, frozen=True):
+    """Files."""
+
+    filenames: tuple[str, ...]
+
+
+def add_files(draft: Draft, args: Any) -> None:
+    """Track files that are not tracked, each on partitions that are there and share no key."""
+    wanted: AddFiles = read(args, AddFiles)
+    books = TableDraft(draft)
+    for file in wanted.files:
+        books.add_file(file.filename, file.references)
+    books.close()
+
+
+def assign_job_ids(draft: Draft, args: Any) -> None:
+    """Give references that no job has to jobs."""
+    wanted: AssignJobIds = read(args, AssignJobIds)
+    books = TableDraft(draft)
+    for request in wanted.requests:
+        check_id(request.job, "job")
+        for filename in request.filenames:
+            reference = books.reference(request.partition, filename)
+            if reference is None:
+                raise Rejected(messages.reference_not_found(request.partition, filename))
+            _check_free(reference)
+            books.assign(reference, request.job)
+    books.close()
+
+
+def replace_file_references(draft: Draft, args: Any) -> None:
+    """Put a job's output in the place of its inputs. Each job is a transaction of its own."""
+    job: ReplaceFileReferences = read(args, ReplaceFileReferences)
+    if (job.task is None) != (job.run is None):
+        raise Rejected("Malformed transaction: a task and a run are named together, or neither")
+    if not job.inputs:
+        raise Rejected("Malformed transaction: a job replaces no file")
+    if job.output.filename in job.inputs:
+        raise Rejected(messages.same_filename(job.output.filename))
+    check_names(job.inputs)
+    books = TableDraft(draft)
+    inputs = [_input(books, job, filename) for filename in job.inputs]
+    for reference in inputs:
+        books.drop_reference(reference)
+    books.add_file(job.output.filename, [NewReference(job.partition, job.output.rows)])
+    books.close()
+
+
+def split_file_references(draft: Draft, args: Any) -> None:
+    """Move references to partitions below theirs; no row is lost and none is there twice."""
+    wanted: SplitFileReferences = read(args, SplitFileReferences)
+    books = TableDraft(draft)
+    for request in wanted.requests:
+        _split(books, request)
+    books.close()
+
+
+def delete_files(draft: Draft, args: Any) -> None:
+    """Forget files without references: their data was deleted."""
+    wanted: Filenames = read(args, Filenames)
+    books = TableDraft(draft)
+    for filename in wanted.filenames:
+        count = books.count(filename)
+        if count is None:
+            raise Rejected(messages.file_not_found(filename))
+        if count:
+            raise Rejected(messages.file_has_references(filename, count))
+        books.forget_file(filename)
+
+
+def collect_files(draft: Draft, args: Any) -> None:
+    """Declare data that nobody told of to be garbage: none of the files can be added from here on."""
+    wanted: Filenames = read(args, Filenames)
+    books = TableDraft(draft)
+    for filename in wanted.filenames:
+        if books.is_tracked(check_filename(filename)):
+            raise Rejected(messages.file_tracked(filename))
+        draft.put(COLLECTED + filename, None)
+
+
+def _input(books: TableDraft, job: ReplaceFileReferences, filename: str) -> FileReference:
+    if not books.is_tracked(filename):
+        raise Rejected(messages.file_not_found(filename))
+    reference = books.reference(job.partition, filename)
+    if reference is None:
+        raise Rejected(messages.reference_not_found(job.partition, filename))
+    if reference.job != job.job:
+        raise Rejected(messages.reference_not_assigned(job.job, job.partition, filename))
+    return reference
+
+
+def _split(books: TableDraft, request: Split) -> None:
+    if not books.is_tracked(request.filename):
+        raise Rejected(messages.file_not_found(request.filename))
+    reference = books.reference(request.partition, request.filename)
+    if reference is None:
+        raise Rejected(messages.reference_not_found(request.partition, request.filename))
+    _check_free(reference)
+    for new in request.references:
+        if books.reference(new.partition, request.filename) is not None:
+            raise Rejected(messages.reference_already_exists(new.partition, request.filename))
+    _check_pieces(books, reference, request.references)
+    books.drop_reference(reference, [new.partition for new in request.references])
+    for new in request.references:
+        piece = FileReference(request.filename, new.partition, new.rows, new.approximate, whole=new.whole)
+        books.put_reference(piece)
+
+
+def _check_free(reference: FileReference) -> None:
+    if reference.job is not None:
+        text = messages.reference_already_assigned(reference.job, reference.partition, reference.filename)
+        raise Rejected(text)
+
+
+def _check_pieces(books: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
+    """The pieces lie below, apart from each other, and hold all that the reference does."""
+    filename, partition = reference.filename, reference.partition
+    if not pieces:
+        raise Rejected(f"Malformed transaction: a reference is split into none, filename {filename}")
+    books.check_apart(filename, [piece.partition for piece in pieces])
+    for piece in pieces:
+        if partition not in books.ancestors(piece.partition):
+            raise Rejected(f"Partition {piece.partition} does not lie in partition {partition}, filename {filename}")
+    rows = sum(piece.rows for piece in pieces)
+    counted = not any(piece.approximate for piece in pieces)
+    if rows != reference.rows and not (counted and reference.approximate):
+        raise Rejected(f"Split of {reference.rows} rows into {rows}, in partition {partition}, filename {filename}")
+    whole = books.need_partition(partition)
+    if (reference.approximate or not counted) and not _covers(books, whole, {piece.partition for piece in pieces}):
+        raise Rejected(f"Split leaves out a part of partition {partition}, filename {filename}")
+
+
+def _covers(books: TableDraft, partition: Partition, chosen: set[str]) -> bool:
+    """Whether chosen partitions at or below one are all of it."""
+    if partition.id in chosen:
+        return True
+    return bool(partition.children) and all(
+        _covers(books, books.need_partition(child), chosen) for child in partition.children
+    )

@@ -1,0 +1,256 @@
+"""Table: the handle through which programs change one table and look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from stratalog import Conflict, Document, Draft, Invalid, Rules, Store, verify
+from stratalog.clock import new_id
+from stratalog.codec import decode, encode
+from stratalog.errors import VersionForgotten
+from stratalog_table import partitions, references
+from stratalog_table.jobs import JobTracker
+from stratalog_table.messages import TransactionRefused, failure_of
+from stratalog_table.model import NewFile, Partition, Schema
+from stratalog_table.partitions import CreateTable, ExtendPartitionTree, Partitions, Purge, SplitPartition
+from stratalog_table.queries import TableView
+from stratalog_table.references import (
+    AddFiles,
+    AssignJobIds,
+    Assignment,
+    Filenames,
+    ReplaceFileReferences,
+    Split,
+    SplitFileReferences,
+)
+from stratalog_table.row_order import Key, check_edge, encode_key
+from stratalog_table.transaction_group import REQUESTS_MAX, CommittedTransaction, Committer, Request
+from stratalog_table.tree import extended, from_split_points, root_of, split
+
+__all__ = ["MUTATORS", "RULES", "Table", "create_table", "open_table"]
+
+MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
+    {
+        "create_table": partitions.create_table,
+        "initialise_partitions": partitions.initialise_partitions,
+        "split_partition": partitions.split_partition,
+        "extend_partition_tree": partitions.extend_partition_tree,
+        "reinitialise": partitions.reinitialise,
+        "add_files": references.add_files,
+        "assign_job_ids": references.assign_job_ids,
+        "replace_file_references": references.replace_file_references,
+        "split_file_references": references.split_file_references,
+        "delete_files": references.delete_files,
+        "collect_files": references.collect_files,
+        "clear_files": partitions.clear_files,
+        "purge": partitions.purge,
+    }
+)
+RULES = Rules(mutators=MUTATORS)
+PURGE_ROWS = 5000
+
+
+class Table:
+    """One table. Safe to share between threads, whose transactions then share entries of the log.
+
+    A transaction is checked against the newest state and committed before the call returns; the answer is its version.
+    Raises Refused where a check fails: nothing of that request took place. Raises what `Committer.commit` does.
+    """
+
+    def __init__(self, store: Store, document: Document, author: str = "") -> None:
+        self.store = store
+        self.document = document
+        self.jobs = JobTracker(store, document)
+        self._clock = store.environment.clock
+        self._committer = Committer(document, self._clock, author)
+
+    # Looking
+
+    @property
+    def version(self) -> int:
+        """The newest version, read now."""
+        return self.document.version
+
+    def at(self, version: int | None = None) -> TableView:
+        """The table at a version, the newest by default. Raises NotFound, VersionForgotten."""
+        return TableView(self.document.at(version))
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the row key."""
+        return self.at().meta.schema
+
+    def unreferenced_before(self, time_ms: int) -> Iterator[str]:
+        """Files that lost their last reference strictly before a time. None of a time whose versions are forgotten."""
+        try:
+            version = self.document.log.version_at(time_ms - 1)
+        except VersionForgotten:
+            return iter(())
+        return self.at().unreferenced(version)
+
+    def changed_ms(self, version: int) -> int:
+        """When a version was committed. Raises NotFound, VersionForgotten."""
+        return self.document.log.entry(version).created_ms
+
+    # Files
+
+    def add_files(self, new: Sequence[NewFile], *, job: str | None = None, **details: Any) -> int | None:
+        """Track files. ``job`` is the ingest job that wrote them; ``details`` are its task, run and written_ms.
+
+        No file: nothing is committed, and the answer is None, here and below.
+        """
+        weight = sum(1 + len(file.references) for file in new)
+        return self._one("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None
+
+    def assign_job_ids(self, requests: Sequence[Assignment]) -> int | None:
+        """Give references to jobs: all of them, or none."""
+        wanted = tuple(request for request in requests if request.filenames)
+        weight = sum(len(request.filenames) for request in wanted)
+        return self._one("assign_job_ids", AssignJobIds(wanted), weight) if wanted else None
+
+    def replace_file_references(self, jobs: Sequence[ReplaceFileReferences]) -> int | None:
+        """Commit jobs: each for itself. Raises Refused with those that failed; the others stand."""
+        requests = [Request("replace_file_references", _plain(job), 1 + len(job.inputs)) for job in jobs]
+        return self._each(requests) if requests else None
+
+    def split_file_references(self, requests: Sequence[Split]) -> int | None:
+        """Move references to partitions below: all of them, or none."""
+        weight = sum(1 + len(request.references) for request in requests)
+        wanted = SplitFileReferences(tuple(requests))
+        return self._one("split_file_references", wanted, weight) if requests else None
+
+    def delete_files(self, filenames: Sequence[str]) -> int | None:
+        """Forget files without references: all of them, or none."""
+        return self._one("delete_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
+
+    def collect_files(self, filenames: Sequence[str]) -> int | None:
+        """Declare data that was never added to be garbage, before it is deleted: all of it, or none."""
+        return self._one("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
+
+    def clear_files(self) -> int:
+        """Forget all files. One small entry; `purge` deletes what it leaves behind."""
+        return self._one("clear_files", None)
+
+    # Partitions
+
+    def initialise(self, points: Sequence[Key] = ()) -> int:
+        """Replace the tree of a table without files by one that is split at ``points`` on the first column."""
+        return self.initialise_partitions(self._tree(points))
+
+    def initialise_partitions(self, tree: Sequence[Partition]) -> int:
+        """Replace the tree of a table without files."""
+        return self._one("initialise_partitions", Partitions(tuple(tree)), len(tree))
+
+    def reinitialise(self, points: Sequence[Key] = ()) -> int:
+        """Forget all files and replace the tree, in one version."""
+        tree = self._tree(points)
+        return self._one("reinitialise", Partitions(tuple(tree)), len(tree))
+
+    def split_at(self, partition: str, point: Key, dimension: int = 0) -> int:
+        """Split a leaf at a key of a column."""
+        view = self.at()
+        edge = check_edge(encode_key(view.meta.schema.keys[dimension].type, point))
+        parent, *children = split(view.partition(partition), edge, dimension, self.new_id(), self.new_id())
+        return self.split_partition(parent, children)
+
+    def split_partition(self, parent: Partition, children: Sequence[Partition]) -> int:
+        """Split a leaf."""
+        return self._one("split_partition", SplitPartition(parent, tuple(children)), 3)
+
+    def extend_at(self, partition: str, points: Sequence[Key]) -> int:
+        """Split a leaf at many keys of the first column, in one transaction."""
+        view = self.at()
+        top, *below = extended(view.meta.schema, view.partition(partition), points, self.new_id)
+        return self.extend_partition_tree([top], below)
+
+    def extend_partition_tree(self, update: Sequence[Partition], new: Sequence[Partition]) -> int:
+        """Split leaves into whole subtrees."""
+        return self._one(
+            "extend_partition_tree", ExtendPartitionTree(tuple(update), tuple(new)), len(update) + len(new)
+        )
+
+    # Keeping
+
+    def snapshot(self) -> int:
+        """Make the snapshot of the newest version; answer the version."""
+        return self.document.snapshot()
+
+    def forget_below(self, version: int) -> int:
+        """Delete the log below a version: the base is verified first, and the job tracker follows to there."""
+        self.jobs.catch_up(version)
+        return self.document.forget_below(version, lambda floor: (verify(self.document, floor), None)[1])
+
+    def purge(self) -> int:
+        """Delete the rows that clears have left behind; how many commits it took."""
+        commits = 0
+        while (meta := self.at().meta) and (meta.purged_tree, meta.purged_files) != (meta.tree, meta.files):
+            self._one("purge", Purge(PURGE_ROWS), PURGE_ROWS)
+            commits += 1
+        return commits
+
+    def new_id(self) -> str:
+        """A random id for a partition, a job or a file."""
+        return new_id(self._clock, 20)
+
+    def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
+        """Commit any transactions, at most `REQUESTS_MAX`; what became of each."""
+        return self._committer.commit(requests)
+
+    def _tree(self, points: Sequence[Key]) -> list[Partition]:
+        return from_split_points(self.schema, points, self.new_id)
+
+    def _one(self, name: str, transaction: msgspec.Struct | None, weight: int = 1) -> int:
+        return self._each([Request(name, _plain(transaction), weight)])
+
+    def _each(self, requests: Sequence[Request]) -> int:
+        """Commit requests, each for itself; the newest version. Raises Refused with all that failed."""
+        answers: list[CommittedTransaction] = []
+        for start in range(0, len(requests), REQUESTS_MAX):
+            answers += self._committer.commit(requests[start : start + REQUESTS_MAX])
+        failures = [failure_of(one.reason, position) for position, one in enumerate(answers) if one.reason is not None]
+        version = max(one.version for one in answers)
+        if failures:
+            raise TransactionRefused(failures, version)
+        return version
+
+
+def create_table(
+    store: Store, organisation: str, name: str, schema: Schema, points: Sequence[Key] = (), *, data: str = ""
+) -> Table:
+    """A new table, split at ``points`` on its first column. Raises Conflict where it is there, Invalid."""
+    if not schema.keys:
+        raise Invalid("a table needs at least one key column")
+    try:
+        store.create(organisation, name)
+    except Conflict:
+        # A creation that ended between its two steps is gone on with; any other document is left alone.
+        if store.document(organisation, name).version:
+            raise
+    table = _handle(store, organisation, name)
+    clock = store.environment.clock
+    tree = from_split_points(schema, points, lambda: new_id(clock, 20)) if points else [root_of(schema)]
+    wanted = CreateTable(schema, tuple(tree), data)
+    (answer,) = table.commit([Request("create_table", _plain(wanted), len(tree))])
+    if answer.reason is not None:
+        raise TransactionRefused([failure_of(answer.reason)], answer.version)
+    return table
+
+
+def open_table(store: Store, organisation: str, name: str, *, author: str = "") -> Table:
+    """The table that lives under the name. Raises NotFound."""
+    table = _handle(store, organisation, name, author)
+    table.at()
+    return table
+
+
+def _handle(store: Store, organisation: str, name: str, author: str = "") -> Table:
+    return Table(store, Document(store.log(organisation, name), RULES), author)
+
+
+def _plain(transaction: msgspec.Struct | None) -> Any:
+    """The arguments of a mutation: lists, not tuples, as they will be read again."""
+    return None if transaction is None else decode(encode(transaction))

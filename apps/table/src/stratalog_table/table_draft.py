@@ -1,0 +1,336 @@
+"""Books: a draft of a table's document in the words of the table. A transaction opens them, and closes them at its end.
+
+What a partition holds is tallied while the transaction runs and written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from stratalog import Draft, Rejected
+from stratalog.codec import decode
+from stratalog_table import messages
+from stratalog_table.layout import (
+    COLLECTED,
+    INNER,
+    TABLE,
+    Meta,
+    TableTally,
+    partition_from,
+    partition_row,
+    place_of,
+    reference_from,
+    reference_row,
+    tally_from,
+    tally_row,
+)
+from stratalog_table.model import FileReference, NewReference, Partition
+
+__all__ = [
+    "FILENAME_BYTES_MAX",
+    "ID_BYTES_MAX",
+    "TableDraft",
+    "check_filename",
+    "check_id",
+    "check_names",
+    "meta_of",
+    "put_meta",
+    "read",
+    "tracked_files",
+]
+
+FILENAME_BYTES_MAX = 256
+ID_BYTES_MAX = 64
+NO_TALLY = TableTally()
+
+DECODED_REMEMBERED = 1024
+"""Transactions look at the same tables and partitions again and again."""
+
+
+class TableDraft:
+    """One transaction's view of a table, which it changes. Raises Rejected for what is not there."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.meta = meta_of(draft)
+        self.layout = self.meta.layout
+        self._partitions: dict[str, Partition | None] = {}
+        self._places: dict[str, str] = {}
+        self._rows: dict[str, str] = {}
+        """Before all references on a partition."""
+
+        self._tallies: dict[str, TableTally] = {}
+        self._before: dict[str, TableTally] = {}
+
+    # Partitions
+
+    def partition(self, id: str) -> Partition | None:
+        """A partition by its id."""
+        if id not in self._partitions:
+            stored = self.draft.encoded(self.layout.partition(check_id(id, "partition")))
+            self._partitions[id] = None if stored is None else _decode_partition(id, stored)
+        return self._partitions[id]
+
+    def need_partition(self, id: str) -> Partition:
+        """A partition that must be there."""
+        found = self.partition(id)
+        if found is None:
+            raise Rejected(messages.partition_not_found(id))
+        return found
+
+    def put_partition(self, partition: Partition) -> None:
+        """Add a partition, or the new state of one that is split. What it holds goes on being there."""
+        id = check_id(partition.id, "partition")
+        before = self.partition(id)
+        if before is not None:
+            self._tally(id)
+            self.draft.delete(self.layout.leaf(self.place(id)))
+        self.draft.put(self.layout.partition(id), partition_row(partition))
+        self._partitions[id] = partition
+        self._places[id] = place_of(id, partition.region)
+        if before is None:
+            self._tallies[id] = NO_TALLY
+            self._before[id] = NO_TALLY
+        elif self._tallies[id].files:
+            self._count_inner(1)
+
+    def forget_tally(self, leaf: Partition) -> None:
+        """Say that a leaf holds nothing, where no row says yet what it holds."""
+        self._partitions[leaf.id] = leaf
+        self._tallies[leaf.id] = self._before[leaf.id] = NO_TALLY
+
+    def place(self, id: str) -> str:
+        """Where a partition stands in the order of regions."""
+        found = self._places.get(id)
+        if found is None:
+            found = self._places[id] = place_of(id, self.need_partition(id).region)
+        return found
+
+    def ancestors(self, id: str) -> Iterator[str]:
+        """The partitions above one, the nearest first."""
+        parent = self.need_partition(id).parent
+        while parent is not None:
+            yield parent
+            parent = self.need_partition(parent).parent
+
+    # Files
+
+    def is_tracked(self, filename: str) -> bool:
+        """Whether there is such a file."""
+        return self.layout.file(filename) in self.draft
+
+    def count(self, filename: str) -> int | None:
+        """How many references a file has; None where there is no such file."""
+        row = self.draft.get(self.layout.file(filename))
+        return 1 if isinstance(row, str) else row
+
+    def add_file(self, filename: str, references: Sequence[NewReference]) -> None:
+        """Track a file that is not tracked yet. Raises Rejected with the text of what stands in the way."""
+        key = self.layout.file(check_filename(filename))
+        if key in self.draft:
+            raise Rejected(messages.file_already_exists(filename))
+        if COLLECTED + filename in self.draft:
+            raise Rejected(messages.file_collected(filename))
+        partitions = [reference.partition for reference in references]
+        self.check_apart(filename, partitions)
+        self._locate(key, filename, partitions)
+        for new in references:
+            self.put_reference(FileReference(filename, new.partition, new.rows, new.approximate, new.whole))
+
+    def check_apart(self, filename: str, partitions: Sequence[str]) -> None:
+        """Raise Rejected where two of the partitions are one, or one lies in another: a row would be there twice."""
+        if len(partitions) == 1:
+            self.need_partition(partitions[0])
+            return
+        chosen = set(partitions)
+        if len(chosen) < len(partitions):
+            twice = next(id for position, id in enumerate(partitions) if id in partitions[:position])
+            raise Rejected(messages.reference_already_exists(twice, filename))
+        for id in partitions:
+            self.need_partition(id)
+        for id in partitions:
+            if not chosen.isdisjoint(self.ancestors(id)):
+                raise Rejected(f"Partition {id} lies in another that file {filename} is added to")
+
+    def forget_file(self, filename: str) -> None:
+        """Stop tracking a file that has no references."""
+        self.draft.delete(self.layout.file(filename))
+        self.draft.delete(self.layout.unreferenced(filename))
+
+    # References
+
+    def reference(self, partition: str, filename: str) -> FileReference | None:
+        """The reference of a file on a partition."""
+        if self.partition(partition) is None:
+            return None
+        row = self.draft.get(self._row(partition) + filename)
+        return None if row is None else reference_from(partition, filename, row)
+
+    def put_reference(self, reference: FileReference) -> None:
+        """Add a reference; the file's own row is for `add_file`, `move_reference` and `drop_reference`."""
+        self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, 1)
+        self._write(reference)
+
+    def assign(self, reference: FileReference, job: str) -> None:
+        """Give a reference to a job."""
+        self._write(msgspec.structs.replace(reference, job=job))
+        self._count_job(job, reference.partition, 1)
+
+    def drop_reference(self, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
+        """Take a reference away; ``moved_to`` are the partitions on which others take its place."""
+        self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, -1)
+        self.draft.delete(self._row(reference.partition) + reference.filename)
+        if reference.job is not None:
+            self._count_job(reference.job, reference.partition, -1)
+        self._relocate(reference.filename, reference.partition, moved_to)
+
+    def close(self) -> None:
+        """Write what the partitions hold now."""
+        for id, tally in self._tallies.items():
+            self._write_tally(id, tally)
+
+    def _write(self, reference: FileReference) -> None:
+        self.draft.put(self._row(reference.partition) + reference.filename, reference_row(reference))
+
+    def _row(self, partition: str) -> str:
+        found = self._rows.get(partition)
+        if found is None:
+            found = self._rows[partition] = self.layout.reference(self.place(partition))
+        return found
+
+    def _locate(self, key: str, filename: str, partitions: Sequence[str]) -> None:
+        """Write where a file is: one place in its own row, several in rows of theirs."""
+        if len(partitions) == 1:
+            self.draft.put(key, partitions[0])
+            return
+        self.draft.put(key, len(partitions))
+        for partition in partitions:
+            self.draft.put(self.layout.location(filename, partition), None)
+        if not partitions:
+            self.draft.put(self.layout.unreferenced(filename), None)
+
+    def _relocate(self, filename: str, source: str, targets: Sequence[str]) -> None:
+        key = self.layout.file(filename)
+        row = self.draft.get(key)
+        if isinstance(row, str):
+            return self._locate(key, filename, targets)
+        self.draft.delete(self.layout.location(filename, source))
+        for target in targets:
+            self.draft.put(self.layout.location(filename, target), None)
+        left = row - 1 + len(targets)
+        self.draft.put(key, left)
+        if not left:
+            self.draft.put(self.layout.unreferenced(filename), None)
+        return None
+
+    # What partitions hold
+
+    def _tally(self, id: str) -> TableTally:
+        found = self._tallies.get(id)
+        if found is None:
+            row = self.draft.get(self._tally_key(id))
+            found = NO_TALLY if row is None else tally_from(row)
+            self._tallies[id] = self._before[id] = found
+        return found
+
+    def _tally_key(self, id: str) -> str:
+        environment = self.place(id)
+        return self.layout.leaf(environment) if self.need_partition(id).is_leaf else self.layout.inner(environment)
+
+    def _write_tally(self, id: str, tally: TableTally) -> None:
+        partition = self.need_partition(id)
+        if partition.children:
+            self._write_inner(partition, tally)
+        else:
+            self.draft.put(self.layout.leaf(self.place(id)), tally_row(tally, partition.region))
+
+    def _write_inner(self, partition: Partition, tally: TableTally) -> None:
+        key, before = self.layout.inner(self.place(partition.id)), self._before[partition.id]
+        if tally.files:
+            self.draft.put(key, tally_row(tally, partition.region))
+        elif before.files:
+            self.draft.delete(key)
+        self._count_inner((tally.files > 0) - (before.files > 0))
+
+    def _count_inner(self, by: int) -> None:
+        if by:
+            _put_count(self.draft, INNER, (self.draft.get(INNER) or 0) + by)
+
+    def _count_job(self, job: str, partition: str, by: int) -> None:
+        key = self.layout.job(job, partition)
+        _put_count(self.draft, key, (self.draft.get(key) or 0) + by)
+
+
+def meta_of(draft: Draft) -> Meta:
+    """What table a draft is of. Raises Rejected where it is of none."""
+    stored = draft.encoded(TABLE)
+    if stored is None:
+        raise Rejected("there is no table in this document")
+    return _decode_meta(stored)
+
+
+def put_meta(draft: Draft, meta: Meta) -> None:
+    """Say what table it is from now on."""
+    draft.put(TABLE, msgspec.to_builtins(meta))
+
+
+def tracked_files(draft: Draft, meta: Meta) -> Iterator[str]:
+    """The keys of tracked files."""
+    return draft.keys(meta.layout.file())
+
+
+def check_id(text: str, what: str) -> str:
+    """``text`` as the id of a partition or job. Raises Rejected."""
+    return _check_name(text, what, ID_BYTES_MAX, "/")
+
+
+def check_filename(text: str) -> str:
+    """``text`` as the name of a file. Raises Rejected."""
+    return _check_name(text, "filename", FILENAME_BYTES_MAX, "")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise Rejected where a file is named twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Rejected(f"Malformed transaction: file named twice: {name}")
+        seen.add(name)
+
+
+def _check_name(text: str, what: str, bytes_max: int, refused: str) -> str:
+    if text.isascii() and text.isprintable() and 0 < len(text) <= bytes_max and not (refused and refused in text):
+        return text
+    size = len(text.encode(errors="surrogatepass"))
+    if not 0 < size <= bytes_max or any(ord(one) < 32 for one in text) or (refused and refused in text):
+        raise Rejected(f"Malformed transaction: a {what} cannot be: {text[:80]!r}")
+    return text
+
+
+@lru_cache(DECODED_REMEMBERED)
+def _decode_meta(stored: bytes) -> Meta:
+    return msgspec.convert(decode(stored), Meta)
+
+
+@lru_cache(DECODED_REMEMBERED)
+def _decode_partition(id: str, stored: bytes) -> Partition:
+    return partition_from(id, decode(stored))
+
+
+def _put_count(draft: Draft, key: str, count: int) -> None:
+    if count > 0:
+        draft.put(key, count)
+    else:
+        draft.delete(key)
+
+
+def read(args: Any, kind: Any) -> Any:
+    """Arguments as the struct of a transaction. Raises Rejected."""
+    try:
+        return msgspec.convert(args, kind)
+    except msgspec.ValidationError as exc:
+        raise Rejected(f"Malformed transaction: {exc}") from exc

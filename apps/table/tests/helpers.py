@@ -1,0 +1,117 @@
+"""What the tests of tables share: small tables on any backend, and what they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import stratalog
+from stratalog import Store
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.log import Environment, LogSettings
+from stratalog.testing.clock import ManualClock
+from stratalog_table import (
+    Assignment,
+    Column,
+    NewFile,
+    NewReference,
+    Output,
+    ReplaceFileReferences,
+    Schema,
+    Split,
+    Table,
+    TransactionRefused,
+    create_table,
+)
+from stratalog_table.model import Partition
+
+LONG = Schema((Column("id", "long"),))
+TWO = Schema((Column("id", "long"), Column("name", "string")))
+
+
+def memory_store(clock: ManualClock | None = None, index: Any = None, **settings: Any) -> Store:
+    """A store in memory that goes by a test's clock."""
+    clock = clock or ManualClock()
+    environment = Environment(index or MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(**settings))
+    return Store(environment, MemoryQueue(clock))
+
+
+def system_store() -> Store:
+    """A store in memory that goes by the machine's clock, as files on disk do."""
+    return stratalog.open("memory:")
+
+
+def table_of(store: Store, name: str = "events", schema: Schema = LONG, points: Sequence[Any] = ()) -> Table:
+    """A new table."""
+    return create_table(store, "acme", name, schema, points)
+
+
+def reopened(table: Table) -> Table:
+    """The table as another process has it: nothing is remembered."""
+    from stratalog_table import open_table
+
+    return open_table(table.store, table.document.organisation, table.document.name)
+
+
+def leaves(table: Table) -> list[str]:
+    """The leaves in order of region."""
+    return [one.partition for one in table.at().holdings() if one.leaf]
+
+
+def new_file(filename: str, *references: tuple[str, int], partition: str = "root", rows: int = 100) -> NewFile:
+    """A file on one partition, or on those given with their rows."""
+    chosen = references or ((partition, rows),)
+    whole = len(chosen) == 1
+    return NewFile(filename, tuple(NewReference(id, count, whole=whole) for id, count in chosen))
+
+
+def assignment(job: str, *filenames: str, partition: str = "root") -> Assignment:
+    """References for a job."""
+    return Assignment(job, partition, filenames)
+
+
+def replacement(
+    job: str, *inputs: str, output: str = "", partition: str = "root", rows: int = 100
+) -> ReplaceFileReferences:
+    """What a job has done."""
+    return ReplaceFileReferences(job, partition, inputs, Output(output or f"{job}.parquet", rows))
+
+
+def halves(filename: str, parent: str, children: Sequence[str], rows: int) -> Split:
+    """A reference split in two, by halves that add up."""
+    left = rows // 2
+    pieces = tuple(
+        NewReference(child, count, approximate=True, whole=False)
+        for child, count in zip(children, (left, rows - left), strict=True)
+    )
+    return Split(filename, parent, pieces)
+
+
+def children_of(table: Table, partition: str = "root") -> tuple[str, ...]:
+    """The children of a partition, the left one first."""
+    return table.at().partition(partition).children
+
+
+def leaf(id: str, low: str, high: str | None, parent: str | None = None) -> Partition:
+    """A leaf of one column."""
+    return Partition(id, ((low, high),), parent)
+
+
+@contextmanager
+def refused(kind: str, *reasons: str) -> Iterator[None]:
+    """Expect a refusal of a kind with exactly these texts."""
+    with pytest.raises(TransactionRefused) as caught:
+        yield
+    assert [failure.reason for failure in caught.value.failures] == [*reasons]
+    assert caught.value.kind == kind
+
+
+def rows_held(table: Table) -> int:
+    """The rows of all references together, which the tallies of the partitions must agree on."""
+    view = table.at()
+    rows = sum(reference.rows for reference in view.file_references())
+    assert rows == sum(holding.tally.rows for holding in view.holdings())
+    return rows

@@ -1,0 +1,285 @@
+"""Bugs planted in the table, one at a time. The random workload must catch each, by a checker that is named for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+
+from apps.table.tests.workload import Workload
+from stratalog import Draft, Rejected, Rules
+from stratalog.testing.checkers import Violation
+from stratalog_table import jobs, partitions, references, table_draft, tree
+from stratalog_table import table as handle
+from stratalog_table.jobs import JobTracker
+from stratalog_table.layout import TableTally
+from stratalog_table.model import FileReference, NewReference, Partition, Region
+from stratalog_table.queries import TableView
+from stratalog_table.table import Table
+from stratalog_table.table_draft import TableDraft
+from tests.simulation.mutants import Catch, replaced
+
+__all__ = ["MUTANTS", "Mutant", "hunt"]
+
+
+class Mutant(msgspec.Struct, frozen=True):
+    """A planted bug: ``apply`` makes a context in which it lives, ``caught_by`` names the checkers that may find it."""
+
+    name: str
+    apply: Callable[[], AbstractContextManager[None]]
+    caught_by: tuple[str, ...]
+
+
+def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
+    """Run seeds with the bug alive until one fails. Good: a checker that was named saw it."""
+    count = 0
+    with mutant.apply():
+        for count, seed in enumerate(seeds, 1):
+            try:
+                Workload(seed).run()
+            except Violation as exc:
+                return Catch(mutant.name, exc.checker in mutant.caught_by, exc.checker, count, str(exc)[:500])
+    return Catch(mutant.name, False, "", count)
+
+
+def nothing(*args: Any, **options: Any) -> None:
+    """Whatever it was, it is not done."""
+
+
+_add_file = TableDraft.add_file
+_drop_reference = TableDraft.drop_reference
+_relocate = TableDraft._relocate
+_count_job = TableDraft._count_job
+_put_all = partitions._put_all
+_replaced_in = jobs._replaced_in
+_grown = tree._grown
+_put_partition = TableDraft.put_partition
+_check_pieces = references._check_pieces
+
+
+def _add_unchecked(self: TableDraft, filename: str, references: Sequence[NewReference]) -> None:
+    """A file that is there is added once more."""
+    if self.is_tracked(filename):
+        self.forget_file(filename)
+    _add_file(self, filename, references)
+
+
+def _any_job(held: TableDraft, job: Any, filename: str) -> FileReference:
+    found = held.reference(job.partition, filename)
+    if found is None:
+        raise Rejected("File reference not found")
+    return found
+
+
+def _delete_referenced(draft: Draft, args: Any) -> None:
+    held = TableDraft(draft)
+    for filename in args["filenames"]:
+        if held.count(filename) is None:
+            raise Rejected(f"File not found: {filename}")
+        held.forget_file(filename)
+
+
+def _one_off(self: TableTally, reference: FileReference, by: int) -> TableTally:
+    """A reference that is taken away is still counted."""
+    return TableTally(self.files + max(by, 0), self.rows + by * reference.rows, self.sure)
+
+
+def _all_sure(self: TableTally, reference: FileReference, by: int) -> TableTally:
+    """What is counted roughly counts as exact."""
+    return TableTally(self.files + by, self.rows + by * reference.rows, self.sure + by * reference.rows)
+
+
+def _gone_too_soon(self: TableDraft, filename: str, source: str, targets: Sequence[str]) -> None:
+    """A file that is off one partition is taken for garbage, though another holds it too."""
+    _relocate(self, filename, source, targets)
+    if not targets:
+        self.draft.put(self.layout.unreferenced(filename), None)
+
+
+def _reference_stays(self: TableDraft, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
+    _drop_reference(self, reference, moved_to)
+    self._write(reference)
+
+
+def _tally_stays(self: TableDraft, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
+    before = self._tally(reference.partition)
+    _drop_reference(self, reference, moved_to)
+    self._tallies[reference.partition] = before
+
+
+def _job_counted_once(self: TableDraft, job: str, partition: str, by: int) -> None:
+    """However many references a job is given, one is counted."""
+    if by < 0 or self.draft.get(self.layout.job(job, partition)) is None:
+        _count_job(self, job, partition, by)
+
+
+def _rows_forgotten(held: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
+    """Pieces need not add up."""
+    whole = sum(one.rows for one in pieces)
+    _check_pieces(held, msgspec.structs.replace(reference, rows=whole), pieces)
+
+
+def _a_leaf_short(held: TableDraft, wanted: Iterable[Partition]) -> None:
+    _put_all(held, list(wanted)[:-1])
+
+
+def _first_leaf_lost(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> list[Partition]:
+    """Of many split points the first is left out."""
+    return _grown(top, edges[1:] if len(edges) > 2 else edges, new_id)
+
+
+def _inner_uncounted(self: TableDraft, partition: Partition) -> None:
+    """A leaf with references that is split is not remembered as one that holds any."""
+    count, self._count_inner = self._count_inner, nothing  # type: ignore[method-assign]
+    _put_partition(self, partition)
+    self._count_inner = count  # type: ignore[method-assign]
+
+
+def _split_tally_lost(self: TableDraft, partition: Partition) -> None:
+    """What a leaf held is forgotten when it is split."""
+    _put_partition(self, partition)
+    self._tallies[partition.id] = TableTally()
+
+
+def _mark_stays(self: TableDraft, filename: str) -> None:
+    """A file that is gone still waits to be collected."""
+    self.draft.delete(self.layout.file(filename))
+
+
+def _initialised_over_files(draft: Draft, args: Any) -> None:
+    wanted = table_draft.read(args, partitions.Partitions)
+    partitions._plant(draft, partitions._moved_on(table_draft.meta_of(draft)), wanted.partitions)
+
+
+def _forgets_too_much(draft: Draft, args: Any) -> None:
+    """Purge takes the rows of today with those of yesterday."""
+    meta = table_draft.meta_of(draft)
+    for name in ("file", "of", "unreferenced"):
+        for key in list(draft.keys(f"{name}{meta.files}/"))[: args["limit"]]:
+            draft.delete(key)
+    draft.put("table", draft.get("table"))
+
+
+def _still_inner(draft: Draft, args: Any) -> None:
+    """After a clear some partition that was split is said to hold references."""
+    inner = draft.get("inner")
+    _clear_files(draft, args)
+    draft.put("inner", inner)
+
+
+_clear_files = partitions.clear_files
+
+
+def _leaves_unwritten(draft: Draft, args: Any) -> None:
+    """A clear does not say of each leaf that it is empty."""
+    meta = table_draft.meta_of(draft)
+    table_draft.put_meta(draft, msgspec.structs.replace(meta, files=meta.files + 1))
+    draft.delete("inner")
+
+
+def _rejection_untold(version: int, args: Any, reason: str | None) -> Iterator[Any]:
+    if reason is None:
+        yield from _replaced_in(version, args, reason)
+
+
+def _a_version_behind(self: JobTracker, document: Any, after: int, upto: int) -> None:
+    """Read at version n the tracker has not heard of n."""
+    events = [event for one in self._table.versions(after, upto) if one.version < upto for event in jobs.events_of(one)]
+    document.mutate("track", {"after": after, "upto": upto, "events": events})
+
+
+def _since_before(self: TableView, upto: int) -> Iterator[str]:
+    for row in self._view.list(self._layout.unreferenced()):
+        if row.version < upto:
+            yield row.key.split("/", 1)[1]
+
+
+def _below_only(self: TableView, leaves: Any, region: Region) -> list[Any]:
+    """A range without what lies above its leaves."""
+    return []
+
+
+def _early_end(self: TableView, region: Region) -> Iterator[Any]:
+    """Of leaves in order the last one is taken to end the range before it does."""
+    found = list(_in_order(self, region))
+    return iter(found[:-1] if len(found) > 1 else found)
+
+
+_in_order = TableView._leaves_in_order
+
+
+def _young_too(self: Table, time_ms: int) -> Iterator[str]:
+    """Whatever has no reference is garbage, however young."""
+    return self.at().unreferenced(self.version)
+
+
+def _referenced_too(self: Table, time_ms: int) -> Iterator[str]:
+    """A file that is referenced counts as garbage."""
+    yield from _unreferenced_before(self, time_ms)
+    yield from [one.filename for one in self.at().file_references()[:1]]
+
+
+_unreferenced_before = Table.unreferenced_before
+
+
+def _untold(version: int, args: Any, reason: str | None) -> Iterator[Any]:
+    return iter(())
+
+
+def teller(name: str, bug: Callable[..., Iterator[Any]]) -> Callable[[], AbstractContextManager[None]]:
+    """Another function in the place of one that tells the tracker."""
+    return replaced(jobs, "_TELLERS", {**jobs._TELLERS, name: bug})
+
+
+def mutator(name: str, bug: Callable[[Draft, Any], None]) -> Callable[[], AbstractContextManager[None]]:
+    """Another function in the place of a transaction."""
+    return replaced(handle, "RULES", Rules({**handle.MUTATORS, name: bug}))
+
+
+MUTANTS = (
+    Mutant("add: a tracked name is not looked for", replaced(TableDraft, "add_file", _add_unchecked), ("verdict",)),
+    Mutant("add: declared garbage is not looked for", replaced(table_draft, "COLLECTED", "none/"), ("verdict",)),
+    Mutant("add: a partition and one in it", replaced(TableDraft, "check_apart", nothing), ("verdict",)),
+    Mutant("assign: a job is given what another has", replaced(references, "_check_free", nothing), ("verdict",)),
+    Mutant("assign: a job waits for one", replaced(TableDraft, "_count_job", _job_counted_once), ("jobs",)),
+    Mutant("replace: whose job it was", replaced(references, "_input", _any_job), ("verdict",)),
+    Mutant("replace: the reference stays", replaced(TableDraft, "drop_reference", _reference_stays), ("references",)),
+    Mutant("replace: the count stays", replaced(TableDraft, "drop_reference", _tally_stays), ("tallies",)),
+    Mutant("counts: one off", replaced(TableTally, "changed", _one_off), ("tallies",)),
+    Mutant("counts: a guess is sure", replaced(TableTally, "changed", _all_sure), ("tallies",)),
+    Mutant(
+        "garbage: referenced on another partition",
+        replaced(TableDraft, "_relocate", _gone_too_soon),
+        ("files", "unreferenced", "lost"),
+    ),
+    Mutant("garbage: the version before", replaced(TableView, "unreferenced", _since_before), ("unreferenced", "lost")),
+    Mutant("split: pieces do not add up", replaced(references, "_check_pieces", _rows_forgotten), ("verdict",)),
+    Mutant("split: a part is left out", replaced(references, "_covers", lambda *any: True), ("verdict",)),
+    Mutant("tree: a leaf short", replaced(partitions, "_put_all", _a_leaf_short), ("partitions",)),
+    Mutant("tree: a split point lost", replaced(tree, "_grown", _first_leaf_lost), ("partitions",)),
+    Mutant(
+        "tree: what is above is not counted",
+        replaced(TableDraft, "put_partition", _inner_uncounted),
+        ("ranges", "tallies"),
+    ),
+    Mutant(
+        "tree: what a leaf held is forgotten",
+        replaced(TableDraft, "put_partition", _split_tally_lost),
+        ("tallies", "ranges"),
+    ),
+    Mutant("tracker: a rejection is not told", teller("replace_file_references", _rejection_untold), ("tracker",)),
+    Mutant("tracker: a version behind", replaced(JobTracker, "_advance", _a_version_behind), ("tracker",)),
+    Mutant("ranges: without what is above", replaced(TableView, "_above", _below_only), ("ranges",)),
+    Mutant("ranges: the last leaf", replaced(TableView, "_leaves_in_order", _early_end), ("ranges",)),
+    Mutant("delete: a file with references", mutator("delete_files", _delete_referenced), ("verdict",)),
+    Mutant("purge: new rows too", mutator("purge", _forgets_too_much), ("files", "unreferenced")),
+    Mutant("clear: what was above", mutator("clear_files", _still_inner), ("tallies",)),
+    Mutant("clear: leaves without a row", mutator("clear_files", _leaves_unwritten), ("tallies", "leftovers")),
+    Mutant("initialise: over files", mutator("initialise_partitions", _initialised_over_files), ("verdict",)),
+    Mutant("delete: a mark stays", replaced(TableDraft, "forget_file", _mark_stays), ("unreferenced", "leftovers")),
+    Mutant("garbage: young", replaced(Table, "unreferenced_before", _young_too), ("files", "lost")),
+    Mutant("garbage: referenced", replaced(Table, "unreferenced_before", _referenced_too), ("lost",)),
+    Mutant("tracker: a clear is not told", teller("clear_files", _untold), ("tracker",)),
+)

@@ -1,0 +1,198 @@
+"""Rows in, rows out, whoever dies: ``python -m apps.table.tests.soak --rows 5000000 --processes 4 --seed 7``.
+
+Each process brings rows of its own into one table and, between batches, splits leaves, moves references, merges files,
+collects garbage and scans. They are killed at random, and started again at once. In the end every row is there once.
+With ``--store aws-local`` the table's log is in DynamoDB and its data in S3, both emulated on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import boto3
+import numpy
+import pyarrow as pa
+
+import stratalog
+from stratalog.store import make_store
+from stratalog.testing.aws_local import STORE, aws_local
+from stratalog_table import Column, Schema, Table, create_table, open_table
+from stratalog_table.data_files import Lake
+from stratalog_table.maintenance import collect, compact, maintain_table, push_down, split_large
+from stratalog_table.rows import RowSource, ingest, lake_of, scan
+
+BATCH_ROWS = 20_000
+AGE_MS = 20_000
+MIX = 0x9E3779B97F4A7C15
+LEAVES = 16
+LAKE = "lake"
+RESTARTS_MAX = 10_000
+
+
+class Site(NamedTuple):
+    """Where a soak takes place: its store, its data files, and a folder for what its processes complain of."""
+
+    store: str
+    lake: str
+    folder: Path
+
+
+@contextmanager
+def site(name: str, folder: Path) -> Iterator[Site]:
+    """A folder, or ``aws-local``: services that end with the block. They are found by environment variables."""
+    if name == "folder":
+        yield Site(str(folder / "store"), (folder / "lake").as_uri(), folder)
+        return
+    before = dict(os.environ)
+    with aws_local(folder) as found:
+        os.environ.update(found)
+        try:
+            make_store(STORE)
+            boto3.client("s3").create_bucket(Bucket=LAKE)
+            yield Site(STORE, f"s3://{LAKE}/events", folder)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def soak(rows: int, processes: int, seed: int, pause: float, at: Site, batch_rows: int = BATCH_ROWS) -> dict[str, int]:
+    """Run it all; what was done. Raises AssertionError where a row is missing or there twice."""
+    chance = random.Random(seed)
+    batches = -(-rows // (processes * batch_rows))
+    with stratalog.open(at.store) as store:
+        schema = Schema((Column("id", "long"),))
+        create_table(store, "acme", "events", schema, data=at.lake)
+    rows_max = max(batch_rows, rows // LEAVES)
+    numbers = (batches, batch_rows, rows_max)
+    running = [_start(at, position, *numbers, seed) for position in range(processes)]
+    kills = 0
+    try:
+        while not kills or not _is_in(at, processes, batches):
+            time.sleep(chance.random() * 2 * pause)
+            place = chance.randrange(processes)
+            os.kill(running[place].pid, signal.SIGKILL)
+            running[place].wait()
+            kills += 1
+            assert kills < RESTARTS_MAX, "the rows do not get in"
+            running[place] = _start(at, place, *numbers, seed + kills)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return {"rows": _check(at, processes * batches * batch_rows, rows_max), "kills": kills}
+
+
+def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, seed: int) -> None:
+    """One process: its own batches, and the upkeep of all, until it is killed."""
+    chance = random.Random(seed * 1000 + position)
+    with stratalog.open(url) as store:
+        table = open_table(store, "acme", "events")
+        lake = lake_of(table)
+        while True:
+            number = table.document.last_mutation(f"source/{position}") + 1
+            if number <= batches:
+                start = (position * batches + number - 1) * batch_rows
+                ingest(table, lake, rows_of(start, batch_rows), source=RowSource(f"source/{position}", number))
+            _tend_a_little(table, lake, chance, rows_max)
+
+
+def rows_of(start: int, count: int) -> pa.Table:
+    """Rows that are told apart by their number; keys far apart, a tenth of them the same as another's."""
+    numbers = numpy.arange(start, start + count, dtype=numpy.uint64)
+    mixed = (numbers - numbers % 10 * (numbers % 7 == 0)) * numpy.uint64(MIX)
+    return pa.table({"id": mixed.view(numpy.int64), "row": numbers.view(numpy.int64)})
+
+
+def _tend_a_little(table: Table, lake: Lake, chance: random.Random, rows_max: int) -> None:
+    what = chance.randrange(6)
+    if what == 0:
+        split_large(table, lake, rows_max)
+    elif what == 1:
+        push_down(table, lake)
+    elif what in (2, 3):
+        compact(table, lake, files_min=chance.choice([2, 4, 8]), lease_ms=3000)
+    elif what == 4:
+        collect(table, lake, AGE_MS)
+    else:
+        _look(table, lake, chance)
+
+
+def _look(table: Table, lake: Lake, chance: random.Random) -> None:
+    """A scan of a leaf has the rows that the table says of it, whatever happens meanwhile."""
+    view = table.at()
+    holding = chance.choice([one for one in view.holdings() if one.leaf])
+    held = view.on_partition(holding.partition)
+    found = sum(lake.keys(one.filename, held.region).num_rows for one in held.references)
+    assert found == holding.tally.rows, f"{found} rows in {holding}"
+
+
+def _start(at: Site, position: int, *numbers: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "apps.table.tests.soak", "--work", at.store, *map(str, (position, *numbers))]
+    with (at.folder / f"errors-{position}").open("ab") as errors:
+        return subprocess.Popen(command, stderr=errors)
+
+
+def _is_in(at: Site, processes: int, batches: int) -> bool:
+    errors = [at.folder.joinpath(f"errors-{position}").read_text() for position in range(processes)]
+    assert not any(errors), "".join(errors)[-4000:]
+    with stratalog.open(at.store) as store:
+        document = open_table(store, "acme", "events").document
+        return all(document.last_mutation(f"source/{position}") >= batches for position in range(processes))
+
+
+def _check(at: Site, rows: int, rows_max: int) -> int:
+    """Let upkeep come to rest, then count every row; answer how many there are."""
+    with stratalog.open(at.store) as store:
+        table = open_table(store, "acme", "events")
+        lake = lake_of(table)
+        while (done := maintain_table(table, lake, rows_max=rows_max, files_min=2, age_ms=0)) and any(
+            (done.splits, done.moved, done.jobs)
+        ):
+            pass
+        view = table.at()
+        seen = numpy.zeros(rows, dtype=numpy.int32)
+        for part in scan(view, lake):
+            numpy.add.at(seen, part.column("row").to_numpy(), 1)
+        assert (seen == 1).all(), f"{(seen == 0).sum()} rows are missing, {(seen > 1).sum()} are there more than once"
+        assert sum(one.tally.rows for one in view.holdings()) == rows
+        assert table.jobs.waiting() == [*view.jobs()] == []
+        # What was written in this second is older than the next one, by any clock.
+        collect(table, lake, -2000)
+        tracked = {file.filename for file in table.at().files(10**9).files}
+        assert {one.filename for one in lake.list()} == tracked, "a file is lost, or left behind"
+        leaves = sum(1 for one in view.holdings() if one.leaf)
+        print(f"{rows:,} rows on {leaves} leaves in {len(tracked)} files, version {view.version}")
+    return int(seen.sum())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", nargs=6, default=None)
+    parser.add_argument("--store", choices=["folder", "aws-local"], default="folder")
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=3.0, help="Mean seconds between kills.")
+    options = parser.parse_args(arguments)
+    if options.work:
+        url, *numbers = options.work
+        work(url, *map(int, numbers))
+        return
+    print(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder, site(options.store, Path(folder)) as at:
+        print(soak(options.rows, options.processes, options.seed, options.pause, at))
+
+
+if __name__ == "__main__":
+    main()

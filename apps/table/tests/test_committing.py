@@ -1,0 +1,219 @@
+"""Committing: many threads, few entries; answers that were lost; the queue; what is kept and what is collected."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratalog
+from apps.table.tests.helpers import assignment, memory_store, new_file, reopened, replacement, rows_held, table_of
+from stratalog import LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.backends.memory import MemoryIndex
+from stratalog.testing.clock import ManualClock
+from stratalog.worker.worker import Worker
+from stratalog_table import RULES, NewFile, Table, TransactionRefused
+from stratalog_table.queue_path import TableQueue
+from stratalog_table.transaction_group import REQUESTS_MAX, Request
+
+WRITERS = 64
+
+
+def add(filename: str, partition: str = "root") -> Request:
+    return Request(
+        "add_files", {"files": [{"filename": filename, "references": [{"partition": partition, "rows": 1}]}]}
+    )
+
+
+def test_threads_of_one_process_share_entries_and_each_has_its_own_answer(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path) as store:
+        table = table_of(store)
+        answers: list[Any] = []
+
+        def write(writer: int) -> None:
+            for n in range(8):
+                try:
+                    answers.append(table.add_files([new_file(f"{writer}/{n}")]))
+                    table.add_files([new_file(f"{writer}/{n}")])
+                except TransactionRefused as exc:
+                    answers.append(exc.kind)
+
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert answers.count("file-already-exists") == WRITERS * 8 == len(answers) / 2
+        assert table.version < WRITERS * 16
+        assert len(table.at().files(0).files) == WRITERS * 8
+
+
+def test_a_transaction_that_no_entry_could_hold_fails_alone(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path) as store:
+        table = table_of(store)
+        errors: list[Exception] = []
+
+        def write(args: Any) -> None:
+            try:
+                table.commit([Request("add_files", args)])
+            except Exception as exc:  # noqa: BLE001 - looked at below
+                errors.append(exc)
+
+        good = [{"files": [{"filename": f"{n}"}]} for n in range(20)]
+        threads = [threading.Thread(target=write, args=(args,)) for args in [*good, {"files": float("nan")}]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [type(error).__name__ for error in errors] == ["Invalid"]
+        assert len(table.at().files(100).files) == 20
+
+
+class Losing(MemoryIndex):
+    """An index whose next commits take place and whose answers are lost, or that is out of reach."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = 0
+        self.out = 0
+
+    def commit(self, writes: Any) -> None:
+        if self.out:
+            self.out -= 1
+            raise Unavailable("no index today")
+        super().commit(writes)
+        if self.lost:
+            self.lost -= 1
+            raise OutcomeUnknown("the answer was lost")
+
+
+def test_a_transaction_whose_answer_was_lost_is_found_and_not_committed_twice() -> None:
+    index = Losing()
+    table = table_of(memory_store(index=index, append_seconds_max=0.0))
+    index.lost = 1
+    version = table.add_files([new_file("a")])
+    assert (version, table.version) == (2, 2)
+    index.lost = 1
+    with pytest.raises(TransactionRefused, match="File already exists: a"):
+        table.add_files([new_file("a")])
+    assert table.version == 3
+
+
+def test_a_store_that_is_out_of_reach_for_a_while_costs_time_only() -> None:
+    index = Losing()
+    table = table_of(memory_store(index=index, append_seconds_max=0.0))
+    index.out = 5
+    assert table.add_files([new_file("a")]) == 2
+    index.out = 100_000
+    with pytest.raises(Unavailable):
+        table.add_files([new_file("b")])
+    index.out = 0
+    assert table.add_files([new_file("c")]) == 3
+
+
+def test_a_call_brings_so_many_transactions_at_most() -> None:
+    table = table_of(memory_store())
+    with pytest.raises(LimitExceeded):
+        table.commit([add("a")] * (REQUESTS_MAX + 1))
+    table.add_files([new_file(str(n)) for n in range(1200)])
+    table.assign_job_ids([assignment(f"job-{n}", str(n)) for n in range(1200)])
+    version = table.version
+    table.replace_file_references([replacement(f"job-{n}", str(n)) for n in range(1200)])
+    assert table.version == version + 3
+    assert [*table.at().jobs()] == []
+
+
+def test_what_is_queued_is_committed_by_a_worker_each_for_itself() -> None:
+    store = memory_store()
+    store.rules = RULES
+    one, other = table_of(store, "one"), table_of(store, "other")
+    queue, background = TableQueue(one), TableQueue(other)
+    first = queue.send([add("a"), add("a"), add("b", "nowhere")])
+    second = queue.send([add("c")])
+    third = background.send([add("a")])
+    assert [queue.outcome(ticket) for ticket in first] == [None, None, None]
+    Worker(store).run(drain=True)
+    reasons = [queue.wait(ticket, 1).reason for ticket in first]
+    assert reasons == [None, "File already exists: a", "Partition not found: nowhere"]
+    assert queue.wait(second[0], 1).reason is None
+    assert background.wait(third[0], 1).reason is None
+    assert one.at().files_by_partition() == {"root": ["a", "c"]}
+    assert other.at().files_by_partition() == {"root": ["a"]}
+
+
+def test_what_many_senders_queue_is_one_entry_where_it_waits_together() -> None:
+    store = memory_store()
+    store.rules = RULES
+    table = table_of(store)
+    began, queues = table.version, [TableQueue(table) for _ in range(32)]
+    tickets = [queue.send([add(f"file-{number // 2}")])[0] for number, queue in enumerate(queues)]
+    Worker(store).run(drain=True)
+    done = [queue.wait(ticket, 1) for queue, ticket in zip(queues, tickets, strict=True)]
+    assert [one.reason for one in done] == [
+        text for number in range(16) for text in (None, f"File already exists: file-{number}")
+    ]
+    assert table.version - began < len(queues) / 4
+
+
+def test_a_large_transaction_goes_through_the_queue() -> None:
+    store = memory_store()
+    store.rules = RULES
+    table = table_of(store)
+    queue = TableQueue(table, "ingest")
+    files = [{"filename": f"data/{n:06}", "references": [{"partition": "root", "rows": 1}]} for n in range(10_000)]
+    (ticket,) = queue.send([Request("add_files", {"files": files})])
+    Worker(store).run(drain=True)
+    assert queue.wait(ticket, 1).reason is None
+    assert rows_held(table) == 10_000
+    assert TableQueue(table, "ingest").send([add("next")])[0].id == 2
+
+
+def test_nobody_waits_for_ever_for_a_worker() -> None:
+    table = table_of(memory_store())
+    queue = TableQueue(table)
+    (ticket,) = queue.send([add("a")])
+    with pytest.raises(Unavailable, match="no worker"):
+        queue.wait(ticket, 5)
+
+
+def test_files_are_collected_strictly_after_the_time_has_passed() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    table.add_files([NewFile("a"), new_file("b"), new_file("c")])
+    clock.sleep(10)
+    table.assign_job_ids([assignment("job", "b")])
+    table.replace_file_references([replacement("job", "b", output="d")])
+    lost = table.changed_ms(table.version)
+    clock.sleep(10)
+    assert [*table.unreferenced_before(lost)] == ["a"]
+    assert [*table.unreferenced_before(lost + 1)] == ["a", "b"]
+    names = table.unreferenced_before(lost + 1)
+    for name in names:
+        table.delete_files([name])
+    assert [file.filename for file in table.at().files(10).files] == ["c", "d"]
+
+
+def test_a_time_whose_versions_are_forgotten_collects_nothing_yet() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock, segment_entries_target=4, snapshot_entries_interval=4))
+    table.add_files([NewFile("a")])
+    for n in range(10):
+        clock.sleep(10)
+        table.add_files([new_file(str(n))])
+    long_ago = table.changed_ms(6)
+    table.forget_below(8)
+    assert [*table.unreferenced_before(long_ago)] == []
+    assert [*table.unreferenced_before(table.changed_ms(9) + 1)] == ["a"]
+
+
+def test_the_log_is_deleted_above_a_verified_snapshot_and_the_state_stays() -> None:
+    table = table_of(memory_store(segment_entries_target=4, snapshot_entries_interval=4))
+    for n in range(20):
+        table.add_files([new_file(str(n))])
+    before = table.at().file_references()
+    assert table.forget_below(15) == 15
+    other: Table = reopened(table)
+    assert other.at().file_references() == before
+    assert other.snapshot() == other.version

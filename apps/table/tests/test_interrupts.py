@@ -1,0 +1,106 @@
+"""A thread that commits for others and is interrupted ends its own call only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from apps.table.tests.helpers import memory_store, table_of
+from stratalog import OutcomeUnknown, Unavailable
+from stratalog_table import Table
+from stratalog_table.transaction_group import Committer, Request, _Waiting
+
+
+def add(filename: str) -> Request:
+    return Request("add_files", {"files": [{"filename": filename, "references": [{"partition": "root", "rows": 1}]}]})
+
+
+def committer_of(table: Table) -> Committer:
+    return table._committer
+
+
+def together(committer: Committer, names: Sequence[str], prepare: Callable[[], object]) -> dict[str, Any]:
+    """What became of commits by threads that share one batch, whose leader is the first."""
+    ends: dict[str, Any] = {}
+    lane = committer._group_commit
+
+    def commit(name: str) -> None:
+        try:
+            ends[name] = committer.commit([add(name)])
+        except BaseException as exc:  # noqa: BLE001 - the test looks at any error
+            ends[name] = exc
+
+    assert lane.enter(_Waiting([]))
+    threads = [threading.Thread(target=commit, args=(name,)) for name in names]
+    for waiting, thread in enumerate(threads, 1):
+        thread.start()
+        while len(lane._waiting) < waiting:
+            pass
+    prepare()
+    lane.leave()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    return ends
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_those_who_shared_the_batch_are_told_that_its_outcome_is_unknown(committed: bool) -> None:
+    table = table_of(memory_store())
+    committer, document = committer_of(table), committer_of(table)._document
+    apply = document.apply
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        del document.apply
+        if committed:
+            apply(*args, **options)
+        raise KeyboardInterrupt
+
+    def prepare() -> None:
+        document.apply = interrupted  # type: ignore[method-assign]
+
+    ends = together(committer, ["leader", "second", "third"], prepare)
+    assert isinstance(ends["leader"], KeyboardInterrupt)
+    assert isinstance(ends["second"], OutcomeUnknown)
+    assert isinstance(ends["third"], OutcomeUnknown)
+    assert ends["second"] is not ends["third"]
+    (answer,) = committer.commit([add("after")])
+    assert (answer.reason, answer.version) == (None, table.version)
+    assert len(table.at().files(9).files) == (4 if committed else 1)
+
+
+def test_those_whose_batch_was_not_sent_are_served_by_the_next_leader() -> None:
+    table = table_of(memory_store())
+    committer = committer_of(table)
+    gather = committer._gather
+
+    def interrupted(first: _Waiting, served: list[_Waiting]) -> list[_Waiting]:
+        del committer._gather
+        gather(first, served)
+        raise KeyboardInterrupt
+
+    def prepare() -> None:
+        committer._gather = interrupted  # type: ignore[method-assign]
+
+    ends = together(committer, ["leader", "second", "third"], prepare)
+    assert isinstance(ends["leader"], KeyboardInterrupt)
+    assert [answer.reason for name in ("second", "third") for answer in ends[name]] == [None, None]
+    assert len(table.at().files(9).files) == 2
+
+
+def test_those_who_share_a_failure_raise_errors_of_their_own() -> None:
+    table = table_of(memory_store())
+    committer, document = committer_of(table), committer_of(table)._document
+
+    def prepare() -> None:
+        def fail(*args: Any, **options: Any) -> Any:
+            raise Unavailable("no index today")
+
+        document.apply = fail  # type: ignore[method-assign]
+
+    ends = together(committer, ["leader", "second"], prepare)
+    assert all(isinstance(error, Unavailable) for error in ends.values())
+    assert ends["leader"] is not ends["second"]

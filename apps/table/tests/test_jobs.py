@@ -1,0 +1,119 @@
+"""The job tracker: a model of the same log, which says what the state says."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.table.tests.helpers import assignment, memory_store, new_file, reopened, replacement, table_of
+from stratalog_table import Job, Table, TransactionRefused
+from stratalog_table.jobs import JobTracker
+
+
+def worked() -> Table:
+    """A table on which one job is done, one waits and one was refused."""
+    table = table_of(memory_store(segment_entries_target=4, snapshot_entries_interval=4))
+    table.add_files([new_file(name) for name in "abcd"], job="ingest", task="t", run="r", written_ms=5)
+    table.assign_job_ids([assignment("done", "a", "b"), assignment("waits", "c")])
+    table.replace_file_references([replacement("done", "a", "b", rows=200)])
+    with pytest.raises(TransactionRefused):
+        table.replace_file_references([replacement("refused", "d")])
+    return table
+
+
+def test_what_became_of_a_job_is_told_with_the_reasons() -> None:
+    table = worked()
+    assert {one.job: one.status for one in table.jobs.jobs()} == {
+        "done": "committed",
+        "ingest": "ingested",
+        "refused": "failed",
+        "waits": "created",
+    }
+    assert table.jobs.job("done", "root") == Job("done", "root", "committed", 3, 4, 0, 2, 200, ("done.parquet",))
+    reason = "Reference to file is not assigned to job refused, in partition root, filename d"
+    found = table.jobs.job("refused", "root")
+    assert found is not None
+    assert (found.reasons, found.waiting) == (((5, reason),), 0)
+    ingested = table.jobs.job("ingest")
+    assert ingested is not None
+    assert (ingested.files, ingested.rows, ingested.finished) == (4, 400, 2)
+    assert table.jobs.job("unheard of") is None
+
+
+def test_an_ingest_that_was_refused_is_told_with_the_reason() -> None:
+    table = worked()
+    with pytest.raises(TransactionRefused):
+        table.add_files([new_file("c")], job="late")
+    found = table.jobs.job("late")
+    assert found is not None
+    assert (found.status, found.reasons) == ("failed", ((6, "File already exists: c"),))
+
+
+def test_read_at_a_version_it_includes_that_version() -> None:
+    table = worked()
+    tracker = JobTracker(table.store, table.document)
+    assert tracker.waiting(at_least=2) == []
+    assert tracker.catch_up(2) == 2
+    assert tracker.waiting(at_least=3) == [("done", "root", 2), ("waits", "root", 1)]
+    assert tracker.waiting() == [("waits", "root", 1)] == [*table.at().jobs()]
+
+
+def test_several_followers_are_one() -> None:
+    table = worked()
+    others = [JobTracker(table.store, table.document) for _ in range(3)]
+    for version in range(1, table.version + 1):
+        assert {one.catch_up(version) for one in others} == {version}
+    assert [*others[0].jobs()] == [*others[2].jobs()]
+
+
+def test_it_is_rebuilt_to_the_same() -> None:
+    table = worked()
+    before = [*table.jobs.jobs()]
+    assert table.jobs.rebuild() == table.version
+    assert [*table.jobs.jobs()] == before
+    assert [*reopened(table).jobs.jobs()] == before
+
+
+def test_a_follower_goes_on_where_another_process_has_rebuilt_the_model() -> None:
+    table = worked()
+    one, other = (JobTracker(table.store, table.document) for _ in range(2))
+    before = [*one.jobs()]
+    for _ in range(2):
+        other.rebuild()
+        assert [*one.jobs()] == before
+        one.rebuild()
+        assert other.waiting() == [("waits", "root", 1)]
+        one.rebuild()
+        assert other.rebuild() == table.version
+        assert one.job("done", "root") == before[0]
+
+
+def test_jobs_whose_table_was_cleared_wait_no_more() -> None:
+    table = worked()
+    table.clear_files()
+    found = table.jobs.job("waits", "root")
+    assert found is not None
+    assert (found.status, found.waiting, found.finished) == ("cleared", 0, 6)
+    assert table.jobs.waiting() == [] == [*table.at().jobs()]
+
+
+def test_after_the_log_was_deleted_it_knows_all_it_knew_and_is_rebuilt_from_what_is_kept() -> None:
+    table = worked()
+    for n in range(10):
+        table.add_files([new_file(f"more-{n}")])
+    table.forget_below(12)
+    assert len([*table.jobs.jobs()]) == 4
+    table.jobs.rebuild()
+    assert [(one.job, one.status) for one in table.jobs.jobs()] == [("waits", "created")]
+    assert table.jobs.waiting() == [*table.at().jobs()]
+
+
+def test_a_job_may_be_done_in_parts() -> None:
+    table = table_of(memory_store())
+    table.add_files([new_file("a"), new_file("b")])
+    table.assign_job_ids([assignment("job", "a", "b")])
+    table.replace_file_references([replacement("job", "a", output="one")])
+    assert table.jobs.waiting() == [("job", "root", 1)] == [*table.at().jobs()]
+    table.replace_file_references([replacement("job", "b", output="two")])
+    found = table.jobs.job("job", "root")
+    assert found is not None
+    assert (found.status, found.outputs, found.rows) == ("committed", ("one", "two"), 200)

@@ -1,0 +1,168 @@
+"""Looking at a table: whole, by range, at any version; and how little is read for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.table.tests.helpers import (
+    LONG,
+    TWO,
+    assignment,
+    children_of,
+    leaves,
+    memory_store,
+    new_file,
+    reopened,
+    replacement,
+    table_of,
+)
+from stratalog_table import Column, File, NewFile, Schema, Table
+from stratalog_table.model import Region, overlaps
+from stratalog_table.row_order import decode_key, encode_key, least_key
+
+LEAVES = 100_000
+CHUNKS_READ_MAX = 10
+
+
+def brute(table: Table, region: Region) -> set[str]:
+    """The partitions that a range concerns, by looking at all of them."""
+    view = table.at()
+    held = {holding.partition for holding in view.holdings()}
+    return {one.id for one in view.partitions() if one.id in held and overlaps(one.region, region)}
+
+
+def found(table: Table, region: Region) -> set[str]:
+    return {one.partition for one in table.at().in_range(region)}
+
+
+def test_unreferenced_files_are_left_out_beyond_a_number() -> None:
+    table = table_of(memory_store())
+    table.add_files([NewFile("a"), NewFile("b"), new_file("c")])
+    view = table.at()
+    assert [one.filename for one in view.files(1).files] == ["a", "c"]
+    assert (view.files(1).more, view.files(2).more) == (True, False)
+    assert view.files(0).files == (File("c", ("root",)),)
+
+
+def test_files_are_told_by_partition_where_there_are_any() -> None:
+    table = table_of(memory_store(), points=[10, 20])
+    first, second, third = leaves(table)
+    table.add_files([new_file("b", partition=first), new_file("a", partition=first), new_file("c", partition=third)])
+    assert table.at().files_by_partition() == {first: ["a", "b"], third: ["c"]}
+    assert second in {one.partition for one in table.at().holdings()}
+
+
+def test_a_view_stays_what_it_was() -> None:
+    table = table_of(memory_store())
+    table.add_files([new_file("a")])
+    view = table.at()
+    names = view.unreferenced(view.version)
+    table.assign_job_ids([assignment("job", "a")])
+    table.replace_file_references([replacement("job", "a")])
+    table.delete_files(["a"])
+    assert ([*names], view.files(0).files) == ([], (File("a", ("root",)),))
+    assert table.at(view.version).file_references() == view.file_references()
+
+
+def test_a_range_brings_its_leaves_in_order_and_what_waits_above_them() -> None:
+    table = table_of(memory_store())
+    table.add_files([new_file("top")])
+    table.extend_at("root", [10, 20, 30])
+    order = leaves(table)
+    table.add_files([new_file("leaf", partition=order[1])])
+    held = table.at().in_range(LONG.region([(10, 21)]))
+    assert [one.partition for one in held] == [order[1], order[2], "root"]
+    assert [[one.filename for one in each.references] for each in held] == [["leaf"], [], ["top"]]
+
+
+@pytest.mark.parametrize("scanned", [0, 1000])
+def test_what_waits_above_is_found_whichever_way_is_shorter(monkeypatch: pytest.MonkeyPatch, scanned: int) -> None:
+    monkeypatch.setattr("stratalog_table.queries.INNER_SCANNED_MAX", scanned)
+    table = table_of(memory_store(snapshot_entries_interval=7))
+    chance = random.Random(4)
+    for n in range(60):
+        leaf = table.at().partition(chance.choice(leaves(table)))
+        table.add_files([new_file(str(n), partition=leaf.id)])
+        low, high = table.schema.keys_of(leaf.region[0], 0)
+        low, high = max(low, -1000), 1000 if high is None else high
+        if high - low > 1:
+            table.split_at(leaf.id, chance.randrange(low + 1, high))
+    for _ in range(40):
+        low = chance.randrange(-1100, 1100)
+        region = LONG.region([(low, low + chance.choice([1, 30, 500]))])
+        assert found(table, region) == brute(table, region)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_a_range_of_a_tree_split_on_several_columns_is_found(data: st.DataObject) -> None:
+    table = table_of(memory_store(), schema=TWO)
+    for n in range(data.draw(st.integers(1, 8))):
+        order = sorted(one.id for one in table.at().leaf_partitions())
+        leaf = table.at().partition(data.draw(st.sampled_from(order)))
+        table.add_files([new_file(str(n), partition=leaf.id)])
+        dimension = data.draw(st.integers(0, 1))
+        point: Any = data.draw(st.integers(-50, 50)) if dimension == 0 else data.draw(st.text("abc", min_size=1))
+        low, high = leaf.region[dimension]
+        if low < encode_key(TWO.keys[dimension].type, point) < (high or "~"):
+            table.split_at(leaf.id, point, dimension)
+    low = data.draw(st.integers(-60, 60))
+    region = TWO.region([(low, low + 10), (None, data.draw(st.text("abc", min_size=1)))])
+    assert found(table, region) == brute(table, region)
+
+
+@pytest.mark.parametrize("chance", range(6))
+def test_split_points_that_begin_alike_are_told_apart(chance: int) -> None:
+    points = sorted({"x" * 40 + chr(97 + n) for n in range(20)} | {"x" * 31, "x" * 33, "y"})
+    table = table_of(memory_store(), name=f"t{chance}", schema=Schema((Column("k", "string"),)), points=points)
+    for low in ["", "x" * 31, "x" * 32, "x" * 40 + "c", "x" * 40 + "cc", "z"]:
+        for high in [low + "a", low + "zz", None]:
+            region = table.schema.region([(low, high)])
+            assert found(table, region) == brute(table, region)
+
+
+@given(st.data())
+def test_the_order_of_keys_is_the_order_of_their_texts(data: st.DataObject) -> None:
+    kind, values = data.draw(st.sampled_from(KEYS))
+    one, other = data.draw(values), data.draw(values)
+    assert (encode_key(kind, one) < encode_key(kind, other)) == (one < other)
+    assert decode_key(kind, encode_key(kind, one)) == one
+    assert least_key(kind) <= encode_key(kind, one)
+
+
+KEYS: Sequence[Any] = [
+    ("int", st.integers(-(2**31), 2**31 - 1)),
+    ("long", st.integers(-(2**63), 2**63 - 1)),
+    ("string", st.text(st.characters(exclude_categories=["Cs"]))),
+    ("bytes", st.binary()),
+]
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
+def test_a_range_over_100_000_leaves_reads_ten_chunks_at_most() -> None:
+    table = table_of(memory_store())
+    table.extend_at("root", range(1000, LEAVES * 1000, 1000))
+    at = leaves(table)
+    assert len(at) == LEAVES
+    for start in range(0, LEAVES, 20_000):
+        table.add_files([new_file(f"data/{id}.parquet", partition=id) for id in at[start : start + 20_000]])
+    table.snapshot()
+    for low in (-5, 0, 12_345, 31_415_926, 63_999_999, 99_999_000, 10**9):
+        other = reopened(table)
+        before = other.document.chunks.reads
+        held = other.at().in_range(LONG.region([(low, low + 1500)]))
+        assert 1 <= len(held) <= 3
+        assert all(len(each.references) == 1 for each in held)
+        assert other.document.chunks.reads - before <= CHUNKS_READ_MAX
+        assert other.document.chunks.reads <= CHUNKS_READ_MAX + 3
+    other = reopened(table)
+    other.add_files([new_file("late", partition=children_of(other)[0])])
+    assert len(other.at().in_range(LONG.region([(5, 6)]))) == 2
+    assert other.document.chunks.reads <= 30

@@ -1,0 +1,49 @@
+"""A random workload against a plain model, and bugs planted one at a time, to show that it would find them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from apps.table.tests.mutants import MUTANTS, Mutant, hunt
+from apps.table.tests.workload import Workload
+
+SEEDS = 80
+MUTANT_SEEDS = range(100)
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_every_row_is_referenced_once_no_file_is_lost_and_the_tracker_is_the_state(part: int) -> None:
+    for seed in range(part, SEEDS, 4):
+        Workload(seed).run()
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "dynamodb"])
+def test_a_workload_comes_out_the_same_on_each_backend(
+    backend: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if backend == "sqlite":
+        with stratalog.open(tmp_path / "store") as store:
+            Workload(0, store.environment.index).run()
+    else:
+        Workload(0, request.getfixturevalue("dynamo")).run()
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.mutants
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_planted_bug_is_caught_by_its_checker(mutant: Mutant) -> None:
+    catch = hunt(mutant, MUTANT_SEEDS)
+    assert catch.good, catch
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
+def test_a_planted_bug_is_gone_after_the_hunt() -> None:
+    for mutant in MUTANTS:
+        hunt(mutant, range(1))
+    Workload(0).run()

@@ -1,0 +1,52 @@
+"""Data files in an object store, as pyarrow opens it; and beside it the table's log in DynamoDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apps.table.tests.helpers import LONG, system_store
+from apps.table.tests.soak import site, soak
+from apps.table.tests.test_lake import all_of, numbered, rows_in
+from stratalog.testing.emulators import KEY, SECRET, Emulator
+from stratalog_table import create_table
+from stratalog_table.maintenance import collect, maintain_table
+from stratalog_table.rows import ingest, lake_of
+from tests.cloud.seaweed import client
+
+
+@pytest.fixture(scope="module")
+def objects(bucket: Emulator) -> Emulator:
+    client(bucket).create_bucket(Bucket="lake")
+    return bucket
+
+
+def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
+    objects: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": objects.url,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    table = create_table(system_store(), "acme", "events", LONG, data="s3://lake/some/prefix")
+    lake = lake_of(table)
+    assert [*lake.list()] == []
+    for batch in range(4):
+        ingest(table, lake, numbered(batch * 600))
+        maintain_table(table, lake, rows_max=700, files_min=2, age_ms=60_000)
+    assert rows_in(table, lake) == all_of(2400)
+    collect(table, lake, -2000)
+    assert {one.filename for one in lake.list()} == {one.filename for one in table.at().files(0).files}
+    assert rows_in(table, lake, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
+
+
+@pytest.mark.slow
+def test_rows_survive_processes_that_are_killed_on_services_like_those_of_aws(tmp_path: Path) -> None:
+    """Ingest, split, compact, collect and scan, by three processes; the log in DynamoDB, all files in object stores."""
+    with site("aws-local", tmp_path) as at:
+        done = soak(rows=24_000, processes=3, seed=5, pause=1.5, at=at, batch_rows=2000)
+    assert done["rows"] == 24_000

@@ -1,0 +1,130 @@
+"""A table's snapshots: begun once much has changed, made beside its commits, and bounded in what waits for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratalog
+from apps.table.tests.helpers import memory_store, new_file, reopened, table_of
+from stratalog import Store
+from stratalog.documents import verify
+from stratalog.errors import Unavailable
+from stratalog.log.snapshots import list_snapshots
+from stratalog_table import Table, open_table, transaction_group
+
+WEIGHT = 16
+BATCH = 4
+"""Files of a commit; each weighs two, since it names a partition."""
+
+
+class Later:
+    """In the place of threads: work is begun when somebody waits for it, and never before."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.done = 0
+        self._work: list[Callable[[], None]] = []
+
+    def start(self, work: Callable[[], None]) -> Later:
+        self.begun += 1
+        self._work.append(work)
+        return self
+
+    def join(self) -> None:
+        for work in self._work:
+            work()
+            self.done += 1
+        self._work.clear()
+
+    wait = join
+
+
+def snapshots(table: Table) -> list[int]:
+    log = table.document.log
+    return [one.version for one in list_snapshots(log.environment.index, log.record.prefix)]
+
+
+def load(table: Table, first: int, commits: int) -> None:
+    for number in range(first, first + commits):
+        table.add_files([new_file(f"{number:03}/{position}") for position in range(BATCH)])
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Later:
+    monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
+    return Later()
+
+
+def slowly(store: Store, later: Any) -> Table:
+    store.environment.background = later
+    return table_of(store)
+
+
+def test_commits_go_on_beside_a_snapshot_until_as_much_has_changed_again(later: Later) -> None:
+    table = slowly(memory_store(), later)
+    rounds = WEIGHT // BATCH // 2
+    for turn in range(1, 5):
+        load(table, turn * rounds, rounds)
+        assert (later.begun, later.done) == (turn, turn - 1)
+    assert len(table.at().files(0).files) == 4 * rounds * BATCH
+
+
+def test_what_waits_for_a_snapshot_has_a_bound(later: Later) -> None:
+    table = slowly(memory_store(), later)
+    for number in range(20):
+        load(table, number, 1)
+        state = table.document.state()
+        waiting = [key for key in state.content.changes() if key.startswith("file")]
+        assert len(waiting) <= WEIGHT
+    later.wait()
+    assert table.document.state().snapshot_version == max(snapshots(table))
+    assert reopened(table).at().files(0) == table.at().files(0)
+    verify(table.document)
+
+
+def test_a_snapshot_that_fails_beside_commits_fails_none_of_them_and_the_next_makes_it_up(
+    later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = slowly(memory_store(), later)
+    put = table.store.environment.blobs.put
+
+    def refuse(key: str, body: bytes) -> None:
+        raise Unavailable("scripted")
+
+    load(table, 0, 10)
+    made = snapshots(table)
+    assert later.begun > later.done
+    monkeypatch.setattr(table.store.environment.blobs, "put", refuse)
+    later.wait()
+    monkeypatch.setattr(table.store.environment.blobs, "put", put)
+    load(table, 10, 10)
+    later.wait()
+    assert len(snapshots(table)) > len(made)
+    assert len(table.at().files(0).files) == 20 * BATCH
+    verify(table.document)
+
+
+def test_who_closes_a_store_waits_for_the_snapshot_that_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
+    gate = threading.Event()
+    with stratalog.open(tmp_path) as store:
+        table = table_of(store)
+        snapshot = table.document.snapshot
+
+        def wait_first() -> int:
+            gate.wait()
+            return snapshot()
+
+        monkeypatch.setattr(table.document, "snapshot", wait_first)
+        load(table, 0, 3)
+        assert snapshots(table) == []
+        gate.set()
+    with stratalog.open(tmp_path) as store:
+        assert len(snapshots(open_table(store, "acme", "events"))) == 1

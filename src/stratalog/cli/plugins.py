@@ -1,0 +1,45 @@
+"""Commands of other distributions: click commands that entry points of the group `stratalog.commands` name."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+__all__ = ["plugin_command", "plugin_names"]
+
+GROUP = "stratalog.commands"
+
+
+class BrokenCommand(click.Command):
+    """A command that could not be loaded. The help shows why, and whoever runs it is told so."""
+
+    def __init__(self, point: EntryPoint, reason: str) -> None:
+        owner = point.dist.name if point.dist else "an unknown distribution"
+        self.message = f"{point.name!r} of {owner} cannot be loaded: {reason}"
+        taken = {"ignore_unknown_options": True, "allow_extra_args": True}
+        super().__init__(
+            point.name, short_help=f"(broken) {reason}", add_help_option=False, context_settings=dict(taken)
+        )
+
+    def invoke(self, ctx: click.Context) -> None:
+        raise click.ClickException(self.message)
+
+
+def plugin_names() -> list[str]:
+    """The names of all such commands, in order; none is loaded."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def plugin_command(name: str) -> click.Command | None:
+    """The command of that name, a BrokenCommand where it fails to load; None if there is none."""
+    point = next(iter(entry_points(group=GROUP, name=name)), None)
+    if point is None:
+        return None
+    try:
+        loaded = point.load()
+    except Exception as exc:  # noqa: BLE001 - code of strangers: whatever it raises, all other commands stay of use
+        return BrokenCommand(point, f"{type(exc).__name__}: {exc}")
+    if not isinstance(loaded, click.Command):
+        return BrokenCommand(point, f"{point.value} is no click command")
+    return loaded

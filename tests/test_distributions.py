@@ -1,0 +1,47 @@
+"""What each wheel holds: one package, whole. The library's has no application and no laboratory."""
+
+from __future__ import annotations
+
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts import try_wheels
+from tests.sources import APPLICATIONS, LIBRARY, ROOT, short_name
+
+PROJECTS = [ROOT, *(package.parents[1] for package in APPLICATIONS)]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, set[str]]:
+    """The names of the files in each distribution's wheel, by the distribution's folder."""
+    folder = tmp_path_factory.mktemp("wheels")
+    return {project: set(zipfile.ZipFile(try_wheels.build(project, folder)).namelist()) for project in PROJECTS}
+
+
+def packaged(package: Path) -> set[str]:
+    """Every file of a package in this checkout, as a wheel names it."""
+    paths = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(package.parent).as_posix() for path in paths}
+
+
+@pytest.mark.parametrize("package", [LIBRARY, *APPLICATIONS], ids=short_name)
+def test_a_wheel_holds_its_package_whole_and_nothing_else(wheels: dict[Path, set[str]], package: Path) -> None:
+    project = ROOT if package == LIBRARY else package.parents[1]
+    found = {name for name in wheels[project] if ".dist-info/" not in name}
+    assert found == packaged(package)
+
+
+def test_the_wheel_of_the_library_has_no_application_and_no_laboratory(wheels: dict[Path, set[str]]) -> None:
+    words = ("sheet", "catalogue", "simulation", "mutant", "world")
+    assert [name for name in wheels[ROOT] for word in words if word in name] == []
+
+
+@pytest.mark.parametrize("package", APPLICATIONS, ids=short_name)
+def test_an_application_has_the_version_of_the_library_and_asks_for_it(package: Path) -> None:
+    library = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((package.parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["version"] == library["version"]
+    assert f"stratalog=={library['version']}" in project["dependencies"]
