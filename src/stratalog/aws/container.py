@@ -39,9 +39,7 @@ class Container:
         url = environment.get("STRATALOG_STORE", "")
         if not url:
             raise Invalid("STRATALOG_STORE must name the store, as in aws://stratalog")
-        folder = environment.get("LAMBDA_TASK_ROOT", os.getcwd())
-        name = environment.get("STRATALOG_APPLICATION", "")
-        application = find_application(name, folder) if name else Application()
+        application = _application(environment)
         if environment.get("STRATALOG_QUEUED", ""):
             application = structs.replace(application, queued=lambda organisation, document: True)
         origins = (*application.origins, *environment.get("STRATALOG_ORIGINS", "").split())
@@ -75,3 +73,13 @@ class Container:
 def container() -> Container:
     """That of this process."""
     return Container(os.environ)
+
+
+def _application(environment: Mapping[str, str]) -> Application:
+    name = environment.get("STRATALOG_APPLICATION", "")
+    if not name:
+        return Application()
+    try:
+        return find_application(name, environment.get("LAMBDA_TASK_ROOT", os.getcwd()))
+    except Invalid as exc:
+        raise Invalid(f"STRATALOG_APPLICATION: {exc.message}", **exc.details) from exc
