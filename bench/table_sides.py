@@ -7,19 +7,18 @@ the same ports as ours; each has a number to be tuned by, and the best of three 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from stratalog import Store
-from stratalog.clock import backoff_seconds
 from stratalog.codec import decode, encode, sha256
 from stratalog.errors import ConditionFailed, Invalid
 from stratalog.group_commit import GroupCommit, Latch
 from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
+from stratalog.retry import Retry, RetryPolicy
 from stratalog_table import (
     Assignment,
     Column,
@@ -139,15 +138,16 @@ class WholeState:
     def _commit(self, batch: list[_Waiting[_Change]]) -> None:
         if self._revision < 0:
             self._load()
-        for attempt in itertools.count(1):
+        retry = Retry(self._clock, RetryPolicy(wait_seconds_first=0.02))
+        while True:
             state = dict(self._state)
             for waiting in batch:
                 waiting.error = waiting.wanted(state)
             if self._replace(state):
                 return
-            if attempt == ATTEMPTS_MAX:
+            if retry.attempts == ATTEMPTS_MAX - 1:
                 raise TimeoutError("others kept being first")
-            self._clock.sleep(backoff_seconds(self._clock, attempt, 0.02, 2.0))
+            self._clock.sleep(retry.next_seconds())
             self._load()
 
     def _replace(self, state: _Files) -> bool:

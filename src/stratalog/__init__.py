@@ -25,6 +25,7 @@ group_commit   threads that share one commit
 newest         a value that only newer ones replace
 process_fork   closes handles in a forked child
 codec          canonical bytes, compression, hashes
+retry          how long a call is tried again
 clock          time, randomness, ids, sleep
 limits         every limit, with its unit
 errors         the errors and what a caller does next

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from stratalog.client import Client, background
-from stratalog.client.background import BACKOFF_SECONDS_MAX, Background
+from stratalog.client.background import RETRY_POLICY, Background
 from stratalog.client.transport import Stop
 from stratalog.errors import Closed, StratalogError, Unavailable
 from stratalog.protocol.sync import Push, Pushed
+from stratalog.retry import RetryPolicy
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import InProcess, new_document
 
@@ -54,7 +55,7 @@ def test_without_a_poke_it_pulls_now_and_then(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_it_goes_on_after_failures_and_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "BACKOFF_SECONDS_FIRST", 0.001)
+    monkeypatch.setattr(background, "RETRY_POLICY", RetryPolicy(wait_seconds_first=0.001))
     transport = InProcess(new_document())
     transport.faults = ["unreached", "lost-request", "lost-answer"]
     with Client(transport).start() as client:
@@ -94,7 +95,7 @@ def pauses(*errors: Exception | None) -> list[float]:
 def test_each_failure_doubles_the_wait_up_to_a_cap() -> None:
     waits = pauses(*[Unavailable("down")] * 12)
     assert waits[:3] == [0.1, 0.2, 0.4]
-    assert waits[-2:] == [BACKOFF_SECONDS_MAX, 0.0]
+    assert waits[-2:] == [RETRY_POLICY.wait_seconds_max, 0.0]
 
 
 def test_after_a_success_the_wait_begins_anew() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from stratalog.backends.dynamodb import DynamoIndex
-from stratalog.backends.dynamodb_client import DynamoClient, RetryPolicy
+from stratalog.backends.dynamodb_client import DynamoClient, DynamoRetryPolicy
 from stratalog.clock import SystemClock
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Environment, Log, LogSettings, fork_log, open_log
@@ -128,9 +128,10 @@ Record = Sent | Was | Headed | Read | Forked | Met
 
 def _index_of(task: Task) -> DynamoIndex:
     """The index at the end of a line that throttles, conflicts, loses and damages."""
-    retry = RetryPolicy(first_wait_seconds=0.001, wait_seconds_max=0.01)
+    policy = DynamoRetryPolicy(wait_seconds_first=0.001, wait_seconds_max=0.01)
     endpoint = RoughEndpoint(task.dynamo, task.seed, LINE_FAULT_SHARE)
-    return DynamoIndex(DynamoClient(endpoint, "us-east-1", GivenCredentials, SystemClock(), retry=retry), task.table)
+    client = DynamoClient(endpoint, "us-east-1", GivenCredentials, SystemClock(), retry_policy=policy)
+    return DynamoIndex(client, task.table)
 
 
 def _place_of(task: Task) -> Environment:

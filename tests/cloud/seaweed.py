@@ -7,9 +7,9 @@ from typing import Any
 
 import boto3
 
-from stratalog.backends.attempts import Budget
 from stratalog.backends.boto import aws_client
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.backends.service_request import RequestPolicy
 from stratalog.clock import Clock, SystemClock, new_id
 from stratalog.testing.emulators import KEY, SECRET, Emulator
 
@@ -27,7 +27,7 @@ def session() -> boto3.Session:
 
 def client(emulator: Emulator) -> Any:
     """A client of an object store."""
-    return aws_client("s3", session(), emulator.url, Budget())
+    return aws_client("s3", session(), emulator.url, RequestPolicy())
 
 
 def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:

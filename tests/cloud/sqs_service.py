@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from stratalog.backends.attempts import Budget
 from stratalog.backends.boto import aws_client
+from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue, create_queues
 from stratalog.clock import Clock, SystemClock, new_id
 from stratalog.testing.clock import ManualClock
@@ -61,7 +61,7 @@ def running(folder: Path) -> Iterator[Service]:
         return Command([sys.executable, sqs_by_clock.__file__, str(time)], environment, "/_ministack/health")
 
     with started("sqs", 1, command, folder) as emulator, watched(emulator):
-        yield Service(aws_client("sqs", session(), emulator.url, Budget()), time)
+        yield Service(aws_client("sqs", session(), emulator.url, RequestPolicy()), time)
 
 
 def queue_on(service: Service, clock: Clock, receives_max: int = 10) -> SqsQueue:

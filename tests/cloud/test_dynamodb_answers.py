@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from stratalog.backends.dynamodb import DynamoIndex
-from stratalog.backends.dynamodb_client import RetryPolicy
+from stratalog.backends.dynamodb_client import DynamoRetryPolicy
 from stratalog.backends.dynamodb_http import Reply
 from stratalog.errors import (
     ConditionFailed,
@@ -32,7 +32,7 @@ FOUND = done({"Item": STORED})
 THROTTLE = refused("ProvisionedThroughputExceededException")
 CONFLICT = refused("TransactionConflictException")
 LOST = OutcomeUnknown("the answer of the service was lost")
-PATIENCE = RetryPolicy()
+POLICY = DynamoRetryPolicy()
 UNSENT = Unavailable("the endpoint cannot be reached")
 FAILED = refused("InternalServerError", status=500)
 MET = {"Code": "ConditionalCheckFailed", "Item": STORED}
@@ -167,7 +167,7 @@ def test_waiting_ends_by_the_clock_and_every_attempt_is_counted() -> None:
     clock = ManualClock()
     index, endpoint = canned_index(THROTTLE, clock=clock)
     seconds = seconds_until_unavailable(index, clock)
-    assert PATIENCE.throttled_seconds_max <= seconds <= PATIENCE.throttled_seconds_max + PATIENCE.wait_seconds_max
+    assert POLICY.throttled_seconds_max <= seconds <= POLICY.throttled_seconds_max + POLICY.wait_seconds_max
     assert index.meter.read()["PutItem", "throttled"] == len(endpoint.sent)
 
 
@@ -175,7 +175,7 @@ def test_conflicts_do_not_use_up_the_time_for_throttling() -> None:
     clock = ManualClock()
     index, _ = canned_index(*[THROTTLE, CONFLICT] * 100, clock=clock)
     seconds = seconds_until_unavailable(index, clock)
-    assert seconds > PATIENCE.conflicts_seconds_max + PATIENCE.wait_seconds_max
+    assert seconds > POLICY.conflicts_seconds_max + POLICY.wait_seconds_max
 
 
 @pytest.mark.parametrize(

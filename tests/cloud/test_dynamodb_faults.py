@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from stratalog.backends.dynamodb import DynamoIndex
-from stratalog.backends.dynamodb_client import DynamoClient, RetryPolicy
+from stratalog.backends.dynamodb_client import DynamoClient, DynamoRetryPolicy
 from stratalog.backends.dynamodb_setup import create_table
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
@@ -25,8 +25,8 @@ APPENDS = 30
 def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, seed: int) -> None:
     """Segments roll over meanwhile, so transactions meet the faults as well. Each writer has a store of its own."""
     line = RoughEndpoint(aws.url, seed)
-    retry = RetryPolicy(first_wait_seconds=0.001, wait_seconds_max=0.01)
-    client = DynamoClient(line, "us-east-1", GivenCredentials, SystemClock(), retry=retry)
+    policy = DynamoRetryPolicy(wait_seconds_first=0.001, wait_seconds_max=0.01)
+    client = DynamoClient(line, "us-east-1", GivenCredentials, SystemClock(), retry_policy=policy)
     index = DynamoIndex(client, f"rough-{seed}")
     create_table(client, index.table)
     _store(index).create_log("acme", "plan")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from stratalog.backends.attempts import Budget
 from stratalog.backends.boto import aws_client
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
+from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue, create_queues
 from stratalog.clock import Observation, SystemClock, new_id
 from stratalog.log import Environment
@@ -67,7 +67,7 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
     aws: Emulator, dynamo: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two workers share the queue; a document is a message group, which one of them has at a time."""
-    clock, client = SystemClock(), aws_client("sqs", session(), aws.url, Budget())
+    clock, client = SystemClock(), aws_client("sqs", session(), aws.url, RequestPolicy())
     blobs, urls = MemoryBlobs(clock), create_queues(client, new_id(SystemClock()))
 
     def store(index: DynamoIndex) -> Store:

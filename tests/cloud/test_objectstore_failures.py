@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from obstore import exceptions
 
-from stratalog.backends.attempts import Budget
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.backends.service_request import RequestPolicy
 from stratalog.clock import SystemClock
 from stratalog.codec import compress, sha256
 from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
@@ -40,20 +40,20 @@ def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]
     """Blobs on a service with the given answers, and the clock that their waits move."""
     running = []
 
-    def make(*replies: Reply, budget: Budget | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
+    def make(*replies: Reply, policy: RequestPolicy | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
         context = failing(replies)
         running.append(context)
         service = context.__enter__()
         clock = ManualClock(SystemClock().wall_ms())
-        return blobs_at(service.url, clock, budget), service, clock
+        return blobs_at(service.url, clock, policy), service, clock
 
     yield make
     for context in running:
         context.__exit__(None, None, None)
 
 
-def blobs_at(url: str, clock: ManualClock, budget: Budget | None = None) -> ObjectBlobs:
-    return open_object_blobs("s3://bucket/base", clock, endpoint=url, session=session(), budget=budget)
+def blobs_at(url: str, clock: ManualClock, policy: RequestPolicy | None = None) -> ObjectBlobs:
+    return open_object_blobs("s3://bucket/base", clock, endpoint=url, session=session(), policy=policy)
 
 
 def raised(call: Callable[[], object]) -> StratalogError | None:
@@ -126,8 +126,8 @@ def test_an_error_tells_what_the_store_said(store: Callable) -> None:
 
 
 def test_an_answer_that_takes_too_long_leaves_the_outcome_unknown(store: Callable) -> None:
-    budget = Budget(seconds_max=0, request_seconds_max=0.2)
-    blobs, service, _ = store(Reply(seconds=0.5), budget=budget)
+    policy = RequestPolicy(seconds_max=0, request_seconds_max=0.2)
+    blobs, service, _ = store(Reply(seconds=0.5), policy=policy)
     assert type(raised(lambda: blobs.put(KEY, BODY))) is OutcomeUnknown
     assert type(raised(lambda: blobs.get(KEY))) is Unavailable
     assert len(service.requests) == 2

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from stratalog.backends.attempts import Budget
 from stratalog.backends.boto import aws_client
+from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.queue import Message
@@ -47,7 +47,7 @@ def make() -> Iterator[Make]:
 
         def made(*replies: Reply | Callable[[bytes], Reply]) -> tuple[SqsQueue, Failing, ManualClock]:
             service = stack.enter_context(failing(replies))
-            client = aws_client("sqs", session(), service.url, Budget())
+            client = aws_client("sqs", session(), service.url, RequestPolicy())
             clock = ManualClock()
             urls = (f"{service.url}/1/queue.fifo", f"{service.url}/1/dead.fifo")
             return SqsQueue(client, *urls, clock, 2), service, clock

@@ -10,7 +10,6 @@ from bench.contention import contend, main
 from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log, LogSettings, open_log
 from stratalog.log.contention import Contention
-from stratalog.log.retry import Retry
 from stratalog.testing.clock import ManualClock
 from tests.log.helpers import (
     NAME,
@@ -91,7 +90,7 @@ def test_it_doubles_with_a_put_that_lost_and_shrinks_by_a_fifth_with_one_that_wo
 def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
     """The waits of ten seconds, each with what was left before it."""
     environment = new_place(append_seconds_max=10)
-    retry, clock = Retry(environment), clock_of(environment)
+    retry, clock = environment.retry(), clock_of(environment)
     begun, waits = clock.boot_ms(), []
     while True:
         left = 10_000 - (clock.boot_ms() - begun)
@@ -114,7 +113,7 @@ def test_a_store_in_trouble_is_not_asked_more_often_towards_the_end(cause: Strat
 
 def test_waits_for_others_grow_by_what_was_seen_of_them_and_not_by_the_tries() -> None:
     environment, contention = new_place(), Contention()
-    retry, clock = Retry(environment, contention=contention), clock_of(environment)
+    retry, clock = environment.retry(pace=contention), clock_of(environment)
     for _ in range(10):
         retry.wait(ConditionFailed({}))
     assert clock.boot_ms() - ManualClock().boot_ms() <= 10 * 2

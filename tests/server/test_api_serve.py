@@ -130,8 +130,8 @@ def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> Non
     monkeypatch.chdir(tmp_path)
     for text, said in {
         "app": "MODULE:NAME",
-        "nowhere:app": "no module",
-        "another_app:broken": "is no stratalog.server.application.Application",
+        "nowhere:app": "No module named 'nowhere'",
+        "another_app:broken": "is no stratalog.server.Application",
     }.items():
         assert said in run(text, code=2)
 

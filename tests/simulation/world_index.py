@@ -11,10 +11,11 @@ from typing import ClassVar
 
 import msgspec
 
-from stratalog.clock import Clock, backoff_seconds, new_id
+from stratalog.clock import Clock, new_id
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import number, parse_number
 from stratalog.ports.index import Absent, Attribute, Condition, Index, Item, Put
+from stratalog.retry import Retry, RetryPolicy
 from stratalog.testing.checkers import Answered, FoundEntry, Violation
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
@@ -104,11 +105,12 @@ class Entry(msgspec.Struct, frozen=True):
 def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
     """Append ``entry`` and return its version. Raises Unavailable: not written; OutcomeUnknown: perhaps written."""
     doubtful: set[int] = set()
-    for attempt in range(1, attempts_max + 1):
+    retry = Retry(clock, RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=0.1))
+    for _ in range(attempts_max):
         try:
             return settle_or_put(index, entry, doubtful)
         except (ConditionFailed, Unavailable, OutcomeUnknown):
-            clock.sleep(backoff_seconds(clock, attempt, 0.01, 0.1))
+            clock.sleep(retry.next_seconds())
     raise give_up(doubtful)
 
 

@@ -56,12 +56,12 @@ class Connections:
         return self._ask(partial(self._client.delete_connection, ConnectionId=id))
 
     def _ask(self, call: Any) -> bool:
-        from stratalog.backends.attempts import Again
         from stratalog.backends.boto import RequestRefused, once
+        from stratalog.backends.service_request import Retryable
 
         try:
             once("API Gateway", call, writes=True)
-        except Again as exc:
+        except Retryable as exc:
             raise exc.error from exc
         except RequestRefused as exc:
             if exc.reason not in GONE:
@@ -72,10 +72,10 @@ class Connections:
     @cached_property
     def _client(self) -> Any:
         """Made where somebody listens, since its model takes a while to load."""
-        from stratalog.backends.attempts import Budget
         from stratalog.backends.boto import aws_client
+        from stratalog.backends.service_request import RequestPolicy
 
-        return aws_client("apigatewaymanagementapi", None, self._url, Budget(request_seconds_max=3))
+        return aws_client("apigatewaymanagementapi", None, self._url, RequestPolicy(request_seconds_max=3))
 
 
 class GatewayListener(msgspec.Struct, frozen=True):

@@ -16,9 +16,9 @@ from typing import Any
 from stratalog.aws.container import Container, container
 from stratalog.aws.listeners import TELL_SECONDS_MAX
 from stratalog.backends.sqs import SqsQueue
-from stratalog.clock import backoff_seconds
 from stratalog.errors import Invalid, StratalogError
 from stratalog.ports.queue import Message
+from stratalog.retry import Retry, RetryPolicy
 from stratalog.worker.execution import TRANSIENT
 from stratalog.worker.settlement import Settlement, Settler, again_seconds
 
@@ -27,8 +27,7 @@ __all__ = ["Processor", "handler"]
 END_SECONDS = 3.0
 """No message is begun with less time left than this: the rest is reported, which takes a while too."""
 
-RETRY_SECONDS_FIRST = 0.1
-RETRY_SECONDS_MAX = 5.0
+RETRY_POLICY = RetryPolicy(wait_seconds_first=0.1, wait_seconds_max=5)
 AGAIN_SECONDS_MAX = 300.0
 Remaining = Callable[[], float]
 """How many seconds are left of this call."""
@@ -92,16 +91,15 @@ class Processor:
 
         Answers how many were settled with it.
         """
-        tries = 0
+        retry = Retry(self._clock, RETRY_POLICY)
         while True:
             try:
-                settled = self._settler.settle_some(messages[:1] if tries else messages)
+                settled = self._settler.settle_some(messages[:1] if retry.attempts else messages)
                 for one in settled:
                     self._finish(one)
                 break
             except TRANSIENT:
-                tries += 1
-                pause = backoff_seconds(self._clock, tries, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
+                pause = retry.next_seconds()
                 if remaining() < END_SECONDS + pause:
                     raise
                 self._clock.sleep(pause)

@@ -16,7 +16,7 @@ s3_versions      conditional deletes in S3 by object version
 sqs              the queue on SQS FIFO
 aws_store        an AWS URL becomes index, blobs and queue
 boto             sessions and errors of boto3
-attempts         waits between tries of a hosted request
+service_request  requests to a hosted service, tried again
 metered_ports    counts what a backend would be billed on AWS
 billed_units     the rules by which AWS counts
 """

@@ -15,12 +15,12 @@ import boto3  # type: ignore[import-untyped]
 import msgspec
 from botocore.session import Session  # type: ignore[import-untyped]
 
-from stratalog.backends.attempts import Budget
 from stratalog.backends.boto import aws_client
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import create_table, open_client, table_is_ready
 from stratalog.backends.objectstore import open_object_blobs
 from stratalog.backends.s3_versions import bucket_is_ready, create_bucket
+from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue, create_queues, find_queues, missing_queues
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
@@ -116,7 +116,7 @@ class AwsStore:
         self.index.close()
 
     def _service(self, name: str, endpoint: str = "") -> Any:
-        return aws_client(name, self._session, endpoint, Budget())
+        return aws_client(name, self._session, endpoint, RequestPolicy())
 
 
 def configured_endpoint(session: Any, service: str) -> str:

@@ -1,6 +1,6 @@
 """What the backends on boto3 share: clients that try once, and one reading of what went wrong.
 
-boto3's own retries are off, since they hide whether an earlier try may have been taken; `persist` does them instead.
+boto3's own retries are off, since they hide whether an earlier try may have been taken: `send_request` has them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from botocore import exceptions  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 
-from stratalog.backends.attempts import Again, Budget
+from stratalog.backends.service_request import RequestPolicy, Retryable
 from stratalog.errors import OutcomeUnknown, Unavailable
 
 __all__ = ["THROTTLES", "RequestRefused", "aws_client", "once"]
@@ -50,13 +50,13 @@ class RequestRefused(Unavailable):
         self.reason = reason
 
 
-def aws_client(service: str, session: Any, endpoint: str, budget: Budget) -> Any:
+def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy) -> Any:
     """A boto3 client, safe for threads. ``endpoint`` is the URL of a service like Amazon's, or empty."""
     session = session or boto3.Session()
     config = Config(
         retries={"total_max_attempts": 1},
-        connect_timeout=budget.connect_seconds_max,
-        read_timeout=budget.request_seconds_max,
+        connect_timeout=policy.connect_seconds_max,
+        read_timeout=policy.request_seconds_max,
         max_pool_connections=CONNECTIONS_MAX,
         tcp_keepalive=True,
         s3={"addressing_style": "path" if endpoint else "auto"},
@@ -66,7 +66,7 @@ def aws_client(service: str, session: Any, endpoint: str, budget: Budget) -> Any
 
 
 def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
-    """What one request answers. Raises Again where another may fare better, Refused where it would not."""
+    """What one request answers. Raises Retryable where another may fare better, Refused where it would not."""
     unknown = OutcomeUnknown if writes else Unavailable
     try:
         return call()
@@ -74,14 +74,14 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
         code = str(exc.response["Error"].get("Code", "")).rpartition(".")[2]
         said = str(exc.response["Error"].get("Message", ""))
         if code in THROTTLES:
-            raise Again(Unavailable(f"{service} is too busy", reason=code)) from exc
+            raise Retryable(Unavailable(f"{service} is too busy", reason=code)) from exc
         status = exc.response["ResponseMetadata"]["HTTPStatusCode"]
         if status >= 500 and status != NOT_IMPLEMENTED:
-            raise Again(unknown(f"{service} failed", reason=code, said=said)) from exc
+            raise Retryable(unknown(f"{service} failed", reason=code, said=said)) from exc
         raise RequestRefused(f"{service} refused", code, said) from exc
     except NOT_SENT as exc:
-        raise Again(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
+        raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except LOST as exc:
-        raise Again(unknown(f"the answer of {service} was lost", reason=str(exc))) from exc
+        raise Retryable(unknown(f"the answer of {service} was lost", reason=str(exc))) from exc
     except exceptions.BotoCoreError as exc:
         raise RequestRefused(f"{service} cannot be asked", type(exc).__name__, str(exc)) from exc

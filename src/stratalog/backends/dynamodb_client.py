@@ -12,11 +12,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from stratalog.backends.attempts import Waits
 from stratalog.backends.dynamodb_http import HttpExchange, Reply
 from stratalog.clock import Clock
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.meter import Meter
+from stratalog.retry import Retry, RetryPolicy
 
 __all__ = [
     "Attributes",
@@ -24,10 +24,10 @@ __all__ = [
     "Credentials",
     "DynamoAnswer",
     "DynamoClient",
+    "DynamoRetryPolicy",
     "DynamoValue",
     "Kind",
     "Reason",
-    "RetryPolicy",
     "Signer",
 ]
 
@@ -63,22 +63,22 @@ class Reason(msgspec.Struct, frozen=True):
     Item: Attributes | None = None
 
 
-class RetryPolicy(msgspec.Struct, frozen=True):
-    """How long a call is made again, and how long it waits at most in between. Each hindrance has its own time."""
+class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
+    """How long a call is made again: ``seconds_max`` after lost answers, and a time of its own for other hindrances."""
 
-    throttled_seconds_max: float = 5
-    conflicts_seconds_max: float = 3
-    lost_seconds_max: float = 5
-    first_wait_seconds: float = 0.02
-    wait_seconds_max: float = 1
+    seconds_max: float = 5.0
+    wait_seconds_first: float = 0.02
+    wait_seconds_max: float = 1.0
+    throttled_seconds_max: float = 5.0
+    conflicts_seconds_max: float = 3.0
 
-    def seconds_max(self, kind: Kind) -> float:
+    def seconds_for(self, kind: Kind) -> float:
         """The time for what stood in the way; none for what another attempt would meet again."""
         if kind is Kind.THROTTLED:
             return self.throttled_seconds_max
         if kind is Kind.CONFLICTS:
             return self.conflicts_seconds_max
-        return self.lost_seconds_max if kind in (Kind.LOST, Kind.UNSENT) else 0
+        return self.seconds_max if kind in (Kind.LOST, Kind.UNSENT) else 0
 
 
 class Credentials(Protocol):
@@ -143,7 +143,7 @@ class DynamoClient:
         credentials: Callable[[], Credentials],
         clock: Clock,
         *,
-        retry: RetryPolicy | None = None,
+        retry_policy: DynamoRetryPolicy | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.clock = clock
@@ -151,7 +151,7 @@ class DynamoClient:
         self._endpoint = endpoint
         self._signer = Signer(endpoint.host, region)
         self._credentials = credentials
-        self._retry = retry or RetryPolicy()
+        self._retry_policy = retry_policy or DynamoRetryPolicy()
 
     def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: CallEffect) -> DynamoAnswer[T]:
         """The answer to ``request``: done, or a condition that does not hold.
@@ -160,15 +160,15 @@ class DynamoClient:
         Corrupt — what was read is not what this package writes.
         """
         body = msgspec.json.encode(request)
-        retry = self._retry
-        waits = Waits(self.clock, retry.first_wait_seconds, retry.wait_seconds_max)
+        policy = self._retry_policy
+        retry = Retry(self.clock, policy)
         lost = False
         while True:
             answer = self._attempt(operation, body, decoder)
             lost = lost or (answer.kind is Kind.LOST and kind is not CallEffect.READ)
             if answer.kind is Kind.DONE or (answer.kind is Kind.CONDITION and not lost):
                 return answer
-            if (lost and kind is CallEffect.WRITE) or not waits.wait(retry.seconds_max(answer.kind), answer.kind):
+            if (lost and kind is CallEffect.WRITE) or not retry.wait_for(answer.kind, policy.seconds_for(answer.kind)):
                 raise _error(operation, answer, lost)
 
     def close(self) -> None:

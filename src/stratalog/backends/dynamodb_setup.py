@@ -8,7 +8,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, NoRegionError  # type: ignore[import-untyped]
 from botocore.session import Session  # type: ignore[import-untyped]
 
-from stratalog.backends.dynamodb_client import CallEffect, Credentials, DynamoClient, RetryPolicy
+from stratalog.backends.dynamodb_client import CallEffect, Credentials, DynamoClient, DynamoRetryPolicy
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
@@ -45,7 +45,7 @@ def open_client(
     region: str | None = None,
     endpoint: str | None = None,
     session: Session | None = None,
-    retry: RetryPolicy | None = None,
+    retry_policy: DynamoRetryPolicy | None = None,
     meter: Meter | None = None,
 ) -> DynamoClient:
     """A client with the credentials, and unless they are given the region and endpoint, that AWS's own tools would use.
@@ -68,7 +68,7 @@ def open_client(
             raise Unavailable("the AWS credentials cannot be renewed", reason=str(exc)) from exc
 
     host = Endpoint(known.endpoint_url)
-    return DynamoClient(host, known.region_name, frozen, clock, retry=retry, meter=meter)
+    return DynamoClient(host, known.region_name, frozen, clock, retry_policy=retry_policy, meter=meter)
 
 
 def table_is_ready(client: DynamoClient, table: str) -> bool:

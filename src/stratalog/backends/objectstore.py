@@ -18,10 +18,10 @@ from obstore import exceptions
 from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import ObjectStore, S3Store, from_url
 
-from stratalog.backends.attempts import Again, Budget, persist
 from stratalog.backends.billed_units import LIST_KEYS
 from stratalog.backends.boto import THROTTLES, aws_client
 from stratalog.backends.s3_versions import S3Versions, no_bucket
+from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.clock import Clock
 from stratalog.codec import compress, decompress
 from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
@@ -82,7 +82,7 @@ class ObjectBlobs:
         versions: Versions | None = None,
         *,
         bucket: str = "",
-        budget: Budget | None = None,
+        policy: RequestPolicy | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.meter = meter or Meter()
@@ -90,7 +90,7 @@ class ObjectBlobs:
         self._bucket = bucket
         self._clock = clock
         self._versions = versions
-        self._budget = budget or Budget()
+        self._policy = policy or RequestPolicy()
         self._closed = False
 
     def put(self, key: str, body: bytes) -> None:
@@ -154,7 +154,7 @@ class ObjectBlobs:
             self.meter.add(operation, "requests")
             return _once(self._bucket, key, call, writes)
 
-        return persist(self._clock, self._budget, attempt)
+        return send_request(self._clock, self._policy, attempt)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -167,7 +167,7 @@ def open_object_blobs(
     *,
     endpoint: str = "",
     session: Any = None,
-    budget: Budget | None = None,
+    policy: RequestPolicy | None = None,
     meter: Meter | None = None,
 ) -> ObjectBlobs:
     """The blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``; no request is made.
@@ -175,20 +175,20 @@ def open_object_blobs(
     ``endpoint`` is the URL of a store that speaks S3, ``session`` a boto3 session with credentials and region; other
     stores find their credentials in the environment. Raises Invalid, Unavailable where there are no credentials.
     """
-    budget, meter = budget or Budget(), meter or Meter()
+    policy, meter = policy or RequestPolicy(), meter or Meter()
     options: ClientConfig = {
         "allow_http": endpoint.startswith("http:"),
-        "connect_timeout": timedelta(seconds=budget.connect_seconds_max),
-        "timeout": timedelta(seconds=budget.request_seconds_max),
+        "connect_timeout": timedelta(seconds=policy.connect_seconds_max),
+        "timeout": timedelta(seconds=policy.request_seconds_max),
     }
-    retries: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(seconds=budget.request_seconds_max)}
+    retries: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(seconds=policy.request_seconds_max)}
     parts = urlsplit(url)
     if parts.scheme != "s3":
         try:
             other = from_url(url, client_options=options, retry_config=retries)
         except exceptions.BaseError as exc:
             raise Invalid("no object store is known for the URL", url=url, reason=_reason(exc)) from exc
-        return ObjectBlobs(other, clock, bucket=parts.netloc, budget=budget, meter=meter)
+        return ObjectBlobs(other, clock, bucket=parts.netloc, policy=policy, meter=meter)
     if not BUCKET.fullmatch(parts.netloc):
         raise Invalid("no bucket can have that name", url=url)
     prefix = parts.path.strip("/")
@@ -204,9 +204,9 @@ def open_object_blobs(
         virtual_hosted_style_request=not endpoint,
         **({"endpoint": endpoint} if endpoint else {}),  # type: ignore[arg-type]
     )
-    make_client = partial(aws_client, "s3", session, endpoint, budget)
-    versions = S3Versions(make_client, parts.netloc, f"{prefix}/" if prefix else "", clock, budget, meter)
-    return ObjectBlobs(store, clock, versions, bucket=parts.netloc, budget=budget, meter=meter)
+    make_client = partial(aws_client, "s3", session, endpoint, policy)
+    versions = S3Versions(make_client, parts.netloc, f"{prefix}/" if prefix else "", clock, policy, meter)
+    return ObjectBlobs(store, clock, versions, bucket=parts.netloc, policy=policy, meter=meter)
 
 
 def _credentials(session: Any) -> Boto3CredentialProvider:
@@ -244,11 +244,11 @@ def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
     status = int(found[1]) if found else 0
     unreached = status == 0 and "kind: Connect," in text
     if unreached or status in BUSY or (code and code[1] in THROTTLES):
-        raise Again(Unavailable("the object store cannot take the request", reason=_reason(exc))) from exc
+        raise Retryable(Unavailable("the object store cannot take the request", reason=_reason(exc))) from exc
     if 400 <= status < 500 or isinstance(exc, REFUSALS):
         raise Unavailable("the object store refused", reason=_reason(exc)) from exc
     unknown: type[StratalogError] = OutcomeUnknown if writes else Unavailable
-    raise Again(unknown("the answer of the object store was lost", reason=_reason(exc))) from exc
+    raise Retryable(unknown("the answer of the object store was lost", reason=_reason(exc))) from exc
 
 
 def _reason(exc: Exception) -> str:

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from stratalog.backends.attempts import Again, Budget, persist
 from stratalog.backends.boto import RequestRefused, once
+from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.blobs import BlobStat, key_hash
@@ -41,14 +41,14 @@ class S3Versions:
         bucket: str,
         base: str,
         clock: Clock,
-        budget: Budget | None = None,
+        policy: RequestPolicy | None = None,
         meter: Meter | None = None,
     ) -> None:
         self._make_client = make_client
         self._bucket = bucket
         self._base = base
         self._clock = clock
-        self._budget = budget or Budget()
+        self._policy = policy or RequestPolicy()
         self._meter = meter or Meter()
         self._enabled: bool | None = None
 
@@ -134,7 +134,7 @@ class S3Versions:
             return once("the object store", call, writes=writes)
 
         try:
-            return persist(self._clock, self._budget, attempt)
+            return send_request(self._clock, self._policy, attempt)
         except RequestRefused as exc:
             if exc.reason == NO_BUCKET:
                 raise no_bucket(self._bucket) from exc
@@ -150,7 +150,7 @@ def bucket_is_ready(client: Any, bucket: str) -> bool:
     """Whether the bucket stands and keeps versions, which `create_bucket` sets last. Raises Unavailable."""
     try:
         answer = once("the object store", partial(client.get_bucket_versioning, Bucket=bucket), writes=False)
-    except Again as exc:
+    except Retryable as exc:
         raise exc.error from exc
     except RequestRefused as exc:
         if exc.reason != NO_BUCKET:
@@ -176,7 +176,7 @@ def create_bucket(client: Any, bucket: str) -> bool:
     for step in steps:
         try:
             once("the object store", step, writes=True)
-        except Again as exc:
+        except Retryable as exc:
             raise exc.error from exc
         except RequestRefused as exc:
             if exc.reason == "BucketAlreadyExists":

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stratalog.backends.attempts import Again, Budget, persist
 from stratalog.backends.billed_units import billed_requests, message_bytes
 from stratalog.backends.boto import RequestRefused, once
+from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX
@@ -65,7 +65,7 @@ class SqsQueue:
         receives_max: int = QUEUE_RECEIVES_MAX,
         *,
         wait_seconds: int = 0,
-        budget: Budget | None = None,
+        policy: RequestPolicy | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.meter = meter or Meter()
@@ -75,7 +75,7 @@ class SqsQueue:
         self._clock = clock
         self._receives_max = receives_max
         self._wait_seconds = min(wait_seconds, WAIT_SECONDS_MAX)
-        self._budget = budget or Budget()
+        self._policy = policy or RequestPolicy()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -177,7 +177,7 @@ class SqsQueue:
         if sent or failure["Code"].startswith("Internal"):
             error = OutcomeUnknown
         reason = error("SQS did not take a message", reason=failure["Code"], sent=len(sent))
-        raise reason if failure["SenderFault"] else Again(reason)
+        raise reason if failure["SenderFault"] else Retryable(reason)
 
     def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
         """The attempt's id has SQS answer a lost receive once more with the same messages."""
@@ -248,7 +248,7 @@ class SqsQueue:
             self.meter.add(operation, "billed requests", billed_requests(sent_bytes))
             return once("SQS", call, writes=writes)
 
-        return persist(self._clock, self._budget, attempt)
+        return send_request(self._clock, self._policy, attempt)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -294,7 +294,7 @@ def create_queues(client: Any, name: str) -> tuple[str, str]:
         make = partial(client.create_queue, QueueName=full_name, Attributes=attributes)
         try:
             urls.append(once("SQS", make, writes=True)["QueueUrl"])
-        except Again as exc:
+        except Retryable as exc:
             raise exc.error from exc
     return urls[0], urls[1]
 
@@ -307,7 +307,7 @@ def _url(client: Any, full_name: str) -> str:
     """The URL of a queue; empty where there is none."""
     try:
         return str(once("SQS", partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
-    except Again as exc:
+    except Retryable as exc:
         raise exc.error from exc
     except RequestRefused as exc:
         if exc.reason not in MISSING:

@@ -7,15 +7,15 @@ import threading
 from collections.abc import Callable
 
 from stratalog.client.transport import Stop, Transport
-from stratalog.clock import Clock, backoff_seconds
+from stratalog.clock import Clock
 from stratalog.errors import Closed, StratalogError
 from stratalog.process_fork import close_in_child
+from stratalog.retry import Retry, RetryPolicy
 
 __all__ = ["Background"]
 
 PULL_SECONDS = 60.0
-BACKOFF_SECONDS_FIRST = 0.1
-BACKOFF_SECONDS_MAX = 30.0
+RETRY_POLICY = RetryPolicy(wait_seconds_first=0.1, wait_seconds_max=30)
 CLOSE_SECONDS_MAX = 2.0
 _log = logging.getLogger("stratalog.client")
 
@@ -26,13 +26,12 @@ class Background:
     def __init__(self, round: Callable[[], None], transport: Transport, clock: Clock) -> None:  # noqa: A002
         self._round = round
         self._transport = transport
-        self._clock = clock
         self._wakened = threading.Event()
         self._closing = threading.Event()
         close_in_child(self, "_wakened", "_closing")
         self._thread: threading.Thread | None = None
         self._stop_listening: Stop | None = None
-        self._failures = 0
+        self._retry = Retry(clock, RETRY_POLICY)
         self.last_error: StratalogError | None = None
 
     def start(self) -> None:
@@ -76,8 +75,7 @@ class Background:
             _log.exception("a round failed for a reason of ours")
             self.last_error = StratalogError("a round failed", reason=repr(exc))
         else:
-            self.last_error, self._failures = None, 0
+            self.last_error = None
+            self._retry.reset()
             return 0.0
-        self._failures += 1
-        pause = backoff_seconds(self._clock, self._failures, BACKOFF_SECONDS_FIRST, BACKOFF_SECONDS_MAX)
-        return max(pause, float(self.last_error.details.get("retry_after_seconds", 0.0)), 0.001)
+        return max(self._retry.next_seconds(), float(self.last_error.details.get("retry_after_seconds", 0.0)), 0.001)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from stratalog.clock import Clock, backoff_seconds
+from stratalog.clock import Clock
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.live import SILENCE_SECONDS_MAX, SUBPROTOCOL, FromServer, Gone, Hello, Poke, Ready
+from stratalog.retry import Retry, RetryPolicy
 
 __all__ = ["PokeListener", "ServerAddress"]
 
 OPEN_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 1.0
-BACKOFF_SECONDS_FIRST = 0.2
-BACKOFF_SECONDS_MAX = 30.0
+RETRY_POLICY = RetryPolicy(wait_seconds_first=0.2, wait_seconds_max=30)
 
 _decode = msgspec.json.Decoder(FromServer).decode
 
@@ -43,23 +44,19 @@ class PokeListener:
         self._address = place
         self._token = token
         self._on_poke = on_poke
-        self._clock = clock
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         close_in_child(self, "_stopped", "_lock")
         self._connection: ClientConnection | None = None
-        self._failures = 0
+        self._retry = Retry(clock, RETRY_POLICY)
 
     def run(self) -> None:
         """Listen until `stop`."""
         while not self._stopped.is_set():
-            try:
+            # Whatever ends a connection, the document is still pulled now and then; here there is only to try again.
+            with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
                 self._listen()
-            except (OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
-                # Whatever it was, the document is still pulled now and then; here there is only to try again.
-                self._failures += 1
-            pause = backoff_seconds(self._clock, self._failures + 1, BACKOFF_SECONDS_FIRST, BACKOFF_SECONDS_MAX)
-            self._stopped.wait(pause)
+            self._stopped.wait(self._retry.next_seconds())
 
     def stop(self) -> None:
         """Hang up; the thread ends soon after."""
@@ -85,6 +82,7 @@ class PokeListener:
             while True:
                 message = _decode(connection.recv(silence_seconds))
                 if isinstance(message, Ready):
-                    self._failures, silence_seconds = 0, float(message.silence_seconds)
+                    self._retry.reset()
+                    silence_seconds = float(message.silence_seconds)
                 if isinstance(message, Ready | Poke | Gone):
                     self._on_poke()

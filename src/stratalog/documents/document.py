@@ -34,13 +34,13 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.head import Head
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
-from stratalog.log.retry import Retry
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.newest import Newest
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
+from stratalog.retry import Retry
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["DEFAULT_CLIENT", "Document", "Rules"]
@@ -232,7 +232,7 @@ class Document:
         while True:
             # What must be read first is read inside the turn: a busy process would commit between the two.
             with self.log.turn() if fresh else no_turn() as has_turn:
-                if retry and not retry.wait(lost, has_turn=has_turn):
+                if retry and lost and not retry.wait(lost, has_turn=has_turn):
                     raise ContentionError("others kept changing the document first", document=self.name) from lost
                 if state is None or fresh:
                     state = self._fresh_state()

@@ -15,7 +15,6 @@ plan           the writes of one commit
 pending_entry  an entry between its caller and its answer
 append         group commits, tries, and outcomes in doubt
 contention     when to read first, and how long to back off
-retry          how long to go on trying
 commit         a commit whose unknown outcome is resolved
 reader         bounded reads across segments and archives
 lifecycle      create, fork, delete

@@ -33,9 +33,9 @@ from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.plan import Plan, plan_append
-from stratalog.log.retry import Retry
 from stratalog.newest import Newest
 from stratalog.ports.index import Delete, Equals, Item, no_turn
+from stratalog.retry import Retry
 
 __all__ = ["Appender"]
 
@@ -387,7 +387,7 @@ class _Attempts:
     def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
         if self._retry is None:
-            self._retry = Retry(self._environment, self._begun, contention=self._appender.contention)
+            self._retry = self._environment.retry(self._begun, pace=self._appender.contention)
         if not self._retry.wait(cause, has_turn=has_turn):
             self._give_up(cause, self._retry.attempts)
 

@@ -10,7 +10,6 @@ from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.environment import Environment
-from stratalog.log.retry import Retry
 
 __all__ = ["BlobBatch"]
 
@@ -68,11 +67,11 @@ class BlobBatch:
             self._put_again(store)
 
     def _put_again(self, store: Callable[[], object]) -> None:
-        retry = Retry(self._environment)
+        retry = self._environment.retry()
         while True:
             try:
                 store()
                 return
             except (Unavailable, OutcomeUnknown) as exc:
-                if not retry.wait():
+                if not retry.wait(exc):
                     raise OutcomeUnknown("the blobs of a commit that may stand could not be put again") from exc

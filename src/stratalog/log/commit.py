@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log.environment import Environment
-from stratalog.log.retry import Retry
 from stratalog.ports.index import Write
 
 __all__ = ["commit_once"]
@@ -19,7 +18,7 @@ def commit_once(environment: Environment, writes: Sequence[Write], landed: Calla
     meets the same conditions, so only one of the two can take effect.
     Raises ConditionFailed — nothing written; Unavailable — nothing written within the time budget; OutcomeUnknown.
     """
-    retry = Retry(environment)
+    retry = environment.retry()
     in_doubt = False
     refused: ConditionFailed | None = None
     cause: StratalogError

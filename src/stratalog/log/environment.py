@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from stratalog.clock import Clock
+from stratalog.clock import Clock, Observation
 from stratalog.limits import BODY_INLINE_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
+from stratalog.retry import Pace, Retry, RetryPolicy
 
 __all__ = ["BackgroundTasks", "Environment", "LogSettings"]
 
@@ -72,6 +73,15 @@ class Environment:
         self.blobs = blobs
         self.clock = clock
         self.settings = settings or LogSettings()
+        self._retry_policy = RetryPolicy(
+            seconds_max=self.settings.append_seconds_max,
+            wait_seconds_first=self.settings.append_backoff_seconds_first,
+            wait_seconds_max=self.settings.append_backoff_seconds_max,
+        )
         self.counters: Counter[str] = Counter()
         self.background = BackgroundTasks()
         close_in_child(self, "index", "blobs")
+
+    def retry(self, since: Observation | None = None, *, pace: Pace | None = None) -> Retry:
+        """The retry of one write: within `LogSettings.append_seconds_max`, which begins now or with ``since``."""
+        return Retry(self.clock, self._retry_policy, since, pace=pace)

@@ -16,9 +16,9 @@ from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.reader import Reader
-from stratalog.log.retry import Retry
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.newest import Newest
+from stratalog.retry import Retry
 
 __all__ = ["Log"]
 
@@ -115,7 +115,7 @@ class Log:
 
     def retry(self) -> Retry:
         """The retry of a caller that appends until no other writer is first. Its waits grow with contention."""
-        return Retry(self.environment, contention=self._appender.contention)
+        return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
         """The oldest version kept, read now; 0 while all are."""

@@ -16,7 +16,6 @@ from stratalog.errors import NotFound, OutcomeUnknown, Unavailable
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
-from stratalog.log.retry import Retry
 from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
 
 __all__ = ["Mirror", "Written", "last_item"]
@@ -105,13 +104,13 @@ class Mirror:
             body = self.source.blobs.get(key)
         except NotFound:
             return  # collected meanwhile, so nothing refers to it
-        retry = Retry(self.target)
+        retry = self.target.retry()
         while True:
             try:
                 self.target.blobs.put(key, body)
                 return
-            except (Unavailable, OutcomeUnknown):
-                if not retry.wait():
+            except (Unavailable, OutcomeUnknown) as exc:
+                if not retry.wait(exc):
                     raise
 
     def _write(self, writes: Sequence[Write]) -> None:

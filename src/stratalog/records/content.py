@@ -32,7 +32,6 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.entries import inline_body
 from stratalog.log.environment import Environment
-from stratalog.log.retry import Retry
 from stratalog.ports.index import Attribute, Item, Write
 from stratalog.records.floor import read_floor
 from stratalog.records.uploads import pin_put, unpin
@@ -213,13 +212,13 @@ class RetryingBlobs:
         self.close = environment.blobs.close
 
     def put(self, key: str, body: bytes) -> None:
-        retry = Retry(self._environment)
+        retry = self._environment.retry()
         while True:
             try:
                 self._blobs.put(key, body)
                 return
             except (Unavailable, OutcomeUnknown) as exc:
-                if retry.wait():
+                if retry.wait(exc):
                     continue
                 if isinstance(exc, Unavailable):
                     raise

@@ -26,7 +26,6 @@ from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.environment import Environment
-from stratalog.log.retry import Retry
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
 from stratalog.records.content import RecordBody
 from stratalog.records.versions import Name, decode_ref
@@ -77,7 +76,7 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
     Raises Invalid, LimitExceeded, ContentionError, Unavailable: nothing counted. OutcomeUnknown.
     """
     _check_texts(failure)
-    retry = Retry(environment)
+    retry = environment.retry()
     while True:
         known = failure_item(environment, name)
         item = _next(environment, name, known, failure, failures_max)
@@ -87,7 +86,7 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
         try:
             commit_once(environment, writes, lambda: _counted(environment, name, failure))
         except ConditionFailed as exc:
-            if not retry.wait():
+            if not retry.wait(exc):
                 raise ContentionError("others kept counting failures first", record=name.id) from exc
             continue
         if failure.content is not None:

@@ -24,7 +24,6 @@ from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
 from stratalog.log.environment import Environment
-from stratalog.log.retry import Retry
 from stratalog.ports.index import Absent, Attribute, Item, Put, Write
 from stratalog.process_fork import close_in_child
 from stratalog.records.floor import read_floor
@@ -134,7 +133,7 @@ class Attempts:
         self._head: RecordHead | None = None
         self._remembers = not fresh
         self._fresh = False
-        self._retry = Retry(environment)
+        self._retry = environment.retry()
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
@@ -308,7 +307,7 @@ class Attempts:
 
     def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
-        if self._retry.wait(has_turn=has_turn):
+        if self._retry.wait(cause, has_turn=has_turn):
             return
         if isinstance(cause, ConditionFailed):
             attempts = self._retry.attempts

@@ -22,11 +22,12 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from stratalog.clock import Clock, Observation, backoff_seconds
+from stratalog.clock import Clock, Observation
 from stratalog.errors import Closed, StratalogError
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
 from stratalog.ports.queue import Message
 from stratalog.process_fork import close_in_child
+from stratalog.retry import Retry, RetryPolicy
 from stratalog.store import Store
 from stratalog.worker.execution import TRANSIENT
 from stratalog.worker.settlement import Settlement, Settler, again_seconds
@@ -73,6 +74,9 @@ class Worker:
     ) -> None:
         self._store = store
         self._working = working or WorkerSettings()
+        self._retry_policy = RetryPolicy(
+            wait_seconds_first=self._working.retry_seconds_first, wait_seconds_max=self._working.retry_seconds_max
+        )
         self._settler = Settler(store, self._working.receives_max)
         self._tell = tell
         self._aside = aside
@@ -120,7 +124,7 @@ class Worker:
         self.beat()
         now = self._clock.boot_ms()
         due = [hand for hand in self._hands.values() if hand.due_ms <= now]
-        hand = next((hand for hand in due if not hand.attempts), None)
+        hand = next((hand for hand in due if not hand.retry.attempts), None)
         # Documents out of reach are tried again in turn with what is new: neither may wait for the end of the other.
         self._is_news_turn = not self._is_news_turn
         if hand is None and (self._is_news_turn or not due) and self._receive():
@@ -159,7 +163,8 @@ class Worker:
         except TRANSIENT:
             self.counts["port errors"] += 1
             return False
-        hands = {group: _Hand(seen) for group in dict.fromkeys(message.group for message in given)}
+        groups = dict.fromkeys(message.group for message in given)
+        hands = {group: _Hand(seen, Retry(self._clock, self._retry_policy)) for group in groups}
         for message in given:
             hands[message.group].messages.append(message)
         with self._lock:
@@ -174,15 +179,10 @@ class Worker:
             self._drop(message.group)
             return
         try:
-            count = self._settle(hand.messages[:1] if hand.attempts else hand.messages)
+            count = self._settle(hand.messages[:1] if hand.retry.attempts else hand.messages)
         except TRANSIENT:
             self.counts["port errors"] += 1
-            hand.attempts += 1
-            working = self._working
-            seconds = backoff_seconds(
-                self._clock, hand.attempts, working.retry_seconds_first, working.retry_seconds_max
-            )
-            hand.due_ms = self._clock.boot_ms() + round(seconds * 1000)
+            hand.due_ms = self._clock.boot_ms() + round(hand.retry.next_seconds() * 1000)
         except Closed:
             raise
         except Exception as exc:  # noqa: BLE001 - one message that cannot be settled must not stop the others
@@ -194,7 +194,7 @@ class Worker:
         with self._lock:
             group = hand.messages[0].group
             del hand.messages[:count]
-            hand.attempts = 0
+            hand.retry.reset()
             if not hand.messages:
                 self._hands.pop(group, None)
         self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
@@ -240,10 +240,10 @@ class Worker:
 class _Hand:
     """The messages of one group that this worker holds, in order, and when to try the first again."""
 
-    def __init__(self, seen: Observation) -> None:
+    def __init__(self, seen: Observation, retry: Retry) -> None:
         self.messages: list[Message] = []
         self.seen = seen
-        self.attempts = 0
+        self.retry = retry
         self.due_ms = 0
 
 

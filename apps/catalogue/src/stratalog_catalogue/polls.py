@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from stratalog import NotFound, Records, Store, StratalogError, Unavailable
-from stratalog.clock import Clock, backoff_seconds
+from stratalog.clock import Clock
+from stratalog.retry import Retry, RetryPolicy
 from stratalog_catalogue.feed import poll_feed
 from stratalog_catalogue.folder import Checkpoint, Step, poll_folder
 from stratalog_catalogue.ingest import IngestCounts, take
@@ -19,8 +20,7 @@ from stratalog_catalogue.sources import Source, read_source, read_sources
 __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source"]
 
 TRIES_MAX = 4
-RETRY_SECONDS_FIRST = 0.5
-RETRY_SECONDS_MAX = 30.0
+RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 ASKED_SECONDS_MAX = 300.0
 """A server that asks for a longer wait than this is left to the next poll."""
 
@@ -68,7 +68,7 @@ def poll_source(
 
     The failure of a whole poll is counted beside the source: as often as a record's it makes a dead letter.
     """
-    taken = IngestCounts()
+    taken, retry = IngestCounts(), Retry(clock, RETRY_POLICY)
     for left in reversed(range(TRIES_MAX)):
         try:
             for step in _steps(source, _checkpoint(records, source), connect):
@@ -77,7 +77,7 @@ def poll_source(
             _keep(records, source, _checkpoint(records, source), clock.wall_ms())
         except (StratalogError, OSError) as exc:
             if left and isinstance(exc, Unavailable | OSError):
-                clock.sleep(_retry_seconds(clock, TRIES_MAX - left, exc))
+                clock.sleep(_retry_seconds(retry, exc))
                 continue
             letter = records.fail(POLLS + source.name, str(exc)[:300] or type(exc).__name__, pointer=source.location)
             return Polled(source=source.name, taken=taken, reason=str(exc), dead=letter.dead)
@@ -101,12 +101,12 @@ def _steps(source: Source, checkpoint: Checkpoint, connect: Connect) -> Iterator
     return (poll_oai if source.adapter == "oai" else poll_feed)(source, checkpoint, connect)
 
 
-def _retry_seconds(clock: Clock, attempt: int, cause: StratalogError | OSError) -> float:
+def _retry_seconds(retry: Retry, cause: StratalogError | OSError) -> float:
     """How long to wait: as the server asks, within bounds, else longer each time."""
     asked = cause.details.get("retry_after_seconds") if isinstance(cause, StratalogError) else None
     if asked is not None:
         return min(float(asked), ASKED_SECONDS_MAX)
-    return backoff_seconds(clock, attempt, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
+    return retry.next_seconds()
 
 
 def _checkpoint(records: Records, source: Source) -> Checkpoint:

@@ -1,0 +1,123 @@
+"""Retry: how long a call is tried again, and how long it waits before each try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Protocol
+
+import msgspec
+
+from stratalog.clock import Clock, Observation
+from stratalog.errors import Conflict, StratalogError
+
+__all__ = ["Pace", "Retry", "RetryPolicy"]
+
+LEFT_SHARE = 0.1
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a call is tried again, and how long it waits before each try."""
+
+    seconds_max: float = math.inf
+    """No try begins later than this; the last one may take longer."""
+
+    wait_seconds_first: float = 0.05
+    wait_seconds_max: float = 2.0
+
+
+class Pace(Protocol):
+    """What earlier calls have learnt of other writers."""
+
+    backoff_seconds: float
+    """How long the next wait after a lost race may be."""
+
+
+class Retry:
+    """The tries of one call, or of one loop: full-jitter back-off within a time budget.
+
+    The budget begins when this is made, or with ``since``. The rule is Marc Brooker's, “Exponential Backoff And
+    Jitter”, AWS Architecture Blog, 2015.
+
+    After a `Conflict` no wait is longer than a tenth of the time left. So a writer that has waited long tries more
+    often, and new writers cannot starve it. A store that fails is not asked more often.
+    """
+
+    def __init__(
+        self, clock: Clock, policy: RetryPolicy, since: Observation | None = None, *, pace: Pace | None = None
+    ) -> None:
+        """With ``pace`` the waits after a `Conflict` grow with what was seen of others, not with the tries alone."""
+        self._clock = clock
+        self._policy = policy
+        self._since = since or (Observation(clock) if policy.seconds_max < math.inf else None)
+        self._pace = pace
+        self._hindrances: dict[Hashable, _Hindrance] = {}
+        self._counted_seconds = 0.0
+        self.attempts = 0
+        """How many tries have failed."""
+
+    def next_seconds(self) -> float:
+        """After a try that failed: how long to wait before the next one, whatever the time budget says."""
+        self.attempts += 1
+        return self._jittered(self.attempts, self._policy.wait_seconds_max)
+
+    def reset(self) -> None:
+        """A try succeeded: the waits of a loop begin anew."""
+        self.attempts = 0
+
+    def wait(self, cause: StratalogError, *, has_turn: bool = False) -> bool:
+        """After a try that failed with ``cause``: wait for the next, or say False at once where no time is left.
+
+        A writer that has its turn holds others off and does not wait for them; see `Index.turn`.
+        """
+        self.attempts += 1
+        left = self._policy.seconds_max - self._age_seconds()
+        if left <= 0:
+            return False
+        if has_turn:
+            return True
+        first, most = self._policy.wait_seconds_first, self._policy.wait_seconds_max
+        if isinstance(cause, Conflict):
+            most = min(most, max(first, left * LEFT_SHARE))
+            if self._pace is not None:
+                self._clock.sleep(self._clock.random() * min(most, max(first, self._pace.backoff_seconds)))
+                return True
+        self._clock.sleep(self._jittered(self.attempts, most))
+        return True
+
+    def wait_for(self, hindrance: Hashable, seconds_max: float) -> bool:
+        """The same after a try that a ``hindrance`` stopped, each of which has a budget and a count of its own.
+
+        The tries that met it count, too. What lasts long does not use up the time in which another passes.
+        """
+        self.attempts += 1
+        met = self._hindrances.setdefault(hindrance, _Hindrance())
+        met.seconds += self._uncounted_seconds()
+        if met.seconds >= seconds_max:
+            return False
+        met.attempts += 1
+        self._clock.sleep(self._jittered(met.attempts, self._policy.wait_seconds_max))
+        met.seconds += self._uncounted_seconds()
+        return True
+
+    def _uncounted_seconds(self) -> float:
+        """The time that passed since it was last asked."""
+        age = self._age_seconds()
+        passed, self._counted_seconds = age - self._counted_seconds, age
+        return passed
+
+    def _age_seconds(self) -> float:
+        """The time since the budget began; 0 without a budget, which then needs no clock."""
+        return self._since.age_seconds() if self._since is not None else 0.0
+
+    def _jittered(self, attempt: int, most: float) -> float:
+        ceiling = min(most, self._policy.wait_seconds_first * 2 ** min(attempt - 1, 30))
+        return float(self._clock.random() * ceiling)
+
+
+class _Hindrance:
+    """What stood in the way of some tries: the time it took, and how many it stopped."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.attempts = 0

@@ -1,0 +1,104 @@
+"""Retry: how long a call is tried again, and the waits between its tries."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.errors import ConditionFailed, Unavailable
+from stratalog.retry import Retry, RetryPolicy
+from stratalog.testing.clock import ManualClock
+
+POLICY = RetryPolicy(seconds_max=10, wait_seconds_first=0.1, wait_seconds_max=2)
+BUSY = Unavailable("busy")
+
+
+class SlowestClock(ManualClock):
+    """Each wait is the longest that jitter allows."""
+
+    def random(self) -> float:
+        return 1.0
+
+
+class Pace:
+    backoff_seconds = 0.5
+
+
+def waits(retry: Retry, clock: ManualClock, tries: int, cause: Unavailable | ConditionFailed = BUSY) -> list[float]:
+    found = []
+    for _ in range(tries):
+        before = clock.boot_ms()
+        retry.wait(cause)
+        found.append((clock.boot_ms() - before) / 1000)
+    return found
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    clock = SlowestClock()
+    assert waits(Retry(clock, POLICY), clock, 7) == [0.1, 0.2, 0.4, 0.8, 1.6, 2, 2]
+
+
+def test_no_try_begins_after_the_budget_and_the_failures_are_counted() -> None:
+    clock = ManualClock()
+    retry = Retry(clock, POLICY)
+    clock.sleep(9.9)
+    assert retry.wait(BUSY)
+    clock.sleep(10)
+    assert not retry.wait(BUSY)
+    assert retry.attempts == 2
+
+
+def test_the_budget_begins_with_an_earlier_observation() -> None:
+    clock = ManualClock()
+    from_the_start = Retry(clock, POLICY)
+    clock.sleep(10.5)
+    assert not from_the_start.wait(BUSY)
+    assert Retry(clock, POLICY).wait(BUSY)
+
+
+def test_a_wait_for_other_writers_is_a_tenth_of_the_time_left_at_most() -> None:
+    clock = SlowestClock()
+    retry = Retry(clock, POLICY)
+    clock.sleep(6)
+    assert waits(retry, clock, 4, ConditionFailed({}))[-1] == pytest.approx(0.33, abs=0.01)
+
+
+def test_waits_for_other_writers_follow_the_pace_that_was_seen() -> None:
+    clock = SlowestClock()
+    retry = Retry(clock, POLICY, pace=Pace())
+    assert waits(retry, clock, 3, ConditionFailed({})) == [0.5, 0.5, 0.5]
+    assert waits(retry, clock, 1) == [0.8]
+
+
+def test_a_writer_that_has_its_turn_does_not_wait_but_its_budget_ends() -> None:
+    clock = SlowestClock()
+    retry = Retry(clock, POLICY)
+    before = clock.boot_ms()
+    assert retry.wait(ConditionFailed({}), has_turn=True)
+    assert clock.boot_ms() == before
+    clock.sleep(11)
+    assert not retry.wait(ConditionFailed({}), has_turn=True)
+
+
+def test_each_hindrance_has_a_budget_and_a_count_of_its_own() -> None:
+    clock = SlowestClock()
+    retry = Retry(clock, POLICY)
+    while retry.wait_for("throttled", 3):
+        pass
+    assert retry.wait_for("lost", 1)
+    assert not retry.wait_for("throttled", 3)
+    assert not retry.wait_for("refused", 0)
+
+
+def test_a_loop_begins_anew_after_a_success() -> None:
+    clock = SlowestClock()
+    retry = Retry(clock, RetryPolicy(wait_seconds_first=1, wait_seconds_max=30))
+    assert [retry.next_seconds() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    retry.reset()
+    assert retry.next_seconds() == 1
+
+
+def test_the_waits_are_drawn_between_nothing_and_the_longest() -> None:
+    clock = ManualClock()
+    drawn = [Retry(clock, POLICY).next_seconds() for _ in range(200)]
+    assert 0 <= min(drawn) < 0.02
+    assert 0.08 < max(drawn) <= 0.1
