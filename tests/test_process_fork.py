@@ -85,7 +85,7 @@ def test_a_call_in_a_forked_child_raises_closed_though_another_thread_held_every
         document._turn,
         document._snapshots,
         document.log._appender._group_commit._leadership,
-        document.log._appender._head._lock,
+        document.log._appender.heads._lock,
         document._state._lock,
         document.chunks._lock,
         store._lock,

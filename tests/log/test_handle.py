@@ -107,7 +107,7 @@ def test_a_name_record_read_slowly_does_not_replace_a_newer_one() -> None:
     appender = log._appender
     newest = require_name(log.environment.index, record.organisation, record.name)
     assert appender.name == newest
-    assert appender._names.offer(record) == newest
+    assert appender.names.offer(record) == newest
 
 
 def test_a_reader_whose_head_is_too_old_looks_again_before_it_calls_a_version_missing() -> None:

@@ -130,7 +130,7 @@ def grow(log: Log, segments: int) -> int:
             ]
         )
     index.commit([Put(Item(name.partition, name.sort, {**name.attributes, "s": segments}))])
-    log._appender._head.drop(log.known_head())
+    log._appender.heads.drop(log.known_head())
     return segments
 
 

@@ -23,7 +23,7 @@ from stratalog.log import bodies
 from stratalog.ports.index import Index, Item, Put, Write
 from stratalog.records import Records, content, decisions, history, put, store
 from stratalog.records.content import RecordBody
-from stratalog.records.put import Attempts, RecordDraft, RecordHead
+from stratalog.records.put import Planned, RecordAppend, RecordHead
 from stratalog.records.versions import RecordVersion, latest_item, version_from_item
 from tests.records import test_defects
 from tests.records.helpers import World
@@ -43,14 +43,14 @@ class Planted(msgspec.Struct, frozen=True):
 
 def race_is_any_error(world: World, patch: pytest.MonkeyPatch) -> None:
     """A lost race is no longer told from other errors where the body is in blobs."""
-    learn = Attempts._learn
+    learn = RecordAppend._learn
 
-    def rewrapped(self: Attempts, version: int, draft: RecordDraft, conflict: ConditionFailed) -> None:
-        if "x" in draft.attributes:
+    def rewrapped(self: RecordAppend, plan: Planned, head: RecordHead, conflict: ConditionFailed) -> bool:
+        if "x" in plan.draft.attributes:
             raise ContentionError("the pointer could not be written")
-        learn(self, version, draft, conflict)
+        return learn(self, plan, head, conflict)
 
-    patch.setattr(Attempts, "_learn", rewrapped)
+    patch.setattr(RecordAppend, "_learn", rewrapped)
 
 
 def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
@@ -80,17 +80,16 @@ def dangling_is_nothing(world: World, patch: pytest.MonkeyPatch) -> None:
 
 def write_without_the_check(world: World, patch: pytest.MonkeyPatch) -> None:
     """Where the latest version cannot be read, the put goes on as if there were none."""
-    reread = Attempts._reread
+    reread = RecordAppend._reread
 
-    def reread_or_not(self: Attempts) -> RecordHead:
+    def reread_or_not(self: RecordAppend) -> RecordHead:
         try:
             return reread(self)
         except Unavailable:
-            self._head = RecordHead(None, Observation(self._environment.clock))
             self._fresh = True
-            return self._head
+            return RecordHead(None, Observation(self._environment.clock))
 
-    patch.setattr(Attempts, "_reread", reread_or_not)
+    patch.setattr(RecordAppend, "_reread", reread_or_not)
 
 
 def latest_opens_its_body(world: World, patch: pytest.MonkeyPatch) -> None:
@@ -152,7 +151,7 @@ def put_reads_back(world: World, patch: pytest.MonkeyPatch) -> None:
 
 def own_write_is_not_looked_for(world: World, patch: pytest.MonkeyPatch) -> None:
     """After a lost answer nobody looks whether the write stands where it was sent to."""
-    patch.setattr(Attempts, "_landed", lambda self, version: self._doubts.discard(version))
+    patch.setattr(RecordAppend, "_landed", lambda self, version: self._doubts.discard(version))
 
 
 def own_write_is_anothers(world: World, patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from stratalog.errors import NotFound, StratalogError
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log import Entry, append, head, lifecycle, plan, retention
-from stratalog.log.append import Appender, _Attempts
+from stratalog.log.append import Appender, LogAppend
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
@@ -91,8 +91,8 @@ def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: 
     return last
 
 
-def _attempts_fresh(self: Any, appender: Appender, batch: list[PendingEntry]) -> None:
-    _attempts(self, appender, batch)
+def _append_fresh(self: Any, appender: Appender, batch: list[PendingEntry]) -> None:
+    _init(self, appender, batch)
     self._fresh = True
 
 
@@ -106,10 +106,10 @@ class _Lagging:
 
 def _reread_lagging(self: Any) -> Head:
     appender, place = self._appender, self._environment
-    known = appender._head.value or appender._origin.value
+    known = appender.heads.value or appender.origin.value
     index: Any = _Lagging(place.index)
     self._fresh = True
-    found: Head = appender._head.offer(follow_head(index, place.clock, appender.name, known))
+    found: Head = appender.heads.offer(follow_head(index, place.clock, appender.name, known))
     return found
 
 
@@ -118,8 +118,8 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 
 
 _write = BlobBatch.write
-_landed = _Attempts._landed
-_attempts = _Attempts.__init__
+_landed = LogAppend._landed
+_init = LogAppend.__init__
 _append = Appender.append
 _walk = head._walk
 _pin = lifecycle._pin
@@ -131,9 +131,9 @@ def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
 
 MUTANTS = (
     _mutant("condition dropped", replaced(plan, "_ABSENT", None), "acknowledged", "history-changed", "gapless"),
-    _mutant("write id ignored", replaced(_Attempts, "_landed", _landed_unseen), "once", "refused"),
+    _mutant("write id ignored", replaced(LogAppend, "_landed", _landed_unseen), "once", "refused"),
     _mutant(
-        "doubt dropped while its place is free", replaced(_Attempts, "_landed", _landed_or_absent), "refused", "once"
+        "doubt dropped while its place is free", replaced(LogAppend, "_landed", _landed_or_absent), "refused", "once"
     ),
     _mutant(
         "pointer before blob",
@@ -180,9 +180,9 @@ MUTANTS = (
         "dangling",
     ),
     _mutant("unbounded read", replaced(Reader, "_from_index", _from_index_unbounded), "gapless", "read", "dangling"),
-    _mutant("final answer from a stale head", replaced(_Attempts, "__init__", _attempts_fresh), "stale-answer"),
+    _mutant("final answer from a stale head", replaced(LogAppend, "__init__", _append_fresh), "stale-answer"),
     _mutant(
-        "reads first, but what may be old by then", replaced(_Attempts, "_reread", _reread_lagging), "stale-answer"
+        "reads first, but what may be old by then", replaced(LogAppend, "_reread", _reread_lagging), "stale-answer"
     ),
     _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
     _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),

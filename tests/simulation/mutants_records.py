@@ -16,7 +16,7 @@ from stratalog.records import batch, content, retention
 from stratalog.records.batch import Stored, _Put
 from stratalog.records.content import RecordBody
 from stratalog.records.decisions import RecordCall, Wanted, next_put
-from stratalog.records.put import Attempts, Decide
+from stratalog.records.put import Decide, RecordAppend
 from stratalog.testing.faults import Weather
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_records import RecordsWorld
@@ -103,13 +103,13 @@ MUTANTS = (
     Mutant(
         "records: doubt forgotten",
         RecordsWorld,
-        replaced(Attempts, "_verdict", lambda self, cause: cause),
+        replaced(RecordAppend, "_verdict", lambda self, cause: cause),
         ("refused",),
     ),
     Mutant(
         "records: own write not known again",
         RecordsWorld,
-        replaced(Attempts, "_landed", lambda self, version: self._doubts.discard(version)),
+        replaced(RecordAppend, "_landed", lambda self, version: self._doubts.discard(version)),
         ("acknowledged", "once", "refused"),
     ),
     Mutant(

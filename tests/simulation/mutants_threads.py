@@ -10,7 +10,7 @@ from stratalog.documents.state import State
 from stratalog.errors import NotFound, StratalogError
 from stratalog.group_commit import GroupCommit
 from stratalog.log import Log
-from stratalog.log.append import Appender, _Attempts
+from stratalog.log.append import Appender, LogAppend
 from stratalog.log.head import Head, head_rank
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.newest import Newest
@@ -43,7 +43,7 @@ def _reread_field(self: Any) -> Any:
     """Reads the head, and then decides from the field, which another thread may have changed."""
     self._appender.head()
     self._fresh = True
-    return self._appender._head.require()
+    return self._appender.heads.require()
 
 
 def _load_from_field(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
@@ -61,7 +61,7 @@ def _read_by_given_head(self: Any, after: int = 0, upto: int | None = None, *, h
 def _fail_all(self: Any, batch: list[PendingEntry]) -> None:
     """All of the batch get what the leader got."""
     try:
-        _Attempts(self, list(batch)).run()
+        LogAppend(self, list(batch)).run()
     except BaseException as exc:
         for pending in batch:
             if not pending.settled:
@@ -95,7 +95,7 @@ MUTANTS = (
         "decisions from a head that goes back",
         together(
             replaced(Newest, "offer", _last_offer_wins(head_rank)),
-            replaced(_Attempts, "_reread", _reread_field),
+            replaced(LogAppend, "_reread", _reread_field),
             replaced(document, "load_state", _load_from_field),
             replaced(Log, "read", _read_by_given_head),
             replaced(Handle, "_check_known", _see_no_field),
@@ -112,7 +112,7 @@ MUTANTS = (
     _mutant("bystander gets the leader's exception", replaced(Appender, "_run", _fail_all), "bystander"),
     _mutant(
         "next leader forgets the version in doubt",
-        replaced(_Attempts, "interrupt", lambda self: None),
+        replaced(LogAppend, "interrupt", lambda self: None),
         *("once", "refused", "acknowledged"),
     ),
     _mutant(

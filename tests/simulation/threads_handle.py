@@ -98,7 +98,7 @@ class Handle:
     def held_locks(self) -> list[str]:
         """The locks that are held, though no call is under way."""
         appender = self.log._appender
-        locks: dict[str, Any] = {"leadership": appender._group_commit._leadership, "head": appender._head._lock}
+        locks: dict[str, Any] = {"leadership": appender._group_commit._leadership, "head": appender.heads._lock}
         if (document := self.document) is not None:
             locks |= {"turn": document._turn, "snapshots": document._snapshots, "state": document._state._lock}
         return [name for name, lock in locks.items() if lock.locked()]

@@ -2,27 +2,28 @@
 
 Modules
 -------
-environment    the ports, clock and settings that a log uses
-log            the handle of one incarnation
-entries        entries and events as index items
-bodies         large bodies as blobs
-blob_batch     the blobs of one commit, put before it
-names          the name record: incarnation, segment, floor, parent
-directory      the logs and records of an organisation
-head           where the log ends
-segments       runs of entries that share an index partition
-plan           the writes of one commit
-pending_entry  an entry between its caller and its answer
-append         group commits, tries, and outcomes in doubt
-contention     when to read first, and how long to back off
-commit         a commit whose unknown outcome is resolved
-reader         bounded reads across segments and archives
-lifecycle      create, fork, delete
-snapshots      snapshot records by version
-app_snapshots  an application's snapshot, in parts that versions share
-archive        a sealed segment as one body
-retention      archives, forgets and frees segments
-sweep          removes what a deleted log left
+environment         the ports, clock and settings that a log uses
+log                 the handle of one incarnation
+entries             entries and events as index items
+bodies              large bodies as blobs
+blob_batch          the blobs of one commit, put before it
+names               the name record: incarnation, segment, floor, parent
+directory           the logs and records of an organisation
+head                where the log ends
+segments            runs of entries that share an index partition
+plan                the writes of one commit
+pending_entry       an entry between its caller and its answer
+conditional_append  writes entry n + 1 by one conditional put, for logs and records
+append              group commits, and the entries of a batch
+contention          when to read first, and how long to back off
+commit              a commit whose unknown outcome is resolved
+reader              bounded reads across segments and archives
+lifecycle           create, fork, delete
+snapshots           snapshot records by version
+app_snapshots       an application's snapshot, in parts that versions share
+archive             a sealed segment as one body
+retention           archives, forgets and frees segments
+sweep               removes what a deleted log left
 
 A log does not interpret its events. Documents do, and so do applications that use a log directly.
 """

@@ -1,7 +1,6 @@
-"""Appending: entry n + 1 is written by one conditional put that succeeds only when no entry n + 1 exists.
+"""Appending entries to a log. Threads of one process share commits: the leader commits for all that wait.
 
-`plan_append` decides what to write, purely; :class:`Appender` does it, learns from every answer and tries again.
-Threads of one process share commits: the leader commits for all that wait.
+`plan_append` decides what to write, purely; :class:`LogAppend` writes it, by the conditional append that records share.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
 from stratalog.clock import Observation
 from stratalog.errors import (
     ConditionFailed,
-    ContentionError,
     NotFound,
     OutcomeUnknown,
     StratalogError,
@@ -26,6 +25,7 @@ from stratalog.errors import (
 from stratalog.group_commit import GroupCommit
 from stratalog.keys import number
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
+from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.contention import Contention
 from stratalog.log.entries import Entry
 from stratalog.log.environment import Environment
@@ -34,10 +34,9 @@ from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
-from stratalog.ports.index import Delete, Equals, Item, no_turn
-from stratalog.retry import Retry
+from stratalog.ports.index import Delete, Equals, Item
 
-__all__ = ["Appender"]
+__all__ = ["Appender", "LogAppend"]
 
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
@@ -60,22 +59,22 @@ class Appender:
         segment_ready: Callable[[Head], bool],
         seen: Observation | None,
     ) -> None:
-        self._environment = environment
-        self._names = Newest(attrgetter("revision"), name)
-        self._stored_entry = stored_entry
-        self._segment_ready = segment_ready
+        self.environment = environment
+        self.names = Newest(attrgetter("revision"), name)
+        self.stored_entry = stored_entry
+        self.segment_ready = segment_ready
         self.contention = Contention()
         self._group_commit: GroupCommit[PendingEntry] = GroupCommit()
-        self._head: Newest[Head] = Newest(head_rank)
-        self._left_behind: Head | None = None
+        self.heads: Newest[Head] = Newest(head_rank)
+        self.left_behind: Head | None = None
         # The name record's segment spares reading the record again, as long as the observation rule allows.
-        self._origin = Newest(head_rank, None if seen is None else first_head(name, seen))
-        self._ask_again_at = 0
+        self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
+        self.ask_again_at = 0
 
     @property
     def name(self) -> NameRecord:
         """The newest name record that this process has seen."""
-        return self._names.require()
+        return self.names.require()
 
     def append(self, pending: PendingEntry) -> Entry:
         """Write ``pending`` as the next entry; its error otherwise. See `Log.append`.
@@ -98,98 +97,77 @@ class Appender:
 
     def head(self) -> Head:
         """The head, read now and consistently; or a newer one that another thread has learnt of meanwhile."""
-        known = self._head.value
-        read = follow_head(self._environment.index, self._environment.clock, self.name, known or self._origin.value)
-        head = self._head.offer(read)
+        known = self.heads.value
+        read = follow_head(self.environment.index, self.environment.clock, self.name, known or self.origin.value)
+        head = self.heads.offer(read)
         if known is not None and head is read and (self.contention.contended or head.version != known.version):
             self.contention.saw(head.version - known.version, known.seen.seconds_until(head.seen))
         return head
 
     def known_head(self) -> Head | None:
         """The head as last seen by this process, which others may have left behind."""
-        return self._head.value
+        return self.heads.value
 
     def turn(self) -> AbstractContextManager[bool]:
         """See `Log.turn`."""
-        return self._environment.index.turn(self.name.prefix)
+        return self.environment.index.turn(self.name.prefix)
 
     def is_behind(self) -> bool:
         """See `Log.is_behind`."""
-        head = self._head.value
-        if head is None or head is self._left_behind:
+        head = self.heads.value
+        if head is None or head is self.left_behind:
             return True
         return self.contention.contended and self.contention.is_behind(head.seen.age_seconds())
 
     def _fill(self, batch: list[PendingEntry]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
         size = len(batch[0].body)
-        most = JOINT_ENTRIES_MAX if self._environment.index.joint_commits else 1
+        most = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
         while len(batch) < most and size < JOINT_BYTES_MAX and (pending := self._group_commit.next()):
             batch.append(pending)
             size += len(pending.body)
 
     def _run(self, batch: list[PendingEntry]) -> None:
-        attempts = _Attempts(self, list(batch))
+        append = LogAppend(self, list(batch))
         try:
-            attempts.run()
+            append.run()
         except StratalogError as exc:
             for pending in batch:
                 if not pending.settled:
                     pending.fail(exc.copy())  # each is raised by another thread
         except BaseException:
-            attempts.interrupt()
+            append.interrupt()
             raise
 
 
-class _Attempts:
-    """One batch on its way, from the first try to the last."""
+class LogAppend(ConditionalAppend[Head, Plan]):
+    """One batch of entries on its way. Each of them is settled on its own, and leaves the batch then."""
 
     def __init__(self, appender: Appender, batch: list[PendingEntry]) -> None:
+        super().__init__(appender.environment)
         self._appender = appender
-        self._environment = appender._environment
         self._batch = batch
-        self._begun = self._sent = Observation(self._environment.clock)
-        self._retry: Retry | None = None
-        self._fresh = False
-        self._doubtful = any(map(_doubts, batch))
-        self._sending: Plan | None = None
-        self._setback: StratalogError | None = None
 
-    def run(self) -> None:
-        if not self._must_read_first():
-            self._try_once()
-        while self._batch:
-            self._try_again()
+    def _is_settled(self) -> bool:
+        return not self._batch
 
-    def _try_again(self) -> None:
-        """The next try. One that reads the head first, as after a lost race, reads and commits inside the turn."""
-        setback, self._setback = self._setback, None
-        lost = isinstance(setback, ConditionFailed)
-        if setback is not None and not lost:
-            self._wait(setback)  # not inside the turn: others would wait for it
-        with self._appender.turn() if lost or self._must_read_first() else no_turn() as has_turn:
-            if setback is not None and lost:
-                self._wait(setback, has_turn=has_turn)
-            self._sent = Observation(self._environment.clock)
-            self._try_once()
+    def _in_doubt(self) -> bool:
+        return any(map(_doubts, self._batch))
 
-    def _must_read_first(self) -> bool:
-        """Whether a read comes before the put. A caller that expects a version is only told that it is another one."""
+    def _turn(self) -> AbstractContextManager[bool]:
+        return self._appender.turn()
+
+    def _pace(self) -> Contention:
+        return self._appender.contention
+
+    def _details(self) -> dict[str, Any]:
+        return {"log": self._appender.name.name}
+
+    def _reads_first(self) -> bool:
+        """A caller that expects a version reads no head first: it is only told that it is another one."""
         return self._appender.is_behind() and any(pending.expected is None for pending in self._batch)
 
-    def _try_once(self) -> None:
-        try:
-            self._refresh()
-            self._try()
-        except (Unavailable, OutcomeUnknown) as exc:
-            self._setback = exc
-
-    def interrupt(self) -> None:
-        """The leader is interrupted. Its commit may have been under way: the next leader must look for it."""
-        if self._sending is not None:
-            self._doubt(self._sending)
-
-    def _refresh(self) -> None:
+    def _prepare(self) -> None:
         """Put again the blobs that grew old before this try, which is then as late as they were."""
         renewed = 0
         for pending in self._batch:
@@ -198,47 +176,32 @@ class _Attempts:
         if renewed:
             self._sent = Observation(self._environment.clock)
 
-    def _try(self) -> None:
-        head = self._usable_head()
-        if self._doubtful:
-            self._resolve_doubts(head)
+    def _known_head(self) -> Head | None:
+        return self._appender.known_head()
+
+    def _is_behind(self) -> bool:
+        behind = self._appender.contention.contended and self._appender.is_behind()
+        if behind:
+            self._environment.counters["read first"] += 1
+        return behind
+
+    def _reread(self) -> Head:
+        head = self._appender.head()
+        self._fresh = True
+        return head
+
+    def _plan(self, head: Head) -> tuple[Plan, Head] | None:
         chosen = self._choose(head)
         if not chosen and not self._fresh:
             head = self._reread()
             chosen = self._choose(head)
         if not chosen:
             self._refuse_all(head)
-        elif (plan := self._plan(head, chosen)) is not None:
-            self._commit(plan, head)
-
-    def _commit(self, plan: Plan, head: Head) -> None:
-        self._sending = plan
-        try:
-            self._environment.index.commit(plan.writes)
-        except ConditionFailed as exc:
-            self._sending = None
-            self._learn(plan, head, exc)
-            if any(pending.expected is None for pending in plan.batch):
-                self._setback = exc
-        except OutcomeUnknown:
-            self._doubt(plan)
-            raise
-        except Unavailable:
-            self._sending = None
-            raise
-        else:
-            self._land(plan, head)
-            self._sending = None
-
-    def _usable_head(self) -> Head:
-        """The head as remembered, or read anew where it is unknown, too old to be relied on or probably left behind."""
-        head = self._appender._head.value
-        if head is None or self._doubtful:
-            return self._reread()
-        if self._appender.contention.contended and self._appender.is_behind():
-            self._environment.counters["read first"] += 1
-            return self._reread()
-        return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
+            return None
+        roll_over = self._roll_over_due(head)
+        if roll_over and not self._is_open(head):
+            return None
+        return plan_append(self._appender.name, head, chosen, self._sent.wall_ms, roll_over), head
 
     def _choose(self, head: Head) -> list[PendingEntry]:
         """Those whose expected version fits the version they would get after ``head``."""
@@ -247,12 +210,6 @@ class _Attempts:
             if pending.expected in (None, head.version + len(chosen)):
                 chosen.append(pending)
         return chosen
-
-    def _reread(self) -> Head:
-        """Read the head consistently: from now on it is fresh, and final answers may be given from it."""
-        head = self._appender.head()
-        self._fresh = True
-        return head
 
     def _refuse_all(self, head: Head) -> None:
         """Answer those that no longer fit. Only from a head that was read during this call, or a newer one."""
@@ -272,7 +229,7 @@ class _Attempts:
     def _stands_at(self, pending: PendingEntry, version: int) -> bool:
         """Whether the answer is found at ``version``: the entry itself, or that its place is forgotten by now."""
         try:
-            entry = self._appender._stored_entry(version)
+            entry = self._appender.stored_entry(version)
         except VersionForgotten:
             pending.error = OutcomeUnknown("an append's place was forgotten before it was answered", version=version)
             return True
@@ -283,18 +240,16 @@ class _Attempts:
         pending.settle(version, entry.created_ms)
         return True
 
-    def _plan(self, head: Head, chosen: list[PendingEntry]) -> Plan | None:
-        """None: the head's segment is sealed, as its name record shows, and may be freed by the time of the commit."""
-        roll_over = self._roll_over_due(head)
-        if roll_over:
-            name, seen = self._appender.name, Observation(self._environment.clock)
-            name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
-            name = self._appender._names.offer(name)
-            if name.segment != head.segment:
-                self._appender._head.drop(head)
-                self._appender._origin.offer(first_head(name, seen))
-                return None
-        return plan_append(self._appender.name, head, chosen, self._sent.wall_ms, roll_over)
+    def _is_open(self, head: Head) -> bool:
+        """Whether the head's segment is not sealed, by its name record: it could be freed by the time of the commit."""
+        name, seen = self._appender.name, Observation(self._environment.clock)
+        name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
+        name = self._appender.names.offer(name)
+        if name.segment == head.segment:
+            return True
+        self._appender.heads.drop(head)
+        self._appender.origin.offer(first_head(name, seen))
+        return False
 
     def _roll_over_due(self, head: Head) -> bool:
         target = self._environment.settings.segment_entries_target
@@ -302,13 +257,13 @@ class _Attempts:
         if over < 0:
             return False
         if over >= target:
-            self._environment.counters["roll-over without snapshot"] += not self._appender._segment_ready(head)
+            self._environment.counters["roll-over without snapshot"] += not self._appender.segment_ready(head)
             return True
-        if head.version < self._appender._ask_again_at:
+        if head.version < self._appender.ask_again_at:
             return False
-        ready = self._appender._segment_ready(head)
+        ready = self._appender.segment_ready(head)
         if not ready:
-            self._appender._ask_again_at = head.version + max(1, target // 8)
+            self._appender.ask_again_at = head.version + max(1, target // 8)
         return ready
 
     def _land(self, plan: Plan, head: Head) -> None:
@@ -317,7 +272,7 @@ class _Attempts:
             self._doubt(plan)
             return
         self._settle(plan)
-        self._appender._head.offer(Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent))
+        self._appender.heads.offer(Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent))
         self._fresh = True
         if (contention := self._appender.contention).contended:
             contention.saw(0, head.seen.seconds_until(self._sent))
@@ -326,7 +281,7 @@ class _Attempts:
             self._environment.counters["roll-over"] += 1
             name = self._appender.name
             name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
-            self._appender._names.offer(name)
+            self._appender.names.offer(name)
 
     def _settle(self, plan: Plan) -> None:
         for version, pending in enumerate(plan.batch, plan.first):
@@ -337,32 +292,26 @@ class _Attempts:
                 raise
             self._batch.remove(pending)
 
-    def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> None:
-        """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost.
-
-        The head is read after the wait, not before it: what is read now would be left behind by then.
-        """
-        self._environment.counters["conflict"] += 1
+    def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
+        """The head is read after the wait, not before it: what is read now would be left behind by then."""
         ours = {pending.write_id for pending in plan.batch}
         if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
             self._doubt(plan)
-        self._appender._left_behind = head
+        self._appender.left_behind = head
         self._appender.contention.lost(self._environment.settings)
+        return any(pending.expected is None for pending in plan.batch)
 
     def _doubt(self, plan: Plan) -> None:
-        self._doubtful = True
         for version, pending in enumerate(plan.batch, plan.first):
             if (plan.partition, version) not in pending.doubts:
                 pending.doubts.append((plan.partition, version))
 
     def _resolve_doubts(self, head: Head) -> None:
-        """Look where each doubtful entry may stand. A doubt lasts while its place is free: the write may still come."""
         for pending in list(self._batch):
             for doubt in list(pending.doubts):
                 if self._landed(pending, *doubt, head):
                     self._batch.remove(pending)
                     break
-        self._doubtful = any(pending.doubts for pending in self._batch)
 
     def _landed(self, pending: PendingEntry, partition: str, version: int, head: Head) -> bool:
         item = self._environment.index.get(partition, number(version))
@@ -383,18 +332,3 @@ class _Attempts:
         """
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._environment.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
-
-    def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
-        """Back off before the next try. Raises when the time budget is used up."""
-        if self._retry is None:
-            self._retry = self._environment.retry(self._begun, pace=self._appender.contention)
-        if not self._retry.wait(cause, has_turn=has_turn):
-            self._give_up(cause, self._retry.attempts)
-
-    def _give_up(self, cause: StratalogError, attempts: int) -> None:
-        name = self._appender.name.name
-        if isinstance(cause, OutcomeUnknown) or any(pending.doubts for pending in self._batch):
-            raise OutcomeUnknown("an append was not answered in time", log=name) from cause
-        if isinstance(cause, Unavailable):
-            raise cause
-        raise ContentionError("others kept appending first", log=name, attempts=attempts) from cause

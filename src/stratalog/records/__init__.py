@@ -5,7 +5,7 @@ Modules
 store      the handle of an organisation's records
 versions   a version, and the index item that stores it
 decisions  the next version for each kind of change
-put        writes it: plan, tries, outcomes in doubt
+put        writes it, by the conditional append of logs
 batch      puts of many records in shared commits
 content    a body on its way in and out
 uploads    pins the blobs of a body while it is uploaded

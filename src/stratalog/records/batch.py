@@ -23,7 +23,7 @@ from stratalog.log.environment import Environment
 from stratalog.ports.index import Item, Put, Write, item_bytes
 from stratalog.records.content import RecordBody
 from stratalog.records.decisions import RecordCall, Wanted, next_newer, next_put
-from stratalog.records.put import Attempts, Decide, Heads, Planned
+from stratalog.records.put import Decide, Heads, Planned, RecordAppend
 from stratalog.records.versions import Name, RecordVersion, check_metadata, check_source_time, version_from_item
 
 __all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many", "put_through"]
@@ -75,7 +75,7 @@ class _Put:
         self._made: list[RecordBody] = []
         try:
             call = _call(environment, organisation, body)
-            self.attempts = Attempts(environment, call.name, heads, call.write_id, _decide(call, body, self._made))
+            self.append = RecordAppend(environment, call.name, heads, call.write_id, _decide(call, body, self._made))
             self._call = call
         except StratalogError as exc:
             self.error = exc
@@ -87,7 +87,7 @@ class _Put:
     def plan(self) -> None:
         """Find out what to write, or that nothing is to be. An index out of reach is asked again by `finish`."""
         try:
-            planned = self.attempts.plan()
+            planned = self.append.plan()
         except Unavailable:
             return
         except StratalogError as exc:
@@ -101,13 +101,13 @@ class _Put:
     def doubt(self) -> None:
         """The joint commit was not answered."""
         if self.planned is not None:
-            self.attempts.doubt(self.planned)
+            self.append.doubt(self.planned)
 
     def landed(self, sent: Observation) -> None:
         """The joint commit was answered."""
         if self.planned is not None:
             try:
-                self.item = self.attempts.landed(self.planned, sent)
+                self.item = self.append.landed(self.planned, sent)
             except Unavailable:
                 return
 
@@ -115,7 +115,7 @@ class _Put:
         """What came of it, after trying alone what is still open."""
         try:
             if self.open:
-                self.item = self.attempts.run()
+                self.item = self.append.write()
         except StratalogError as exc:
             self.error = exc
         try:

@@ -1,7 +1,7 @@
-"""Putting: version n + 1 is written by one conditional put that succeeds only where no version n + 1 stands.
+"""Putting versions of a record, by the conditional append that logs have too.
 
-:func:`plan_put` says what to write, purely; :class:`Attempts` writes it, learns from every answer and tries again. What
-the next version shall be is asked anew for every latest version met, from a caller's `Decide`.
+:func:`plan_put` says what to write, purely; :class:`RecordAppend` writes it. What the next version shall be is asked
+anew for every latest version met, from a caller's `Decide`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import msgspec
 
 from stratalog.clock import Observation
 from stratalog.errors import (
     ConditionFailed,
-    ContentionError,
     OutcomeUnknown,
     StratalogError,
     Unavailable,
 )
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.directory import RECORDS, directory_put, organisation_put
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Absent, Attribute, Item, Put, Write
@@ -29,7 +31,7 @@ from stratalog.process_fork import close_in_child
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
 
-__all__ = ["Attempts", "Decide", "Heads", "Planned", "RecordDraft", "RecordHead", "plan_put"]
+__all__ = ["Decide", "Heads", "Planned", "RecordAppend", "RecordDraft", "RecordHead", "plan_put"]
 
 HEADS_MAX = 1024
 
@@ -119,171 +121,165 @@ class Planned(msgspec.Struct, frozen=True):
         return self.head.version + 1
 
 
-class Attempts:
-    """One put on its way, from the first try to the last. ``write_id`` proves a version to be this put's."""
+class RecordAppend(ConditionalAppend[RecordHead, Planned]):
+    """One version on its way. ``write_id`` proves a version to be this put's."""
+
+    what = "a put"
+    others = "others kept putting first"
 
     def __init__(
         self, environment: Environment, name: Name, heads: Heads, write_id: str, decide: Decide, *, fresh: bool = False
     ) -> None:
-        self._environment = environment
+        """With ``fresh`` nothing is decided from a head that was remembered."""
+        super().__init__(environment)
         self._name = name
         self._heads = heads
         self._write_id = write_id
         self._decide = decide
-        self._head: RecordHead | None = None
-        self._remembers = not fresh
-        self._fresh = False
-        self._retry = environment.retry()
+        self._behind = fresh
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
-        self._setback: StratalogError | None = None
-        self._left_behind = False
+        self._answer: Item | StratalogError | None = None
 
-    def run(self) -> Item:
+    def write(self) -> Item:
         """The version that stands in the end, written by this call or there already.
 
         Raises what ``decide`` raised from a fresh head, ContentionError, Unavailable: nothing written. OutcomeUnknown.
         """
-        while True:
-            setback, self._setback = self._setback, None
-            if (found := self._try_after(setback)) is not None:
-                return found
+        self._sent = Observation(self._environment.clock)
+        self.run()
+        if isinstance(self._answer, Item):
+            return self._answer
+        raise self._answer or OutcomeUnknown("a put ended without an answer", record=self._name.id)
 
     def plan(self) -> Item | Planned:
         """From one look: what a commit is to write, or the item that is the answer. Nothing is tried again here.
 
-        Whoever commits it says `landed`, or `doubt` where the outcome is not known; or just calls `run` instead.
+        Whoever commits it says `landed`, or `doubt` where the outcome is not known; or just calls `write` instead.
         """
-        decided = self._decided(self._look())
-        if isinstance(decided, Item) or self._head is None:
-            return decided  # type: ignore[return-value]
-        put, writes = plan_put(self._name, self._head.item, decided, self._environment.clock.wall_ms())
-        return Planned(self._head, decided, put.item, writes)
+        self._sent = Observation(self._environment.clock)
+        return self._planned(self._usable_head())
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
-        """The commit was answered: the version, or None where it came so late that `run` must look. May raise."""
-        self._refresh = planned.draft.refresh
-        self._sends[planned.version] += 1
-        return self._land(planned.head, planned.item, sent)
+        """The commit was answered: the version, or None where it came so late that `write` must look. May raise."""
+        self._note(planned)
+        self._sent = sent
+        self._land(planned, planned.head)
+        return self._answer if isinstance(self._answer, Item) else None
 
     def doubt(self, planned: Planned) -> None:
-        """The commit may stand or may still come to stand: `run` finds out."""
-        self._refresh = planned.draft.refresh
-        self._sends[planned.version] += 1
+        """The commit may stand or may still come to stand: `write` finds out."""
+        self._note(planned)
         self._doubts.add(planned.version)
 
-    def _try_after(self, setback: StratalogError | None) -> Item | None:
-        """The next try. After a lost race it reads and commits inside the turn, so that no busy writer comes between.
+    def _is_settled(self) -> bool:
+        return self._answer is not None
 
-        Any other wait is outside the turn: others would wait for it.
-        """
-        if isinstance(setback, ConditionFailed):
-            with self._environment.index.turn(self._name.partition) as has_turn:
-                self._wait(setback, has_turn=has_turn)
-                return self._try_once()
-        if setback is not None:
-            self._wait(setback)
-        return self._try_once()
+    def _in_doubt(self) -> bool:
+        return bool(self._doubts)
 
-    def _try_once(self) -> Item | None:
+    def _turn(self) -> AbstractContextManager[bool]:
+        return self._environment.index.turn(self._name.partition)
+
+    def _details(self) -> dict[str, Any]:
+        return {"record": self._name.id}
+
+    def _try(self) -> None:
+        """An error of the decision is final; but where a write may stand it is not known what became of it."""
         try:
-            return self._try()
-        except Unavailable as exc:
-            self._setback = exc
+            super()._try()
+        except (Unavailable, OutcomeUnknown):
+            raise
         except StratalogError as exc:
-            if (verdict := self._verdict(exc)) is exc:
+            verdict = self._verdict(exc)
+            if verdict is exc:
                 raise
-            raise verdict from exc
-        return None
+            verdict.__cause__ = exc
+            self._answer = verdict
 
-    def _try(self) -> Item | None:
-        head = self._look()
-        for version in sorted(self._doubts):
-            if (landed := self._landed(version)) is not None:
-                self._make_sure()
-                return landed
-        decided = self._decided(head)
-        return decided if isinstance(decided, Item) else self._commit(self._head or head, decided)
+    def _known_head(self) -> RecordHead | None:
+        return self._heads.get(self._name.id)
 
-    def _look(self) -> RecordHead:
-        """The head as remembered, or read anew where it is unknown or was seen too long ago to be relied on."""
-        known = self._heads.get(self._name.id)
-        if known is None or self._doubts or self._left_behind or not (self._remembers or self._fresh):
-            return self._reread()
-        if known.seen.age_seconds() > OBSERVATION_SECONDS_MAX / 2:
-            return self._reread()
-        self._head = known
-        return known
+    def _is_behind(self) -> bool:
+        return self._behind
 
     def _reread(self) -> RecordHead:
-        """Read the head consistently: from now on final answers may be given from it."""
         seen = Observation(self._environment.clock)
-        self._head = RecordHead(latest_item(self._environment.index, self._name.partition), seen)
-        self._heads.keep(self._name.id, self._head)
-        self._fresh, self._left_behind = True, False
-        return self._head
+        head = RecordHead(latest_item(self._environment.index, self._name.partition), seen)
+        self._heads.keep(self._name.id, head)
+        self._fresh, self._behind = True, False
+        return head
 
-    def _decided(self, head: RecordHead) -> RecordDraft | Item:
+    def _plan(self, head: RecordHead) -> tuple[Planned, RecordHead] | None:
+        planned = self._planned(head)
+        if isinstance(planned, Item):
+            self._answer = planned
+            return None
+        self._sent = Observation(self._environment.clock)
+        self._note(planned)
+        return planned, planned.head
+
+    def _planned(self, head: RecordHead) -> Planned | Item:
+        """What follows the head, or one that is read anew where the decision would be final."""
         try:
             decided = self._decide(head.item)
-            if self._fresh or isinstance(decided, RecordDraft):
-                return decided
         except StratalogError:
             if self._fresh:
                 raise
-        return self._decide(self._reread().item)
+            decided = None
+        if decided is None or (isinstance(decided, Item) and not self._fresh):
+            head = self._reread()
+            decided = self._decide(head.item)
+        if isinstance(decided, Item):
+            return decided
+        put, writes = plan_put(self._name, head.item, decided, self._environment.clock.wall_ms())
+        return Planned(head, decided, put.item, writes)
 
-    def _commit(self, head: RecordHead, draft: RecordDraft) -> Item | None:
-        put, writes = plan_put(self._name, head.item, draft, self._environment.clock.wall_ms())
-        version = head.version + 1
-        sent = Observation(self._environment.clock)
-        self._sends[version] += 1
-        self._refresh = draft.refresh
-        try:
-            self._environment.index.commit(writes)
-        except ConditionFailed as exc:
-            self._learn(version, draft, exc)
-        except OutcomeUnknown as exc:
-            self._doubts.add(version)
-            self._make_sure()
-            self._setback = exc
-        else:
-            return self._land(head, put.item, sent)
-        return None
+    def _note(self, planned: Planned) -> None:
+        """The plan is sent."""
+        self._refresh = planned.draft.refresh
+        self._sends[planned.version] += 1
 
-    def _learn(self, version: int, draft: RecordDraft, conflict: ConditionFailed) -> None:
-        """Somebody stands where we wanted to be — perhaps ourselves, when an earlier answer was lost."""
-        self._environment.counters["conflict"] += 1
+    def _learn(self, plan: Planned, head: RecordHead, conflict: ConditionFailed) -> bool:
         standing = conflict.items.get(0)
         if standing is not None and standing.attributes.get("w") == self._write_id:
-            self._doubts.add(version)
-        elif 0 not in conflict.items and draft.refusal is not None:
-            raise draft.refusal()
-        self._setback, self._left_behind = conflict, True
+            self._doubts.add(plan.version)
+        elif 0 not in conflict.items and plan.draft.refusal is not None:
+            raise plan.draft.refusal()
+        self._behind = True
+        return True
 
-    def _land(self, head: RecordHead, item: Item, sent: Observation) -> Item | None:
-        """The commit was answered: done, unless the answer came too late to rely on the place having been free.
-
-        Before anything else, which may fail, its body is made sure of.
-        """
-        self._doubts.add(head.version + 1)
-        self._make_sure()
+    def _land(self, plan: Planned, head: RecordHead) -> None:
+        """Before anything else, which may fail, the body is made sure of."""
+        self._doubt(plan)
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
-            return None
-        self._doubts.discard(head.version + 1)
-        self._heads.keep(self._name.id, RecordHead(item, sent))
-        return item
+            return
+        self._doubts.discard(plan.version)
+        self._heads.keep(self._name.id, RecordHead(plan.item, self._sent))
+        self._answer = plan.item
+
+    def _doubt(self, plan: Planned) -> None:
+        self._doubts.add(plan.version)
+        self._make_sure()
 
     def _make_sure(self) -> None:
         if self._refresh is not None:
             self._refresh()
 
-    def _landed(self, version: int) -> Item | None:
+    def _resolve_doubts(self, head: RecordHead) -> None:
+        for version in sorted(self._doubts):
+            if (landed := self._landed(version)) is not None:
+                if isinstance(landed, Item):
+                    self._make_sure()
+                self._answer = landed
+                return
+
+    def _landed(self, version: int) -> Item | OutcomeUnknown | None:
         """Our version, if it stands as ``version``. In a place once freed ours is no version, and is left to who frees.
 
         The head was read after the doubt arose. Where the place is empty a write may still be on its way to it; it
-        stays in doubt, and the next put meets it there. Raises OutcomeUnknown where it may have come and gone.
+        stays in doubt, and the next put meets it there. OutcomeUnknown where it may have come and gone.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         floor = read_floor(self._environment.index, self._name)
@@ -293,7 +289,7 @@ class Attempts:
                 self._doubts.discard(version)
             return item if ours else None
         if not ours or version >= floor.freed or self._sends[version] > 1 or not self._stands(version):
-            raise OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
+            return OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
         self._doubts.discard(version)
         return None
 
@@ -304,21 +300,3 @@ class Attempts:
         """
         item = self._environment.index.get(self._name.partition, number(version))
         return item is not None and item.attributes.get("w") == self._write_id
-
-    def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
-        """Back off before the next try. Raises when the time budget is used up."""
-        if self._retry.wait(cause, has_turn=has_turn):
-            return
-        if isinstance(cause, ConditionFailed):
-            attempts = self._retry.attempts
-            contention = ContentionError("others kept putting first", record=self._name.id, attempts=attempts)
-            raise self._verdict(contention) from cause
-        if (verdict := self._verdict(cause)) is cause:
-            raise cause
-        raise verdict from cause
-
-    def _verdict(self, cause: StratalogError) -> StratalogError:
-        """``cause``, or OutcomeUnknown where an earlier try may stand or may still come to stand."""
-        if not self._doubts or isinstance(cause, OutcomeUnknown):
-            return cause
-        return OutcomeUnknown("a put was not answered in time", record=self._name.id)

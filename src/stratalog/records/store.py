@@ -33,7 +33,7 @@ from stratalog.records.failures import (
     resolve_failures,
 )
 from stratalog.records.history import item_of, items_in_order
-from stratalog.records.put import Attempts, Decide, Heads
+from stratalog.records.put import Decide, Heads, RecordAppend
 from stratalog.records.retention import collect_blobs, free_versions, prune_versions
 from stratalog.records.versions import Name, Record, RecordVersion, check_metadata, check_source_time, version_from_item
 
@@ -258,7 +258,7 @@ class Records:
     def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
         """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""
         try:
-            item = Attempts(self.environment, call.name, self._heads, call.write_id, decide, fresh=fresh).run()
+            item = RecordAppend(self.environment, call.name, self._heads, call.write_id, decide, fresh=fresh).write()
             if item.attributes["w"] == call.write_id:
                 for content in made:
                     if content.digest == item.attributes["h"]:
