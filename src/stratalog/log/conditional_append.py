@@ -41,35 +41,35 @@ H = TypeVar("H", bound=_Head)
 P = TypeVar("P", bound=_Plan)
 
 
-class Ready(msgspec.Struct, frozen=True):
+class Idle(msgspec.Struct, frozen=True):
     """The next try may begin at once."""
 
 
-class Sent(msgspec.Struct, Generic[P], frozen=True):
+class InFlight(msgspec.Struct, Generic[P], frozen=True):
     """A commit was sent and is not answered."""
 
     plan: P
 
 
-class Lost(msgspec.Struct, frozen=True):
+class RaceLost(msgspec.Struct, frozen=True):
     """Another writer came first. The next try reads the head and commits inside the turn."""
 
     cause: ConditionFailed
 
 
-class Failed(msgspec.Struct, frozen=True):
+class StoreFailed(msgspec.Struct, frozen=True):
     """The store failed. Whether a commit of ours may stand is told by the doubts, not by this."""
 
     cause: Unavailable | OutcomeUnknown
 
 
-READY = Ready()
+IDLE = Idle()
 
 
 class ConditionalAppend(ABC, Generic[H, P]):
     """One append on its way, from the first try to the last.
 
-    Its state is `Ready`, `Sent`, `Lost` or `Failed`. Two more facts outlast a try. The head is fresh once it was read
+    Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlast a try. The head is fresh once it was read
     during this call, and only then may a final answer be given from it. A doubt is a place where a write of ours may
     stand or may still come to stand; while there is one, each try reads the head and looks at these places first.
     """
@@ -80,7 +80,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._begun = self._sent = Observation(environment.clock)
-        self._state: Ready | Sent[P] | Lost | Failed = READY
+        self._state: Idle | InFlight[P] | RaceLost | StoreFailed = IDLE
         self._fresh = False
         self._retry: Retry | None = None
 
@@ -93,7 +93,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     def interrupt(self) -> None:
         """The thread is interrupted. Its commit may have been under way, so whoever goes on must look for it."""
-        if isinstance(self._state, Sent):
+        if isinstance(self._state, InFlight):
             self._doubt(self._state.plan)
 
     @abstractmethod
@@ -157,11 +157,11 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     def _try_again(self) -> None:
         """The next try. One that reads the head first, as after a lost race, reads and commits inside the turn."""
-        before, self._state = self._state, READY
-        if isinstance(before, Failed):
+        before, self._state = self._state, IDLE
+        if isinstance(before, StoreFailed):
             self._wait(before.cause)  # not inside the turn: others would wait for it
-        with self._turn() if isinstance(before, Lost) or self._reads_first() else no_turn() as has_turn:
-            if isinstance(before, Lost):
+        with self._turn() if isinstance(before, RaceLost) or self._reads_first() else no_turn() as has_turn:
+            if isinstance(before, RaceLost):
                 self._wait(before.cause, has_turn=has_turn)
             self._sent = Observation(self._environment.clock)
             self._try_once()
@@ -171,7 +171,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._prepare()
             self._try()
         except (Unavailable, OutcomeUnknown) as exc:
-            self._state = Failed(exc)
+            self._state = StoreFailed(exc)
 
     def _try(self) -> None:
         head = self._usable_head()
@@ -191,20 +191,20 @@ class ConditionalAppend(ABC, Generic[H, P]):
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:
-        self._state = Sent(plan)
+        self._state = InFlight(plan)
         try:
             self._environment.index.commit(plan.writes)
         except ConditionFailed as exc:
-            self._state = READY
+            self._state = IDLE
             self._environment.counters["conflict"] += 1
             if self._learn(plan, head, exc):
-                self._state = Lost(exc)
+                self._state = RaceLost(exc)
         except OutcomeUnknown:
             self._doubt(plan)
             raise
         else:
             self._land(plan, head)
-            self._state = READY
+            self._state = IDLE
 
     def _wait(self, cause: StratalogError, *, has_turn: bool = False) -> None:
         """Back off before the next try. Raises when the time budget is used up."""
