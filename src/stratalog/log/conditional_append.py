@@ -69,9 +69,9 @@ IDLE = Idle()
 class ConditionalAppend(ABC, Generic[H, P]):
     """One append on its way, from the first try to the last.
 
-    Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlast a try. The head is fresh once it was read
-    during this call, and only then may a final answer be given from it. A doubt is a place where a write of ours may
-    stand or may still come to stand; while there is one, each try reads the head and looks at these places first.
+    Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlast a try. The head is fresh once
+    it was read during this call, and only then may a final answer be given from it. A doubt is a place where a write
+    of ours may stand or may still come to stand; while there is one, each try reads the head and looks there first.
     """
 
     what = "an append"
