@@ -69,9 +69,10 @@ def test_stats_and_the_metric_that_an_alarm_watches(client: TestClient[Any]) -> 
 
 def test_the_page_is_served_with_its_parts(client: TestClient[Any]) -> None:
     page = client.get("/web/catalogue/").text
-    for name in ("catalogue.css", "catalogue.js", "scheme.js", "icon.svg"):
-        assert f"/web/catalogue/{name}" in page
-        assert client.get(f"/web/catalogue/{name}").status_code == 200
+    own = ("catalogue/catalogue.css", "catalogue/catalogue.js", "catalogue/icon.svg")
+    for name in (*own, "theme/base.css", "theme/theme.js"):
+        assert f"/web/{name}" in page
+        assert client.get(f"/web/{name}").status_code == 200
 
 
 def test_nobody_can_write_over_it(client: TestClient[Any]) -> None:

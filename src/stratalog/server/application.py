@@ -69,7 +69,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: Mapping[str, str | Path] = {}
     """Folders of web pages, by the name they have below `/web/`; anybody may look at them. The browser client is
-    `/web/client/stratalog.js`."""
+    `/web/client/stratalog.js`; colours, type and the dark scheme of our own pages are in `/web/theme/`."""
 
     routes: Sequence[ControllerRouterHandler] = ()
     """Handlers of its own beside the server's: they pass the same edge, are guarded by the ``action`` in their ``opt``,

@@ -1,7 +1,7 @@
-"""Pages: the browser client, at `/web/client/`, and an application's own.
+"""Pages: the browser client at `/web/client/`, the theme of our pages at `/web/theme/`, and an application's own.
 
-The client lies inside the package, not beside it, so that a wheel carries it; nothing builds it. Only the files that
-are there when the server starts have a path, so that no path leads anywhere else. An application whose pages need
+Client and theme lie inside the package, not beside it, so that a wheel carries them; nothing builds them. Only the files
+that are there when the server starts have a path, so that no path leads anywhere else. An application whose pages need
 another policy gives them out by a route of its own: `serve_files`.
 """
 
@@ -24,6 +24,7 @@ WEB = "/web/"
 """Open to everybody: a page is no secret, and what it shows is asked for with a token."""
 
 CLIENT = Path(__file__).parents[1] / "web" / "client"
+THEME = CLIENT.with_name("theme")
 INDEX = "index.html"
 KINDS = {
     ".css": "text/css",
@@ -47,9 +48,9 @@ HEADERS = {
 
 
 def pages(application: Application) -> HTTPRouteHandler:
-    """The handler of the client's files and the application's."""
+    """The handler of the files of the client, of the theme and of the application."""
     files: dict[str, Path] = {}
-    for name, folder in {"client": CLIENT, **application.pages}.items():
+    for name, folder in {"client": CLIENT, "theme": THEME, **application.pages}.items():
         files |= files_in(f"{WEB}{name}/", Path(folder))
     return serve_files(files)
 

@@ -13,8 +13,8 @@ export function showOverview(place, { sources, not_scanned: waiting, dead_letter
   place.replaceChildren(
     make("h2", {}, "What is here"),
     make("p", { class: "lead" }, "Every record as its source gave it, in every version, and a work made of each."),
-    rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "quiet" }, "Nothing was scanned yet."),
-    waiting.length ? make("p", { class: "quiet" }, `Not scanned yet: ${waiting.join(", ")}.`) : "",
+    rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "minor" }, "Nothing was scanned yet."),
+    waiting.length ? make("p", { class: "minor" }, `Not scanned yet: ${waiting.join(", ")}.`) : "",
     ...(dead.length ? [make("h3", {}, "Dead letters"), ...told(dead, organisation)] : []),
   );
   place.scrollTop = 0;
@@ -30,5 +30,5 @@ function line({ source, as_of_ms }, row, choose) {
 
 function told(dead, organisation) {
   const command = make("code", {}, `stratalog catalogue dead-letters ${organisation}`);
-  return [make("p", {}, `${dead.join(", ")}. `, make("span", { class: "quiet" }, "Why: ", command))];
+  return [make("p", {}, `${dead.join(", ")}. `, make("span", { class: "minor" }, "Why: ", command))];
 }

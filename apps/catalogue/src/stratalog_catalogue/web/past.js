@@ -43,7 +43,7 @@ export function showPast(place, base, asked, versions) {
 }
 
 function words({ version, stored_ms, source_time_ms, deleted, size: bytes }) {
-  const state = deleted ? make("span", { class: "gone" }, "deleted") : make("span", { class: "quiet" }, size(bytes));
+  const state = deleted ? make("span", { class: "gone" }, "deleted") : make("span", { class: "minor" }, size(bytes));
   return [make("i", {}, `${version}`), make("span", {}, moment(source_time_ms ?? stored_ms)), state];
 }
 
@@ -55,7 +55,7 @@ async function difference(base, query) {
     const rows = all.map((text, place) => row(text, all[pairs.get(place)]));
     return make("pre", {}, ...(rows.length ? rows : ["Nothing differs but the source's time."]));
   } catch (error) {
-    return make("p", { class: "quiet" }, error.message);
+    return make("p", { class: "minor" }, error.message);
   }
 }
 

@@ -16,7 +16,7 @@ export async function showWork(place, base, asked, look, isWanted) {
     showPast(place, base, asked, versions);
     place.scrollTop = 0;
   } catch (error) {
-    if (isWanted()) place.replaceChildren(make("p", { class: "quiet" }, error.message));
+    if (isWanted()) place.replaceChildren(make("p", { class: "minor" }, error.message));
   }
 }
 
@@ -41,7 +41,7 @@ function described(work, look) {
   ];
   const rows = facts.filter(([, value]) => value !== "");
   return [
-    make("p", { class: "quiet" }, work.kind),
+    make("p", { class: "minor" }, work.kind),
     make("h2", {}, work.title),
     work.description ? make("p", { class: "lead" }, work.description) : "",
     make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),

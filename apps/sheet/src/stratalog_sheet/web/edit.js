@@ -3,7 +3,7 @@
 import { Book } from "./book.js";
 import { find, make, save, sentence, toast } from "./dom.js";
 import { filesOf, goTo, nameOf, placeIn } from "./engine.js";
-import { follow, ownName, rename, toggle } from "./look.js";
+import { ownName, rename } from "./identity.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
 import { addressOf, freshName } from "./names.js";
@@ -13,7 +13,7 @@ import { Past } from "./past.js";
 import "./plugins.js";
 import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
-import { look, Stage } from "./stage.js";
+import { Stage, theme } from "./stage.js";
 import { Timeline } from "./timeline.js";
 import { zip } from "./zip.js";
 
@@ -25,17 +25,16 @@ const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };
 const marks = new Marks(() => shownModel()?.trigger("update"));
 const page = { marks, refusesUndo: () => book.way !== "saved" && book.way !== "saving" };
-const book = new Book(server, name, me, page);
-const past = new Past(server, server.path(name), page);
+export const book = new Book(server, name, me, page);
+export const past = new Past(server, server.path(name), page);
 const stages = { now: new Stage(find("#now")), then: new Stage(find("#then")) };
 let timeline, panel, shownNow, shownPast;
 
 const shownModel = () => (timeline?.at == null ? book.model : past.model);
 
-follow((scheme) => {
-  look.scheme = scheme;
-  find("#scheme").title = scheme === "dark" ? "Switch to light" : "Switch to dark";
-});
+const followTheme = () => (theme.scheme = document.documentElement.dataset.scheme);
+addEventListener("stratalog-scheme", followTheme);
+followTheme();
 
 async function begin() {
   book.addEventListener("state", showState);
@@ -81,7 +80,6 @@ async function mountNow() {
 function listen() {
   find("#online").addEventListener("click", () => (book.isOnline ? book.goOffline() : book.goOnline()));
   find("#history").addEventListener("click", () => showPanel(!panel.isOpen));
-  find("#scheme").addEventListener("click", toggle);
   // Who points at one of these goes on typing where they were.
   for (const button of document.querySelectorAll("#online, #history, #scheme, #title")) {
     button.addEventListener("mousedown", (event) => event.preventDefault());
@@ -315,4 +313,3 @@ begin().catch((error) => {
   find("#opening").textContent = error.code === "not-found" ? "There is no sheet of this name here." : sentence(error);
   find("#state").textContent = "";
 });
-Object.assign(globalThis, { book, past });

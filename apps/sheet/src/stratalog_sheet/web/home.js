@@ -3,7 +3,7 @@
 
 import { ask } from "./ask.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
-import { follow, ownName, toggle } from "./look.js";
+import { ownName } from "./identity.js";
 import { openMenu } from "./menu.js";
 import { addressOf, freshName } from "./names.js";
 import { retitle } from "./retitle.js";
@@ -200,8 +200,6 @@ function drag(event) {
   if (file) take(file).catch(complain);
 }
 
-follow((scheme) => (find("#scheme").title = scheme === "dark" ? "Switch to light" : "Switch to dark"));
-find("#scheme").addEventListener("click", toggle);
 find("#search").addEventListener("input", show);
 find("#new").addEventListener("click", () => begin().catch(complain));
 find("#file").addEventListener("change", ({ target }) => target.files[0] && take(target.files[0]).catch(complain));

@@ -7,18 +7,18 @@ import { toast } from "./dom.js";
 const TEMPLATES = "/web/sheet/engine/o-spreadsheet/dist/o_spreadsheet.xml";
 const { App, Component, reactive, useExternalListener, useState, xml } = globalThis.owl;
 
-/** What all stages look like. */
-export const look = reactive({ scheme: "light" });
+/** The scheme that all stages show. */
+export const theme = reactive({ scheme: "light" });
 const SMALL_PIXELS = 700;
 let templates = null;
 
 class Frame extends Component {
-  static template = xml`<Spreadsheet t-props="props.spreadsheet" colorScheme="look.scheme" />`;
+  static template = xml`<Spreadsheet t-props="props.spreadsheet" colorScheme="theme.scheme" />`;
   static components = { Spreadsheet };
   static props = ["spreadsheet", "place"];
 
   setup() {
-    this.look = useState(look);
+    this.theme = useState(theme);
     this.stores = useStores();
     useExternalListener(this.props.place, "beforeinput", (event) => typeAnew(event, this.stores), { capture: true });
   }

@@ -1,0 +1,18 @@
+// Identity: the name that others see. It is this browser's, and every page of it shows the same.
+
+const NAME = "stratalog name";
+const ADJECTIVES = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Keen", "Merry", "Quiet", "Swift", "Warm"];
+const ANIMALS = ["Badger", "Crane", "Finch", "Hare", "Heron", "Lynx", "Otter", "Raven", "Seal", "Wren"];
+
+/** The name that others see: what was typed once, or one that is made up. */
+export function ownName() {
+  const name = localStorage.getItem(NAME);
+  if (name) return name;
+  const pick = (words) => words[crypto.getRandomValues(new Uint32Array(1))[0] % words.length];
+  return rename(`${pick(ADJECTIVES)} ${pick(ANIMALS)}`);
+}
+
+export function rename(name) {
+  localStorage.setItem(NAME, name.trim().slice(0, 40));
+  return ownName();
+}
