@@ -35,9 +35,18 @@ async function windowOf(profile) {
 
 async function inStep(page) {
   await page.goto(`${url}/web/movies/`);
-  await page.waitForFunction(() => window.client?.version > 0);
+  await until(page, ([client]) => client.version > 0);
   return page;
 }
+
+/** The client that the page of the movies is made on. */
+const clientOf = (page) => page.evaluateHandle(async () => (await import("/web/movies/movies.js")).client);
+
+/** Run a task in the page, with its client and an argument. */
+const ask = async (page, task, argument) => page.evaluate(task, [await clientOf(page), argument]);
+
+/** Wait until such a task gives something true. */
+const until = async (page, task, argument) => page.waitForFunction(task, [await clientOf(page), argument]);
 
 /** Run in a page: what formats/browser.md says of version 1, written without the client. */
 async function writeStore([name, golden]) {
@@ -78,18 +87,18 @@ const retitle = (page, text) => type(page, "Enter", text);
 const rate = (page, text) => type(page, "r", text);
 const showsTitle = (page, title) =>
   page.waitForFunction((text) => document.querySelector("h2")?.textContent === text, title);
-const settles = (page) => page.waitForFunction(() => client.pending().length === 0 && !client.lastError);
+const settles = (page) => until(page, ([client]) => client.pending().length === 0 && !client.lastError);
 const hasOutcome = (page, key, outcome) => page.waitForSelector(`.row[data-key="${key}"][data-outcome="${outcome}"]`);
 const says = (page, text) =>
   page.waitForFunction((wanted) => document.querySelector("#state").textContent.includes(wanted), text);
 const goOffline = (page) => page.click("#online[aria-checked=true]");
 const goOnline = (page) => page.click("#online[aria-checked=false]");
-const count = (page, key) => page.evaluate((name) => client.get(name, 0), key);
+const count = (page, key) => ask(page, ([client, name]) => client.get(name, 0), key);
 const waitForCount = (page, key, number) =>
-  page.waitForFunction(([name, wanted]) => client.get(name, 0) === wanted, [key, number]);
+  until(page, ([client, [name, wanted]]) => client.get(name, 0) === wanted, [key, number]);
 
 async function digest(page) {
-  return page.evaluate(async () => {
+  return ask(page, async ([client]) => {
     const text = new TextEncoder().encode(JSON.stringify(client.scan()));
     return [...new Uint8Array(await crypto.subtle.digest("SHA-256", text))].join();
   });
@@ -109,7 +118,7 @@ const stories = {
     await retitle(ada, "A title by Ada");
     await showsTitle(bob, "A title by Ada");
     await rate(bob, "9.5");
-    await ada.waitForFunction((name) => client.get(name)["IMDB Rating"] === 9.5, key);
+    await until(ada, ([client, name]) => client.get(name)["IMDB Rating"] === 9.5, key);
     await Promise.all([settles(ada), settles(bob)]);
     await agree(ada, bob);
     await ada.waitForSelector(`.row[data-key="${key}"] .people i`);
@@ -132,7 +141,7 @@ const stories = {
     await goOnline(ada);
     await showsTitle(bob, "Made offline");
     await settles(ada);
-    assert.equal((await ada.evaluate((name) => client.get(name), key))["IMDB Rating"], 2);
+    assert.equal((await ask(ada, ([client, name]) => client.get(name), key))["IMDB Rating"], 2);
     await agree(ada, bob);
   },
 
@@ -143,7 +152,7 @@ const stories = {
     await open(bob, key);
     await ada.context().setOffline(true);
     await retitle(ada, "Through the tunnel");
-    await ada.waitForFunction(() => client.lastError?.code === "outcome-unknown");
+    await until(ada, ([client]) => client.lastError?.code === "outcome-unknown");
     await ada.context().setOffline(false);
     await showsTitle(bob, "Through the tunnel");
     await settles(ada);
@@ -175,11 +184,11 @@ const stories = {
     const ada = await windowOf(await browser.newContext());
     const key = "movies/0105";
     await open(ada, key);
-    const before = await ada.evaluate((name) => client.get(name), key);
+    const before = await ask(ada, ([client, name]) => client.get(name), key);
     await rate(ada, "11");
     await ada.waitForSelector(".acts em:text-is('a rating lies between 0 and 10')");
-    assert.deepEqual(await ada.evaluate((name) => client.get(name), key), before);
-    assert.equal(await ada.evaluate(() => client.pending().length), 0);
+    assert.deepEqual(await ask(ada, ([client, name]) => client.get(name), key), before);
+    assert.equal(await ask(ada, ([client]) => client.pending().length), 0);
   },
 
   async anUndoTakesBackOneChangeAndNoOther(browser) {
@@ -191,11 +200,11 @@ const stories = {
     await retitle(ada, "For a moment");
     await showsTitle(bob, "For a moment");
     await rate(bob, "3");
-    await ada.waitForFunction((name) => client.get(name)["IMDB Rating"] === 3, key);
+    await until(ada, ([client, name]) => client.get(name)["IMDB Rating"] === 3, key);
     await ada.focus("#list");
     await ada.keyboard.press("u");
     await showsTitle(bob, before);
-    assert.equal((await bob.evaluate((name) => client.get(name), key))["IMDB Rating"], 3);
+    assert.equal((await ask(bob, ([client, name]) => client.get(name), key))["IMDB Rating"], 3);
   },
 
   async thePastCanBeBroughtBack(browser) {
@@ -209,7 +218,7 @@ const stories = {
     await ada.keyboard.press("[");
     await showsTitle(ada, before);
     await ada.click(".history button");
-    await ada.waitForFunction(([name, title]) => String(client.get(name).Title) === title, [key, before]);
+    await until(ada, ([client, [name, title]]) => String(client.get(name).Title) === title, [key, before]);
     await settles(ada);
   },
 
@@ -219,14 +228,14 @@ const stories = {
     await open(ada, key);
     await open(bob, key);
     await ada.route("**/push", (route) => route.abort());
-    const id = await ada.evaluate(() => client.id);
+    const id = await ask(ada, ([client]) => client.id);
     await retitle(ada, "Kept through reloads");
-    await ada.waitForFunction(() => client.lastError !== null);
+    await until(ada, ([client]) => client.lastError !== null);
     for (let reloads = 0; reloads < 2; reloads++) {
       await ada.reload();
       await showsTitle(ada, "Kept through reloads");
       await hasOutcome(ada, key, "pending");
-      assert.equal(await ada.evaluate(() => client.id), id);
+      assert.equal(await ask(ada, ([client]) => client.id), id);
     }
     await ada.unroute("**/push");
     await showsTitle(bob, "Kept through reloads");
@@ -237,7 +246,7 @@ const stories = {
   async aBrowserThatDiesLosesNothing() {
     const first = await chromium.launchPersistentContext(folder, launching);
     const ada = await windowOf(first);
-    await ada.evaluate(async () => {
+    await ask(ada, async ([client]) => {
       client.stop();
       for (let times = 0; times < 5; times++) await client.mutate("inc", { key: "count/died" });
     });
@@ -261,7 +270,7 @@ const stories = {
       await route.fetch();
       await route.abort();
     });
-    await ada.evaluate(async () => {
+    await ask(ada, async ([client]) => {
       for (let times = 0; times < 10; times++) await client.mutate("inc", { key: "count/lost" });
     });
     await waitForCount(bob, "count/lost", 10);
@@ -274,11 +283,11 @@ const stories = {
   async tabsOfOneProfileAreClientsOfTheirOwn(browser) {
     const profile = await browser.newContext();
     const tabs = [await windowOf(profile), await windowOf(profile), await windowOf(profile)];
-    const ids = await Promise.all(tabs.map((tab) => tab.evaluate(() => client.id)));
+    const ids = await Promise.all(tabs.map((tab) => ask(tab, ([client]) => client.id)));
     assert.equal(new Set(ids).size, 3);
     await Promise.all(
       tabs.map((tab) =>
-        tab.evaluate(async () => {
+        ask(tab, async ([client]) => {
           for (let times = 0; times < 20; times++) await client.mutate("inc", { key: "count/tabs" });
         }),
       ),
@@ -292,12 +301,12 @@ const stories = {
     const profile = await browser.newContext();
     const [staying, leaving] = [await windowOf(profile), await windowOf(profile)];
     const bystander = await windowOf(profile);
-    await leaving.evaluate(async () => {
+    await ask(leaving, async ([client]) => {
       client.stop();
       for (let times = 0; times < 7; times++) await client.mutate("inc", { key: "count/left" });
     });
     await leaving.close();
-    await Promise.all([staying, bystander].map((tab) => tab.evaluate(() => client.hurry())));
+    await Promise.all([staying, bystander].map((tab) => ask(tab, ([client]) => client.hurry())));
     await waitForCount(staying, "count/left", 7);
     await waitForCount(bystander, "count/left", 7);
     await settles(staying);
@@ -310,7 +319,7 @@ const stories = {
         const asked = connection.transaction("slots").objectStore("slots").count();
         return new Promise((resolve) => (asked.onsuccess = () => resolve(asked.result)));
       });
-    while ((await slots()) !== 2) await staying.evaluate(() => client.hurry());
+    while ((await slots()) !== 2) await ask(staying, ([client]) => client.hurry());
     assert.equal(await count(staying, "count/left"), 7);
   },
 
@@ -339,7 +348,7 @@ const stories = {
     await page.evaluate(async () => {
       const { connect } = await import("/web/client/stratalog.js");
       const token = async () => "secret";
-      window.client = await connect("/v1/organisations/demo/documents/guarded", { create: true, token });
+      const client = await connect("/v1/organisations/demo/documents/guarded", { create: true, token });
       await (
         await client.mutate("inc", { key: "count" })
       ).settled;
@@ -363,7 +372,7 @@ const stories = {
     await settles(page);
     assert.equal(await count(page, "count/golden"), 2);
     assert.equal(await count(page, "count/open"), 0);
-    const failures = await page.evaluate(() => client.failures.map(({ status, args }) => [status, args.key]));
+    const failures = await ask(page, ([client]) => client.failures.map(({ status, args }) => [status, args.key]));
     assert.deepEqual(failures, [
       ["rejected", "title"],
       ["unknown", "count/open"],
@@ -374,8 +383,8 @@ const stories = {
     const [ada, bob] = await twoWindows(browser);
     await bob.routeWebSocket("**/live", (socket) => socket.close());
     await bob.reload();
-    await bob.waitForFunction(() => window.client?.version > 0 && !client.lastError);
-    await ada.evaluate(() => client.mutate("inc", { key: "count/unheard" }));
+    await until(bob, ([client]) => client.version > 0 && !client.lastError);
+    await ask(ada, ([client]) => client.mutate("inc", { key: "count/unheard" }));
     await waitForCount(bob, "count/unheard", 1);
   },
 };

@@ -27,7 +27,7 @@ async function windowOf(profile, hints = "events", release = "first") {
 /** What Playwright has for this takes the promise of an answer for a yes. */
 async function until(page, holds, given) {
   const end = Date.now() + WAIT_MS;
-  while (!(await page.evaluate(holds, given))) assert.ok(Date.now() < end, `waited in vain until ${holds}`);
+  while (!(await ask(page, holds, given))) assert.ok(Date.now() < end, `waited in vain until ${holds}`);
 }
 
 /** Windows of two people, who share nothing but the server. */
@@ -35,16 +35,22 @@ async function twoWindows(browser) {
   return [await windowOf(await browser.newContext()), await windowOf(await browser.newContext(), "live")];
 }
 
-const mutate = (page, name, args) => page.evaluate(([called, given]) => client.mutate[called](given), [name, args]);
+/** Run a task in the page, with the client of its module and an argument. */
+async function ask(page, task, argument) {
+  const client = await page.evaluateHandle(async () => (await import("/page/page.js")).client);
+  return page.evaluate(task, [client, argument]);
+}
+
+const mutate = (page, name, args) => ask(page, ([client, [called, given]]) => client.mutate[called](given), [name, args]);
 const inc = (page) => mutate(page, "inc", { key: "n" });
 const put = (page, key, value) => mutate(page, "put", { key, value });
 const shown = (page) => page.waitForFunction(() => document.querySelector("#content").textContent);
 const content = async (page) => JSON.parse(await page.textContent("#content"));
 const shows = (page, expected) =>
   page.waitForFunction((text) => document.querySelector("#content").textContent === text, JSON.stringify(expected));
-const settles = (page) => until(page, async () => (await client.experimentalPendingMutations()).length === 0);
-const clientOf = (page) => page.evaluate(() => client.clientID);
-const groupOf = (page) => page.evaluate(() => client.clientGroupID);
+const settles = (page) => until(page, async ([client]) => (await client.experimentalPendingMutations()).length === 0);
+const clientOf = (page) => ask(page, ([client]) => client.clientID);
+const groupOf = (page) => ask(page, ([client]) => client.clientGroupID);
 
 /** Everybody comes to show `expected`, nothing is pending, and it is what the server has. */
 async function agree(expected, ...pages) {
@@ -58,7 +64,7 @@ async function agree(expected, ...pages) {
 
 /** A client writes down what it has when it is idle; only then a reload finds it. */
 const keeps = (page, text) =>
-  until(page, async (wanted) => {
+  until(page, async ([client, wanted]) => {
     const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
     const connection = await done(indexedDB.open(client.idbName));
     const chunks = await done(connection.transaction("chunks").objectStore("chunks").getAll());
@@ -76,7 +82,7 @@ async function cutAnswers(number) {
 }
 
 const areCut = (page) =>
-  until(page, async (left) => (await (await fetch(left)).text()) === "0", `${base}/control/cuts`);
+  until(page, async ([, left]) => (await (await fetch(left)).text()) === "0", `${base}/control/cuts`);
 
 const stories = {
   async twoWindowsAgree(browser) {

@@ -1,7 +1,7 @@
 // Measure: what bench/sheet_browser.py prints, as JSON. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE`.
 
 import { chromium } from "playwright-core";
-import { open, person, shows } from "./people.mjs";
+import { ask, open, person, shows } from "./people.mjs";
 
 const [url, executablePath, edits, small, large] = process.argv.slice(2);
 const LOADS = 3;
@@ -10,7 +10,7 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "
 async function seen() {
   const [ada, bob] = [await person(browser, "Ada Lace"), await person(browser, "Bob Hart")];
   await Promise.all([ada, bob].map((page) => open(page, url, small)));
-  await bob.evaluate(() => {
+  await ask(bob, ([{ book }]) => {
     globalThis.seen = [];
     const now = () => performance.timeOrigin + performance.now();
     const isShown = (text) => book.model.getters.getCellText({ sheetId: "sheet1", col: 3, row: 5 }) === text;
@@ -23,15 +23,16 @@ async function seen() {
   });
   const [known, painted] = [[], []];
   for (let turn = 0; turn < Number(edits); turn++) {
-    const set = await ada.evaluate((content) => {
+    const task = ([{ book }, content]) => {
       const now = performance.timeOrigin + performance.now();
       book.model.dispatch("UPDATE_CELL", { sheetId: "sheet1", col: 3, row: 5, content });
       return now;
-    }, String(turn));
+    };
+    const set = await ask(ada, task, String(turn));
     await shows(bob, "D6", String(turn));
-    await bob.waitForFunction((count) => painted.length > count, turn);
-    known.push((await bob.evaluate((place) => seen[place], turn)) - set);
-    painted.push((await bob.evaluate((place) => painted[place], turn)) - set);
+    await bob.waitForFunction((count) => globalThis.painted.length > count, turn);
+    known.push((await bob.evaluate((place) => globalThis.seen[place], turn)) - set);
+    painted.push((await bob.evaluate((place) => globalThis.painted[place], turn)) - set);
   }
   return { known, painted };
 }

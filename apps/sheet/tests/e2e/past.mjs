@@ -1,8 +1,8 @@
 // Past: the stories of what a sheet was.
 
 import assert from "node:assert/strict";
-import { agree, cells, choose, goOffline, hasVersion, isOpen, isSaved, lookAt, make, open, person } from "./people.mjs";
-import { send, shows, stateOf, textOf, type, write } from "./people.mjs";
+import { agree, ask, cells, choose, goOffline, hasVersion, isOpen, isSaved, lookAt, make, open } from "./people.mjs";
+import { person, send, shows, stateOf, textOf, type, until, versionOf, write } from "./people.mjs";
 
 export const past = ({ url, story, two }) => ({
   async theSliderShowsEveryVersion(browser) {
@@ -28,10 +28,10 @@ export const past = ({ url, story, two }) => ({
   async changedCellsStandOut(browser) {
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
     await lookAt(page, 3);
-    await page.waitForFunction(() => past.marks.in("sheet1").length === 1 && past.marks.in("sheet1")[0].top === 1);
+    await until(page, ([{ past }]) => past.marks.in("sheet1").length === 1 && past.marks.in("sheet1")[0].top === 1);
     await page.click('[data-do="compare"]');
-    await page.waitForFunction(() => past.marks.in("sheet1").some(({ top, left }) => top === 2 && left === 0));
-    assert.equal(await page.evaluate(() => past.marks.count), 1);
+    await until(page, ([{ past }]) => past.marks.in("sheet1").some(({ top, left }) => top === 2 && left === 0));
+    assert.equal(await ask(page, ([{ past }]) => past.marks.count), 1);
     assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
   },
 
@@ -39,8 +39,8 @@ export const past = ({ url, story, two }) => ({
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
     const seen = new Set();
     await page.exposeFunction("saw", (version) => seen.add(version));
-    await page.evaluate(() => {
-      new MutationObserver(() => saw(past.version)).observe(document.querySelector(".when"), {
+    await ask(page, ([{ past }]) => {
+      new MutationObserver(() => globalThis.saw(past.version)).observe(document.querySelector(".when"), {
         childList: true,
         subtree: true,
       });
@@ -68,7 +68,7 @@ export const past = ({ url, story, two }) => ({
     await choose(page, "B3");
     await page.waitForFunction(() => /Ada Lace/.test(document.querySelector("#panel .entries li")?.innerText));
     await page.click('[aria-label="Look at version 2"]');
-    await page.waitForFunction(() => past.version === 2);
+    await until(page, ([{ past }]) => past.version === 2);
   },
 
   async aVersionIsRestoredAsANewOne(browser) {
@@ -80,14 +80,14 @@ export const past = ({ url, story, two }) => ({
     await lookAt(ada, 2);
     await ada.click('[data-do="restore"]');
     await shows(ada, "A1", "first");
-    assert.equal(await ada.evaluate(() => book.version), 4);
+    assert.equal(await versionOf(ada), 4);
     await bob.click("#online");
     await shows(bob, "A1", "first");
     await shows(ada, "A3", "typed meanwhile");
     await agree(url, story, ada, bob);
     await lookAt(ada, 3);
     assert.equal(
-      await ada.evaluate(() => past.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 })),
+      await ask(ada, ([{ past }]) => past.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 })),
       "second",
     );
   },
@@ -119,19 +119,19 @@ export const past = ({ url, story, two }) => ({
     await bob.click("#tab-versions");
     await bob.waitForSelector("text=Before the review");
     await bob.click('[aria-label="Look at version 2"]');
-    await bob.waitForFunction(() => past.version === 2);
+    await until(bob, ([{ past }]) => past.version === 2);
   },
 
   async aLinkForReadingChangesNothing(browser) {
     const [page] = await two(browser, { A1: "first", A2: "second" });
     await open(page, url, story, "&view&at=2");
-    await page.waitForFunction(() => past.version === 2);
+    await until(page, ([{ past }]) => past.version === 2);
     await page.click('[data-do="now"]');
     await choose(page, "A1");
     await page.keyboard.type("changed");
     await page.keyboard.press("Enter");
     assert.equal(await textOf(page, "A1"), "first");
     assert.equal(await page.locator('[data-do="restore"]').count(), 0);
-    assert.equal(await page.evaluate(() => book.waiting), 0);
+    assert.equal(await ask(page, ([{ book }]) => book.waiting), 0);
   },
 });

@@ -43,37 +43,48 @@ export async function type(page, cell, text) {
 }
 
 export async function choose(page, cell) {
-  await page.evaluate((name) => {
+  const task = ([{ book }, name]) => {
     const { col, row } = o_spreadsheet.helpers.toCartesian(name);
     book.model.selection.selectCell(col, row);
-  }, cell);
+  };
+  await ask(page, task, cell);
 }
 
-export const textOf = (page, cell) => page.evaluate(read, [SHEET, cell]);
-export const shows = (page, cell, text) => page.waitForFunction(says, [SHEET, cell, text]);
-export const isSaved = (page) => page.waitForFunction(() => book.way === "saved");
-export const hasVersion = (page, version) => page.waitForFunction((wanted) => book.version >= wanted, version);
+/** What the module of a sheet's page exports: `book`, and the `past` that it shows. */
+const exportsOf = (page) => page.evaluateHandle(() => import("/web/sheet/edit.js"));
+
+/** Run a task in the page of a sheet, with what its module exports and an argument. */
+export const ask = async (page, task, argument) => page.evaluate(task, [await exportsOf(page), argument]);
+
+/** Wait until such a task gives something true. */
+export const until = async (page, task, argument) => page.waitForFunction(task, [await exportsOf(page), argument]);
+
+export const textOf = (page, cell) => ask(page, read, [SHEET, cell]);
+export const shows = (page, cell, text) => until(page, says, [SHEET, cell, text]);
+export const isSaved = (page) => until(page, ([{ book }]) => book.way === "saved");
+export const hasVersion = (page, version) => until(page, ([{ book }, wanted]) => book.version >= wanted, version);
+export const versionOf = (page) => ask(page, ([{ book }]) => book.version);
 export const goOffline = (page) => page.click("#online[aria-checked=true]");
 export const goOnline = (page) => page.click("#online[aria-checked=false]");
 
-function read([sheetId, cell]) {
+function read([{ book }, [sheetId, cell]]) {
   const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
   return book.model.getters.getCellText(place, { showFormula: true });
 }
 
-function says([sheetId, cell, text]) {
+function says([{ book }, [sheetId, cell, text]]) {
   const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
-  return globalThis.book?.model?.getters.getCellText(place, { showFormula: true }) === text;
+  return book.model?.getters.getCellText(place, { showFormula: true }) === text;
 }
 
 /** What the page's model holds: of now, or of the version that it looks at. */
 export const stateOf = (page, model = "book") =>
-  page.evaluate((which) => JSON.stringify(globalThis[which].model._exportData(false).sheets), model);
+  ask(page, ([exports, which]) => JSON.stringify(exports[which].model._exportData(false).sheets), model);
 
 /** All pages hold the same, and so does the server. */
 export async function agree(url, sheet, ...pages) {
   await Promise.all(pages.map(isSaved));
-  const versions = await Promise.all(pages.map((page) => page.evaluate(() => book.version)));
+  const versions = await Promise.all(pages.map(versionOf));
   await Promise.all(pages.map((page) => hasVersion(page, Math.max(...versions))));
   const server = await (await fetch(`${url}/v1/organisations/local/sheets/${sheet}/state`)).json();
   for (const page of pages) assert.deepEqual(cells(JSON.parse(await stateOf(page))), cells(server.sheets));
@@ -105,5 +116,6 @@ export async function lookAt(page, version) {
     slider.value = wanted;
     slider.dispatchEvent(new Event("input"));
   }, version);
-  await page.waitForFunction((wanted) => past.version === wanted && !document.querySelector("#then").hidden, version);
+  const isShown = ([{ past }, wanted]) => past.version === wanted && !document.querySelector("#then").hidden;
+  await until(page, isShown, version);
 }

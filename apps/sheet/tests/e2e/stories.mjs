@@ -9,8 +9,8 @@ import * as people from "./people.mjs";
 import { past } from "./past.mjs";
 import { titles } from "./titles.mjs";
 
-const { agree, choose, goOffline, goOnline, hasVersion, isOpen, isSaved } = people;
-const { make, open, person, send, shows, textOf, type, windowOf, write } = people;
+const { agree, ask, choose, goOffline, goOnline, hasVersion, isOpen, isSaved } = people;
+const { make, open, person, send, shows, textOf, type, until, versionOf, windowOf, write } = people;
 const [url, story, executablePath, folder] = process.argv.slice(2);
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
 const column = (letter, from, to) =>
@@ -36,7 +36,7 @@ const stories = {
     await page.waitForURL("**/edit.html*");
     await isOpen(page);
     assert.equal(await page.textContent("#title"), "Ironmonger’s list");
-    const { sheet, text } = await page.evaluate(() => {
+    const { sheet, text } = await ask(page, ([{ book }]) => {
       const [{ id }] = book.model._exportData(false).sheets;
       return {
         sheet: id,
@@ -60,7 +60,7 @@ const stories = {
     await type(bob, "C2", "=B2*2");
     await shows(ada, "C2", "=B2*2");
     await choose(ada, "D7");
-    await bob.waitForFunction(() => {
+    await until(bob, ([{ book }]) => {
       const [other] = [...book.presence.people.values()];
       return other?.name === "Ada Lace" && other.position?.col === 3 && other.position.row === 6;
     });
@@ -76,7 +76,7 @@ const stories = {
     await type(ada, "D1", "=SUM(C21:C25)");
     await ada.waitForFunction(() => document.querySelector("#state").textContent.includes("1 change kept here"));
     await send(url, story, "POST", "/rows?author=Program", { row: 5 });
-    await bob.waitForFunction(() => book.version === 7);
+    await until(bob, ([{ book }]) => book.version === 7);
     await goOnline(ada);
     await shows(bob, "D1", "=SUM(C22:C26)");
     await shows(ada, "D1", "=SUM(C22:C26)");
@@ -88,14 +88,14 @@ const stories = {
     await goOffline(ada);
     await type(ada, "D1", "=SUM(C21:C25)");
     await type(ada, "D2", "second");
-    await ada.waitForFunction(() => book.waiting === 2);
+    await until(ada, ([{ book }]) => book.waiting === 2);
     await send(url, story, "POST", "/rows?author=Program", { row: 5 });
     await ada.reload();
     await isOpen(ada);
     await shows(bob, "D1", "=SUM(C22:C26)");
     await shows(bob, "D2", "second");
     await agree(url, story, ada, bob);
-    assert.equal(await ada.evaluate(() => book.version), 9);
+    assert.equal(await versionOf(ada), 9);
   },
 
   async aSheetOpensWithTheServerAway(browser) {
@@ -107,7 +107,7 @@ const stories = {
     await isOpen(ada);
     assert.equal(await textOf(ada, "A1"), "kept");
     assert.equal(await textOf(ada, "A2"), "typed offline");
-    await ada.waitForFunction(() => book.waiting === 1 && book.way === "trouble");
+    await until(ada, ([{ book }]) => book.waiting === 1 && book.way === "trouble");
     assert.match(await ada.textContent("#state"), /No connection · 1 change kept here/);
     await type(ada, "A3", "and on");
     await ada.context().setOffline(false);
@@ -129,7 +129,7 @@ const stories = {
     await ada.keyboard.press("Enter");
     await shows(bob, "A2", "twice");
     await agree(url, story, ada, bob);
-    assert.equal(await ada.evaluate(() => book.version), 3);
+    assert.equal(await versionOf(ada), 3);
   },
 
   async anUndoTakesBackOnesOwnAndNoOther(browser) {
@@ -154,7 +154,7 @@ const stories = {
     await isSaved(ada);
     await ada.route("**/append*", (route) => route.abort());
     await ada.keyboard.press("Control+z");
-    await ada.waitForFunction(() => book.way === "trouble" && book.waiting === 0);
+    await until(ada, ([{ book }]) => book.way === "trouble" && book.waiting === 0);
     await type(ada, "A2", "typed on");
     assert.equal(await textOf(ada, "A2"), "typed on");
     await ada.unroute("**/append*");
@@ -295,7 +295,8 @@ const stories = {
     await page.addInitScript(() => {
       const later = globalThis.requestAnimationFrame.bind(globalThis);
       globalThis.held = null;
-      globalThis.requestAnimationFrame = (callback) => (held ? held.push(callback) : later(callback));
+      globalThis.requestAnimationFrame = (callback) =>
+        globalThis.held ? globalThis.held.push(callback) : later(callback);
     });
     await open(page, url, story);
     // No frame is painted between these keys, as where the machine is slow or the typist quick.
@@ -303,7 +304,7 @@ const stories = {
     await choose(page, "A1");
     for (const key of ["1", "2", "Enter", "3", "4", "Enter"]) await page.keyboard.press(key);
     await page.evaluate(() => {
-      const callbacks = held;
+      const callbacks = globalThis.held;
       globalThis.held = null;
       callbacks.forEach((callback) => requestAnimationFrame(callback));
     });

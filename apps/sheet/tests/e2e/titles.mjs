@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import {
+  ask,
   choose,
   goOffline,
   isOpen,
@@ -61,7 +62,7 @@ export const titles = ({ url, story, two, folder }) => ({
     const page = await person(browser, "Ada Lace");
     await page.addInitScript(() => {
       globalThis.told = [];
-      const note = (node) => node.className === "told" && node.checkVisibility() && told.push(node.textContent);
+      const note = (node) => node.className === "told" && node.checkVisibility() && globalThis.told.push(node.textContent);
       const observer = new MutationObserver((changes) => changes.forEach((one) => one.addedNodes.forEach(note)));
       observer.observe(document, { childList: true, subtree: true });
     });
@@ -70,14 +71,14 @@ export const titles = ({ url, story, two, folder }) => ({
     await page.click("#title");
     await page.fill(".retitle", long);
     await page.keyboard.press("Enter");
-    await page.waitForFunction(() => told.includes("A title is too long."));
+    await page.waitForFunction(() => globalThis.told.includes("A title is too long."));
     assert.equal(await page.inputValue(".retitle"), long);
     await page.fill(".retitle", "Short");
     await page.keyboard.press("Enter");
     await isCalled(page, "Short");
     await goOffline(page);
     await page.click("#title");
-    await page.waitForFunction(() => told.some((text) => text.startsWith("You are offline")));
+    await page.waitForFunction(() => globalThis.told.some((text) => text.startsWith("You are offline")));
     assert.equal(await page.locator(".retitle").count(), 0);
   },
 
@@ -139,7 +140,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await bob.click("text=Delete…");
     await bob.click("dialog[open] .bad");
     await bob.waitForFunction((name) => !document.querySelector(`li[data-name="${name}"]`), story);
-    await ada.evaluate(() => book.goOnline());
+    await ask(ada, ([{ book }]) => book.goOnline());
     await isGone(ada);
     assert.match(await ada.textContent("#gone"), /was deleted.*2 changes of yours that came too late/);
     assert.equal(await ada.textContent("#state"), "Deleted");
@@ -152,7 +153,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await ada.waitForURL("**/web/sheet/?in=local");
     await ada.setInputFiles("#file", file);
     await isOpen(ada);
-    const held = await ada.evaluate(() => {
+    const held = await ask(ada, ([{ book }]) => {
       const [{ id }] = book.model._exportData(false).sheets;
       const text = (row) => book.model.getters.getCellText({ sheetId: id, col: 0, row }, { showFormula: true });
       return [text(0), text(1), text(2)];
@@ -187,7 +188,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await send(url, story, "DELETE", "/");
     await make(url, story, { A1: "1", A2: "2", A3: "3", A4: "4" }, "Another");
     for (const page of [ada, bob]) {
-      await page.evaluate(() => book.goOnline());
+      await ask(page, ([{ book }]) => book.goOnline());
       await isGone(page);
     }
     assert.doesNotMatch(await bob.textContent("#gone"), /too late/);

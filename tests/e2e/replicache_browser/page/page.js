@@ -15,7 +15,7 @@ const mutators = {
   [`of ${asked.get("release")}`]: () => undefined,
 };
 
-const client = new Replicache({
+export const client = new Replicache({
   name: asked.get("document"),
   pushURL: `${base}/replicache/push`,
   pullURL: `${base}/replicache/pull`,
@@ -41,4 +41,3 @@ client.subscribe(async (tx) => Object.fromEntries(await tx.scan().entries().toAr
 });
 addEventListener("online", () => client.pull());
 listen();
-window.client = client;
