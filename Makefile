@@ -65,11 +65,12 @@ test-aws: ready-dev ## contract, command line and copy on an account of yours, f
 	@echo "About 160 tables, buckets and queues called $(PREFIX)-… are made and removed. Units and requests come to a few cents."
 	STRATALOG_TEST_AWS=$(PREFIX) $(python) -m pytest -q $(ON_ACCOUNT)
 
-check: ready-dev ## lint, format, types and import arrows
+check: ready-dev ## lint, format, types and import arrows, and lint and types of JavaScript
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
 	$(python) -m mypy
 	.venv/bin/lint-imports
+	$(python) scripts/check_javascript.py
 
 simulate: ready-dev ## seeds of the simulation: make simulate SEEDS=1000, or SEED=14 WORLD=index SEEDS=1
 	$(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(SEED) $(addprefix --world ,$(WORLD))
@@ -112,7 +113,7 @@ docs: ready-dev ## check that every link and every file named in the documentati
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
-	rm -rf build dist src/*.egg-info apps/*/build apps/*/src/*.egg-info tests/e2e/*/node_modules apps/*/tests/e2e/node_modules $(BENCH_JSON) $(RUNS_JSON)
+	rm -rf build dist src/*.egg-info apps/*/build apps/*/src/*.egg-info tests/e2e/*/node_modules apps/*/tests/e2e/node_modules scripts/javascript/node_modules $(BENCH_JSON) $(RUNS_JSON)
 	find src apps tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 ready-demo:

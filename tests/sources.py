@@ -1,4 +1,4 @@
-"""The folders that hold our Python, in one place: every check that reads code or settings takes them from here."""
+"""The folders that hold our code, in one place: every check that reads code or settings takes them from here."""
 
 from __future__ import annotations
 

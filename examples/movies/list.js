@@ -13,7 +13,11 @@ export class List {
   #editing = null;
 
   constructor(element, { marksOf, onOpen, onEdit }) {
-    Object.assign(this, { element, inner: element.firstElementChild, marksOf, onOpen, onEdit });
+    this.element = element;
+    this.inner = element.firstElementChild;
+    this.marksOf = marksOf;
+    this.onOpen = onOpen;
+    this.onEdit = onEdit;
     element.addEventListener("scroll", () => this.draw(), { passive: true });
     element.addEventListener("keydown", (event) => this.#onKey(event));
     element.addEventListener("click", ({ target }) => this.#onClick(target, (key) => this.select(key)));

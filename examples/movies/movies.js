@@ -31,6 +31,9 @@ const ORDERS = {
 const FLASHES_MAX = 100;
 const number = new Intl.NumberFormat("en");
 const at = (id) => document.getElementById(id);
+const search = /** @type {HTMLInputElement} */ (at("search"));
+/** The movie of a key, or null. @returns {any} */
+const movieOf = (key) => client.get(key);
 
 const me = JSON.parse(sessionStorage.getItem("me")) ?? {
   name: NAMES[Math.floor(Math.random() * NAMES.length)],
@@ -49,8 +52,10 @@ const list = new List(at("list"), { marksOf, onOpen, onEdit });
 const panel = new Panel(at("panel"), { client, history, acts, onUndo: undo, onRetry, onRestore });
 
 function movies() {
-  const words = at("search").value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-  const found = client.scan("movies/").filter(([, movie]) => {
+  const words = search.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+  /** @type {[string, any][]} */
+  const all = client.scan("movies/");
+  const found = all.filter(([, movie]) => {
     const text = `${titleOf(movie)} ${movie.Director ?? ""}`.toLocaleLowerCase();
     return words.every((word) => text.includes(word));
   });
@@ -73,7 +78,7 @@ async function act(key, name, args, text) {
 }
 
 function onEdit(key, field, text) {
-  const movie = client.get(key);
+  const movie = movieOf(key);
   if (!movie) return;
   if (field === "title") act(key, "retitle", { key, was: movie.Title, title: text }, `Title “${text}”`);
   else rateIt(key, text);
@@ -87,7 +92,7 @@ function rateIt(key, text) {
 
 async function onRetry(failure) {
   const { name, args } = failure;
-  const movie = client.get(args.key);
+  const movie = movieOf(args.key);
   await client.dismiss(failure);
   if (name === "retitle" && movie) {
     await act(args.key, name, { ...args, was: movie.Title }, `Title “${args.title}”`);
@@ -139,7 +144,7 @@ function marksOf(key) {
 
 function drawAll() {
   outcomes = new Map(client.pending().flatMap((handle) => handle.keys.map((key) => [key, handle.status])));
-  for (const { args } of client.failures) outcomes.set(args?.key, "rejected");
+  for (const { args } of client.failures) outcomes.set(Object(args).key, "rejected");
   people = Object.values(client.others);
   list.draw();
   panel.draw();
@@ -149,11 +154,12 @@ function drawAll() {
 function drawHeader() {
   const waiting = client.pending().length;
   const changes = `${number.format(waiting)} ${waiting === 1 ? "change waits" : "changes wait"}`;
-  const trouble = client.running && client.lastError ? "the server is out of reach" : "";
+  const failure = client.running && client.lastError ? "the server is out of reach" : "";
   const parts = [`version ${number.format(client.version)}`, `${number.format(client.keys("movies/").length)} movies`];
-  say(at("state"), [...parts, trouble, waiting ? changes : ""].filter(Boolean).join(" · "));
-  document.body.dataset.way = !client.running ? "offline" : client.lastError ? "trouble" : waiting ? "waiting" : "even";
-  at("online").setAttribute("aria-checked", client.running);
+  say(at("state"), [...parts, failure, waiting ? changes : ""].filter(Boolean).join(" · "));
+  const way = client.lastError ? "disconnected" : waiting ? "waiting" : "even";
+  document.body.dataset.way = client.running ? way : "offline";
+  at("online").setAttribute("aria-checked", String(client.running));
   say(at("online").firstChild, client.running ? "Online" : "Offline");
   const badge = ({ name, hue }, isMe) => {
     const element = make("i", { title: isMe ? `${name}: you` : name, className: isMe ? "me" : "" }, name[0]);
@@ -170,29 +176,32 @@ function toggle() {
 }
 
 at("online").addEventListener("click", toggle);
-at("search").addEventListener("input", () => {
+search.addEventListener("input", () => {
   list.element.scrollTop = 0;
   list.show(movies());
 });
-at("search").addEventListener("keydown", (event) => {
+search.addEventListener("keydown", (event) => {
   if (!["ArrowDown", "Enter", "Escape"].includes(event.key)) return;
-  if (event.key === "Escape") event.target.value = "";
+  if (event.key === "Escape") search.value = "";
   list.show(movies());
   list.element.focus();
   if (event.key !== "Escape") list.move(0);
   event.preventDefault();
 });
 at("columns").addEventListener("click", ({ target }) => {
-  if (!target.dataset.order) return;
-  order = order === target.dataset.order ? null : target.dataset.order;
-  for (const button of at("columns").children) button.setAttribute("aria-pressed", button.dataset.order === order);
+  const chosen = target instanceof HTMLElement && target.dataset.order;
+  if (!chosen) return;
+  order = order === chosen ? null : chosen;
+  for (const button of at("columns").querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.order === order));
+  }
   list.show(movies());
 });
 document.addEventListener("keydown", (event) => {
-  if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target instanceof HTMLInputElement || event.ctrlKey || event.metaKey || event.altKey) return;
   const last = acts.findLast((entry) => !entry.undone);
   const does = {
-    "/": () => at("search").focus(),
+    "/": () => search.focus(),
     o: toggle,
     "[": () => panel.step(-1),
     "]": () => panel.step(1),

@@ -35,7 +35,12 @@ export class Panel {
   #loaded = null;
 
   constructor(element, { client, history, acts, onUndo, onRetry, onRestore }) {
-    Object.assign(this, { element, client, history, acts, onUndo, onRetry, onRestore });
+    this.client = client;
+    this.history = history;
+    this.acts = acts;
+    this.onUndo = onUndo;
+    this.onRetry = onRetry;
+    this.onRestore = onRestore;
     this.hint = make("p", { className: "hint" }, "Choose a movie.");
     this.year = make("p", { className: "when" });
     this.title = make("h2");

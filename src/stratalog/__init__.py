@@ -7,7 +7,7 @@ A package imports only from packages below it in this list.
 cli            the command line
 aws            functions that Lambda calls
 server         HTTP, live updates, security
-client         replicas in Python; `web` holds the one in the browser
+client         replicas in Python; `web` holds the one in the browser, and our pages' theme
 worker         the consumer of the queue
 sync           what a server does with a push and a pull
 costs          billed units and prices

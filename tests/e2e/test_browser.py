@@ -29,7 +29,7 @@ STORIES = [
     "lostAnswersAreAppliedOnce",
     "tabsOfOneProfileAreClientsOfTheirOwn",
     "whatAClosedTabLeavesIsSentOnce",
-    "troubleOfAllKindsEndsInAgreement",
+    "faultsOfAllKindsEndInAgreement",
     "tokensTravelInHeadersAndMessagesAlone",
     "aStoreOfTheFirstFormatIsRead",
     "aServerThatPokesNobodyIsAskedNowAndThen",

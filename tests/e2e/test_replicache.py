@@ -25,7 +25,7 @@ STORIES = [
     "rejectionsAreTakenBack",
     "lostAnswersAreAppliedOnce",
     "aThousandMutationsInOnePush",
-    "manyThroughTroubleAgree",
+    "manyThroughFaultsAgree",
     "tabsOfOneGroup",
     "aReloadKeepsWhatIsPending",
     "aForkedGroupGoesOnWithItsCookie",

@@ -43,6 +43,11 @@ def test_the_browser_client_needs_nothing_but_its_own_files(client: Client) -> N
     assert seen == {path.name for path in CLIENT.glob("*.js")}
 
 
+def test_every_server_gives_out_the_theme_of_our_pages(client: Client) -> None:
+    kinds = {name: client.get(f"{WEB}theme/{name}").headers["content-type"] for name in ("base.css", "theme.js")}
+    assert kinds == {"base.css": "text/css; charset=utf-8", "theme.js": "text/javascript; charset=utf-8"}
+
+
 def test_a_file_that_a_browser_has_is_not_sent_again(client: Client) -> None:
     tag = client.get(FRONT).headers["etag"]
     again = client.get(FRONT, headers={"If-None-Match": tag})

@@ -19,9 +19,9 @@ async function heeded(origin, said, status = 200) {
 }
 
 test("without another word a client listens beside its document", async () => {
-  const beside = { url: `wss://api.example${DOCUMENT}/live` };
-  assert.deepEqual(await heeded("https://api.example"), beside);
-  assert.deepEqual(new Http(`https://api.example${DOCUMENT}`).live(), beside);
+  const own = { url: `wss://api.example${DOCUMENT}/live` };
+  assert.deepEqual(await heeded("https://api.example"), own);
+  assert.deepEqual(new Http(`https://api.example${DOCUMENT}`).live(), own);
 });
 
 test("it listens where an answer says, and names its document there", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { NEVER, OPEN, REFUSED, judge } from "../../src/stratalog/web/client/judge.js";
-import { pauseMs } from "../../src/stratalog/web/client/patience.js";
+import { pauseMs } from "../../src/stratalog/web/client/backoff.js";
 
 const waiting = (id, sent = NEVER) => ({ id, sequence: id, sent });
 const outcome = (id, status, more = {}) => ({ client: "me", id, status, ...more });

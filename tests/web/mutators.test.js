@@ -10,6 +10,7 @@ import { canonical, decode, encode } from "../../src/stratalog/web/client/values
 
 const cases = JSON.parse(readFileSync(new URL("mutators.json", import.meta.url), "utf8"));
 const texts = (pairs) => Object.fromEntries(pairs.map(([key, value]) => [key, encode(value)]));
+/** @returns {[string, any][]} */
 const values = (plain) => Object.entries(plain).map(([key, value]) => [key, canonical(decode(value))]);
 
 for (const { name, state, run: mutator, args, left, rejected } of cases) {
@@ -20,7 +21,7 @@ for (const { name, state, run: mutator, args, left, rejected } of cases) {
       attempt();
       assert.deepEqual(texts(draft.scan()), texts(values(left)));
     } else {
-      assert.throws(attempt, (error) => rejected === null || error.reason === rejected);
+      assert.throws(attempt, (/** @type {any} */ error) => rejected === null || error.reason === rejected);
       assert.deepEqual(texts(draft.scan()), texts(values(state)));
     }
   });

@@ -1,17 +1,29 @@
-"""The scripts keep the measure that the rest of the code keeps."""
+"""The scripts keep the measure and the words that the rest of the code keeps, and the lint sees all of them."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from tests.sources import PACKAGES, PROGRAMS, TESTS, short_name
+from tests.sources import PACKAGES, PROGRAMS, ROOT, TESTS, short_name
+from tests.test_style import RETIRED, WORD
 
 FOLDERS = (*PACKAGES, *PROGRAMS, *TESTS)
-SCRIPTS = [path for folder in FOLDERS for path in sorted(folder.rglob("*.*js")) if "node_modules" not in path.parts]
+FILES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.*")) if "node_modules" not in path.parts]
+SCRIPTS = [path for path in FILES if path.suffix in {".cjs", ".js", ".mjs"}]
+PAGES = [path for path in FILES if path.suffix in {".css", ".html"} or path.name.endswith(".d.ts")]
 FILE_LINES_MAX = 400
 LINE_LENGTH_MAX = 120
+
+CHECKED = ROOT / "scripts" / "javascript" / "tsconfig.json"
+MADE = {"build", "data", "dist", "htmlcov", "node_modules"}
+"""Folders that commands of ours make."""
+
+TEXT_OR_COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=short_name)
@@ -19,3 +31,52 @@ def test_a_script_is_one_noun_long_and_no_line_too_wide(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert len(lines) <= FILE_LINES_MAX
     assert [line for line in lines if len(line) > LINE_LENGTH_MAX] == []
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, *PAGES], ids=short_name)
+def test_no_identifier_of_a_page_uses_a_retired_word(path: Path) -> None:
+    assert retired_words(path.name + "\n" + path.read_text()) == set()
+
+
+@pytest.mark.parametrize("line", ["const patience = 1;", "this.#lastTrouble ??= 1;", 'emit("trouble");', "mend_all()"])
+def test_a_retired_word_would_be_noticed(line: str) -> None:
+    assert retired_words(line) != set()
+
+
+@pytest.mark.parametrize(
+    "line", ["// They tend to.", 'say("much trouble");', "/* beside */", 'see("http://a//lane b");']
+)
+def test_comments_and_prose_may_use_the_words(line: str) -> None:
+    assert retired_words(line) == set()
+
+
+def test_lint_and_types_see_every_script() -> None:
+    ours = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    paths = [path for folder in ours for path in folder.rglob("*") if path.suffix in {".cjs", ".js", ".mjs"}]
+    assert unchecked(path for path in paths if not MADE & {*path.relative_to(ROOT).parts}) == []
+
+
+@pytest.mark.parametrize("name", ["docs/new.js", "bench/page/new.mjs", "new.js", "src/stratalog/web/new.cjs"])
+def test_a_script_in_another_folder_would_be_noticed(name: str) -> None:
+    assert unchecked([ROOT / name]) == [name]
+
+
+def unchecked(paths: Iterable[Path]) -> list[str]:
+    """The scripts that no pattern of the settings includes. A pattern is a folder, and `**/*` with a suffix."""
+    patterns = [pattern.split("**/*") for pattern in json.loads(CHECKED.read_text())["include"]]
+    included = [((CHECKED.parent / folder).resolve(), suffix) for folder, suffix in patterns]
+    return [short_name(path) for path in paths if not any(is_in(path, *pattern) for pattern in included)]
+
+
+def is_in(path: Path, folder: Path, suffix: str) -> bool:
+    return path.is_relative_to(folder) and path.suffix == suffix
+
+
+def retired_words(text: str) -> set[str]:
+    """The retired words among the identifiers, and in texts of one word, which name events and states."""
+    code = TEXT_OR_COMMENT.sub(lambda found: one_word(found[1] or ""), text)
+    return RETIRED & {word.lower() for word in WORD.findall(code)}
+
+
+def one_word(text: str) -> str:
+    return "" if " " in text else text

@@ -3,7 +3,7 @@
 
 export async function session(seed) {
   const { connect } = await import("/web/client/stratalog.js");
-  const document = `/v1/organisations/trouble/documents/seed-${seed}-${crypto.randomUUID()}`;
+  const document = `/v1/organisations/faults/documents/seed-${seed}-${crypto.randomUUID()}`;
   const chance = randomOf(Math.imul(seed, 2654435761));
   const pick = (items) => items[Math.floor(chance() * items.length)];
   const honest = window.fetch;
@@ -17,7 +17,8 @@ export async function session(seed) {
     };
   }
 
-  async function troubled(...request) {
+  /** @param {Parameters<typeof fetch>} request */
+  async function faulty(...request) {
     const kind = isHealed ? 1 : chance();
     if (kind < 0.12) throw new TypeError("the request was lost");
     if (kind < 0.17) return new Response("{}", { status: 503 });
@@ -39,7 +40,7 @@ export async function session(seed) {
         : client.mutate("del", { key: "shared" }),
   };
 
-  window.fetch = troubled;
+  window.fetch = faulty;
   const names = ["a", "b", "c"].slice(0, 2 + Math.floor(chance() * 2));
   const clients = new Map();
   const said = new Map(names.map((name) => [name, []]));

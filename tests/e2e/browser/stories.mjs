@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
+import { agree, ask, count, settles, until, waitForCount } from "./page.mjs";
 import { session } from "./session.mjs";
 
 const [url, story, executablePath, folder] = process.argv.slice(2);
@@ -39,20 +40,12 @@ async function inStep(page) {
   return page;
 }
 
-/** The client that the page of the movies is made on. */
-const clientOf = (page) => page.evaluateHandle(async () => (await import("/web/movies/movies.js")).client);
-
-/** Run a task in the page, with its client and an argument. */
-const ask = async (page, task, argument) => page.evaluate(task, [await clientOf(page), argument]);
-
-/** Wait until such a task gives something true. */
-const until = async (page, task, argument) => page.waitForFunction(task, [await clientOf(page), argument]);
-
 /** Run in a page: what formats/browser.md says of version 1, written without the client. */
 async function writeStore([name, golden]) {
   const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
   const opening = indexedDB.open(name, 1);
-  opening.onupgradeneeded = ({ target: { result } }) => {
+  opening.onupgradeneeded = () => {
+    const { result } = opening;
     result.createObjectStore("slots", { keyPath: "slot" });
     result.createObjectStore("items");
     for (const store of ["pending", "failures"]) result.createObjectStore(store, { keyPath: ["slot", "sequence"] });
@@ -87,27 +80,11 @@ const retitle = (page, text) => type(page, "Enter", text);
 const rate = (page, text) => type(page, "r", text);
 const showsTitle = (page, title) =>
   page.waitForFunction((text) => document.querySelector("h2")?.textContent === text, title);
-const settles = (page) => until(page, ([client]) => client.pending().length === 0 && !client.lastError);
 const hasOutcome = (page, key, outcome) => page.waitForSelector(`.row[data-key="${key}"][data-outcome="${outcome}"]`);
 const says = (page, text) =>
   page.waitForFunction((wanted) => document.querySelector("#state").textContent.includes(wanted), text);
 const goOffline = (page) => page.click("#online[aria-checked=true]");
 const goOnline = (page) => page.click("#online[aria-checked=false]");
-const count = (page, key) => ask(page, ([client, name]) => client.get(name, 0), key);
-const waitForCount = (page, key, number) =>
-  until(page, ([client, [name, wanted]]) => client.get(name, 0) === wanted, [key, number]);
-
-async function digest(page) {
-  return ask(page, async ([client]) => {
-    const text = new TextEncoder().encode(JSON.stringify(client.scan()));
-    return [...new Uint8Array(await crypto.subtle.digest("SHA-256", text))].join();
-  });
-}
-
-async function agree(...pages) {
-  const digests = await Promise.all(pages.map(digest));
-  assert.equal(new Set(digests).size, 1);
-}
 
 const stories = {
   async twoWindowsEditAndAgree(browser) {
@@ -214,7 +191,7 @@ const stories = {
     const before = await ada.textContent("h2");
     await retitle(ada, "A mistake");
     await settles(ada);
-    await ada.waitForFunction(() => document.querySelector("input[type=range]").max === "1");
+    await ada.waitForFunction(() => document.querySelector("input[type=range]").getAttribute("max") === "1");
     await ada.keyboard.press("[");
     await showsTitle(ada, before);
     await ada.click(".history button");
@@ -313,9 +290,9 @@ const stories = {
     const slots = () =>
       staying.evaluate(async () => {
         const [{ name }] = await indexedDB.databases();
-        const connection = await new Promise(
-          (resolve) => (indexedDB.open(name).onsuccess = ({ target }) => resolve(target.result)),
-        );
+        const opening = indexedDB.open(name);
+        await new Promise((resolve) => (opening.onsuccess = resolve));
+        const connection = opening.result;
         const asked = connection.transaction("slots").objectStore("slots").count();
         return new Promise((resolve) => (asked.onsuccess = () => resolve(asked.result)));
       });
@@ -323,7 +300,7 @@ const stories = {
     assert.equal(await count(staying, "count/left"), 7);
   },
 
-  async troubleOfAllKindsEndsInAgreement(browser) {
+  async faultsOfAllKindsEndInAgreement(browser) {
     const page = await (await browser.newContext()).newPage();
     await page.goto(`${url}/web/client/stratalog.d.ts`);
     let rejected = 0;

@@ -3,7 +3,7 @@ import 'fake-indexeddb/auto';
 import {isDeepStrictEqual} from 'node:util';
 import {Replicache} from 'replicache';
 
-const PATIENCE_MS = 15_000;
+const WAIT_MS = 15_000;
 const realFetch = globalThis.fetch;
 
 // What happens to requests, by the client's name: "up", "down", or "deaf": the server hears, its answers are lost.
@@ -61,7 +61,7 @@ export const content = client =>
 export async function until(holds, what) {
   const started = Date.now();
   while (!(await holds())) {
-    if (Date.now() - started > PATIENCE_MS) {
+    if (Date.now() - started > WAIT_MS) {
       throw new Error(`waited in vain until ${what}`);
     }
     await new Promise(resolve => setTimeout(resolve, 5));

@@ -86,7 +86,7 @@ const stories = {
     await settles(ada, {n: 1100});
   },
 
-  async manyThroughTroubleAgree(base) {
+  async manyThroughFaultsAgree(base) {
     const names = ['ada', 'bob', 'cyd', 'dan'];
     const clients = names.map(name => open(base, name));
     let seed = 7;

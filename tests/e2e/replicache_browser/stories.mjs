@@ -41,7 +41,8 @@ async function ask(page, task, argument) {
   return page.evaluate(task, [client, argument]);
 }
 
-const mutate = (page, name, args) => ask(page, ([client, [called, given]]) => client.mutate[called](given), [name, args]);
+const mutate = (page, name, args) =>
+  ask(page, ([client, [called, given]]) => client.mutate[called](given), [name, args]);
 const inc = (page) => mutate(page, "inc", { key: "n" });
 const put = (page, key, value) => mutate(page, "put", { key, value });
 const shown = (page) => page.waitForFunction(() => document.querySelector("#content").textContent);

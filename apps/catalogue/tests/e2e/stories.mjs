@@ -107,7 +107,7 @@ const stories = {
     await page.keyboard.press("ArrowUp");
     await focusIs(page, "#search");
     await page.keyboard.press("Escape");
-    await page.waitForFunction(() => document.querySelector("#search").value === "");
+    await page.waitForFunction(() => document.querySelector("#search").matches(":placeholder-shown"));
     await page.keyboard.type("alien");
     await page.keyboard.press("Enter");
     await page.waitForSelector('article h2:has-text("Alien")');

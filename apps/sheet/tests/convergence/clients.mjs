@@ -65,6 +65,7 @@ class Client {
       const { col, row } = place();
       return getters.expandZone(sheetId, { left: col, right: col + below(3), top: row, bottom: row + below(3) });
     };
+    /** @type {[number, () => any][]} */
     const edits = [
       [30, () => this.do("UPDATE_CELL", { sheetId, ...place(), content: String(below(1000)) })],
       [12, () => this.do("UPDATE_CELL", { sheetId, ...place(), content: `=SUM(${cell()}:${cell()})+${cell()}` })],

@@ -21,7 +21,7 @@ export const past = ({ url, story, two }) => ({
     }
     assert.match(await page.textContent("#timeline .when"), /Version 6 of 8/);
     await page.click('[data-do="now"]');
-    await page.waitForFunction(() => document.querySelector("#then").hidden);
+    await page.waitForFunction(() => document.getElementById("then").hidden);
     assert.equal(await textOf(page, "A1"), "top");
   },
 
@@ -66,7 +66,7 @@ export const past = ({ url, story, two }) => ({
     assert.match(told[1], /Ann Lee[\s\S]*empty → 10/);
     await type(page, "B3", "30");
     await choose(page, "B3");
-    await page.waitForFunction(() => /Ada Lace/.test(document.querySelector("#panel .entries li")?.innerText));
+    await page.waitForFunction(() => /Ada Lace/.test(document.querySelector("#panel .entries li")?.textContent));
     await page.click('[aria-label="Look at version 2"]');
     await until(page, ([{ past }]) => past.version === 2);
   },

@@ -112,10 +112,11 @@ export async function send(url, sheet, method, path, body) {
 /** Move the slider. */
 export async function lookAt(page, version) {
   await page.evaluate((wanted) => {
+    /** @type {HTMLInputElement} */
     const slider = document.querySelector("#timeline input");
     slider.value = wanted;
     slider.dispatchEvent(new Event("input"));
   }, version);
-  const isShown = ([{ past }, wanted]) => past.version === wanted && !document.querySelector("#then").hidden;
+  const isShown = ([{ past }, wanted]) => past.version === wanted && !document.getElementById("then").hidden;
   await until(page, isShown, version);
 }

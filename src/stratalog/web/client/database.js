@@ -34,6 +34,7 @@ export class Database {
   /** Run `change` with a transaction's stores, at once; transactions stand in the order they were begun. */
   write(change) {
     const transaction = this.#connection.transaction(Object.keys(STORES), "readwrite", { durability: "strict" });
+    /** @type {Promise<void>} */
     const done = new Promise((resolve, reject) => {
       transaction.oncomplete = () => resolve();
       transaction.onabort = () =>
@@ -65,8 +66,8 @@ export class Database {
     const known = (await this.slots()).sort((one, other) => order(other) - order(one)).map(({ slot }) => slot);
     for (const slot of [...known, crypto.randomUUID()]) {
       // The page that is reloaded may not have let go yet.
-      const patience = slot === mine && isReload() ? { signal: AbortSignal.timeout(RELOAD_MS_MAX) } : undefined;
-      const release = await this.hold(slot, patience);
+      const signal = slot === mine && isReload() ? AbortSignal.timeout(RELOAD_MS_MAX) : null;
+      const release = await this.hold(slot, signal);
       if (release) {
         remember(this.name, slot);
         return { slot, release };
@@ -75,12 +76,12 @@ export class Database {
     throw new StratalogError("unavailable", "no place of its own for this tab");
   }
 
-  /** Hold a slot until the answer is called; null where another tab does, or did until `patience` ended. */
-  hold(slot, patience = { ifAvailable: true }) {
+  /** Hold a slot until the answer is called; null where another tab does, or did until `signal` aborted. */
+  hold(slot, signal = null) {
     return new Promise((resolve, reject) => {
       const held = (lock) => (lock ? new Promise((release) => resolve(release)) : resolve(null));
       const missed = (error) => (error.name === "TimeoutError" ? resolve(null) : reject(error));
-      navigator.locks.request(`${this.name} ${slot}`, patience, held).catch(missed);
+      navigator.locks.request(`${this.name} ${slot}`, signal ? { signal } : { ifAvailable: true }, held).catch(missed);
     });
   }
 
@@ -100,7 +101,10 @@ function answered(request) {
   });
 }
 
-const isReload = () => performance.getEntriesByType("navigation")[0]?.type === "reload";
+function isReload() {
+  const [entry] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
+  return entry?.type === "reload";
+}
 
 // The memory of a tab, which outlives a reload. It is a hint alone: a page may be without it.
 function remembered(name) {

@@ -95,8 +95,9 @@ export class Exchange {
     }
   }
 
-  // Whether it was a setback.
-  async #follow(batch, { queued, committed, resendFrom, reset, uncommitted }) {
+  /** Whether it was a setback. @param {import("./judge.js").PushDecision} decision */
+  async #follow(batch, decision) {
+    const { queued, committed, resendFrom, reset, uncommitted } = decision;
     const { local } = this.#replica;
     await local.noteCommitted(committed);
     if (resendFrom !== undefined) await local.resendFrom(resendFrom);

@@ -44,6 +44,7 @@ export class Http {
     // Said once more, for a gateway that unescapes it.
     const path = new URL(url).pathname;
     if (path.includes("%")) headers["Stratalog-Path"] = path;
+    /** @type {RequestInit} */
     const options = {
       method,
       headers,

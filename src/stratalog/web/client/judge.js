@@ -10,10 +10,21 @@ export const COMMITTED = new Set(["applied", "rejected", "seen"]);
 const REFUSALS = new Set(["unknown-client", "collected", "wrong-group"]);
 
 /**
+ * @typedef {object} PushDecision
+ * @property {any[]} committed
+ * @property {boolean} [queued]
+ * @property {number} [resendFrom]
+ * @property {boolean} [reset]
+ * @property {(waiting: any) => boolean} [uncommitted]
+ */
+
+/**
  * What `pushed` says about `batch`; `before` has how each stood before it was sent, `first` is the oldest pending one.
  * The answer has `queued`; `committed`, pairs of mutation and outcome; and at most one of `resendFrom`, an id from
  * which on the server has nothing, and `reset`: go on as another client, which may send again what `uncommitted` is
  * true of.
+ *
+ * @returns {PushDecision}
  */
 export function judge(client, batch, before, pushed, first) {
   if (pushed.queued) return { queued: true, committed: [] };

@@ -1,7 +1,7 @@
 // Live: a WebSocket that brings the server's pokes, and who is here. It connects again whenever it must; the token goes
 // into the first message, never into the URL.
 
-import { Alarm, pauseMs } from "./patience.js";
+import { Alarm, pauseMs } from "./backoff.js";
 
 const SUBPROTOCOL = "stratalog.live.1";
 const SILENCE_SECONDS_MAX = 60;

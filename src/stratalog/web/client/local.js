@@ -251,6 +251,7 @@ export class Local {
     if (some.length) await this.#keep(some);
   }
 
+  /** @param {any[]} changed @param {(stores: any) => void} more */
   #keep(changed, more = () => {}) {
     return this.#write((stores) => {
       more(stores);

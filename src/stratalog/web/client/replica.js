@@ -43,6 +43,7 @@ export class Replica {
   #subscribers = new Set();
   #watchers = new Set();
 
+  /** @param {import("./stratalog.js").Mutators} mutators */
   constructor(local, mutators = BUILT_IN_MUTATORS) {
     this.local = local;
     this.#mutators = mutators;

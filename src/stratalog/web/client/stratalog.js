@@ -5,7 +5,7 @@
 // replica     what is shown and changed, subscriptions, handles
 // local       what is kept: canonical state, cookie, pending mutations      database   IndexedDB, a slot for each tab
 // exchange    rounds of push and pull      judge   what an answer to a push means      undo   what takes one back
-// http live   the way to the server, and its pokes      patience   how long to wait
+// http live   the way to the server, and its pokes      backoff   how long to wait
 // mutators    the built-in ones      draft   what a mutator reads and writes      values errors   the ground floor
 
 import { Database } from "./database.js";
@@ -15,7 +15,7 @@ import { Http } from "./http.js";
 import { Live } from "./live.js";
 import { Local } from "./local.js";
 import { BUILT_IN_MUTATORS } from "./mutators.js";
-import { Alarm, pauseMs } from "./patience.js";
+import { Alarm, pauseMs } from "./backoff.js";
 import { Replica } from "./replica.js";
 
 export { Rejected, StratalogError } from "./errors.js";

@@ -1,2 +1,2 @@
 // Replicache asks Node's `process` whether this is production; a bundler would put the answer in its place.
-globalThis.process = { env: { NODE_ENV: "production" } };
+Object.assign(globalThis, { process: { env: { NODE_ENV: "production" } } });

@@ -10,13 +10,14 @@ const LIMIT = 100;
 const organisation = new URLSearchParams(location.search).get("in") ?? "local";
 const base = `/v1/organisations/${encodeURIComponent(organisation)}/catalogue`;
 let turn = 0;
-let timer = 0;
+let timer = null;
 let searched;
 let shown;
 let stats;
 
 const named = (name) => new URLSearchParams(location.search).get(name) ?? "";
-const links = () => [...document.querySelectorAll("#list a")];
+/** @returns {HTMLAnchorElement[]} */
+const links = () => [...document.querySelectorAll("#list a")].map((link) => /** @type {any} */ (link));
 
 /** The address with these parts changed; an empty one is left out. */
 function address(changes) {
@@ -29,7 +30,7 @@ function address(changes) {
 function go(changes, how = "pushState") {
   const typed = timer ? { q: find("#search").value.trim() } : {};
   clearTimeout(timer);
-  timer = 0;
+  timer = null;
   history[how](null, "", address({ ...typed, ...changes }));
   render();
 }
@@ -50,7 +51,7 @@ async function search() {
   try {
     const found = await ask(`${base}/works`, { text: named("q"), source: named("of"), limit: LIMIT });
     if (mine !== turn) return;
-    const focused = document.activeElement?.dataset?.key;
+    const focused = activeElement()?.dataset.key;
     find("#list").replaceChildren(...found.map(line));
     if (focused) links().find(({ dataset }) => dataset.key === focused)?.focus();
     const more = found.length < LIMIT ? "" : `The first ${LIMIT}. Say more to see others.`;
@@ -132,7 +133,7 @@ function choice([name, label, works]) {
 /** One line further in the list; from the search field into it, and from its top back. */
 function move(step) {
   const all = links();
-  const place = all.indexOf(document.activeElement);
+  const place = all.findIndex((link) => link === activeElement());
   if (place + step < 0) find("#search").focus();
   else all[Math.min(place + step, all.length - 1)]?.focus();
 }
@@ -146,17 +147,19 @@ async function openFirst() {
 
 /** From the work to its line in the list; from the list to the search; and there, away with the words. */
 function back() {
-  const { activeElement } = document;
-  if (find("#work").contains(activeElement)) (links().find(isCurrent) ?? links()[0])?.focus();
-  else if (activeElement === find("#search") && named("q")) go({ q: "" }, "replaceState");
+  const focused = activeElement();
+  if (find("#work").contains(focused)) (links().find(isCurrent) ?? links()[0])?.focus();
+  else if (focused === find("#search") && named("q")) go({ q: "" }, "replaceState");
   else find("#search").focus();
   if (matchMedia("(max-width: 760px)").matches && shown) go({ source: "", id: "" });
 }
 
+const activeElement = () => /** @type {HTMLElement | null} */ (document.activeElement);
 const isCurrent = (link) => link.getAttribute("aria-current") === "true";
 
 addEventListener("keydown", (event) => {
-  const { key, target } = event;
+  const { key } = event;
+  const target = /** @type {Element} */ (event.target);
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const isTyping = target.closest("input, select");
   const isListed = target.closest("#list") || target === find("#search");

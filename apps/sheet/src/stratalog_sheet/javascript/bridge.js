@@ -1,7 +1,7 @@
 // Models of the engine, by key, for a caller who speaks text. Loaded after the engine, into the same bare V8.
 "use strict";
 globalThis.bridge = (() => {
-  const { Model, helpers } = globalThis.o_spreadsheet;
+  const { Model } = globalThis.o_spreadsheet;
   const models = new Map();
 
   // A colleague who never speaks first: what a command makes is taken from `sent`, and comes back as everybody's does.

@@ -1,16 +1,8 @@
 // What the engine asks of a browser before it is loaded into a bare V8: little of it is ever used.
-globalThis.window = globalThis;
-globalThis.self = globalThis;
 const ignore = () => {};
-globalThis.console = { debug: ignore, error: ignore, info: ignore, log: ignore, trace: ignore, warn: ignore };
-globalThis.performance = { now: () => Date.now() };
-globalThis.setTimeout = globalThis.setInterval = globalThis.requestAnimationFrame = () => 0;
-globalThis.clearTimeout = globalThis.clearInterval = globalThis.cancelAnimationFrame = ignore;
-globalThis.navigator = { userAgent: "", language: "en-US", clipboard: {} };
-globalThis.location = { href: "", origin: "" };
-globalThis.addEventListener = globalThis.removeEventListener = ignore;
+const zero = () => 0;
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-globalThis.atob = (text) => {
+const decoded = (text) => {
   let out = "", bits = 0, held = 0;
   for (const character of text.replaceAll("=", "")) {
     held = (held << 6) | DIGITS.indexOf(character);
@@ -19,6 +11,24 @@ globalThis.atob = (text) => {
   }
   return out;
 };
+
+Object.assign(globalThis, {
+  window: globalThis,
+  self: globalThis,
+  console: { debug: ignore, error: ignore, info: ignore, log: ignore, trace: ignore, warn: ignore },
+  performance: { now: () => Date.now() },
+  setTimeout: zero,
+  setInterval: zero,
+  requestAnimationFrame: zero,
+  clearTimeout: ignore,
+  clearInterval: ignore,
+  cancelAnimationFrame: ignore,
+  navigator: { userAgent: "", language: "en-US", clipboard: {} },
+  location: { href: "", origin: "" },
+  addEventListener: ignore,
+  removeEventListener: ignore,
+  atob: decoded,
+});
 // The engine names the components of its page as it loads; nothing is ever drawn here.
 globalThis.owl = {
   Component: class {},

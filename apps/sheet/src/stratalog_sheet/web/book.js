@@ -1,8 +1,8 @@
 // Book: a sheet that is open in this page. Its model stands on the log by the transport; what the browser keeps lets it
 // open again with only what is new, and without the server too, and loses nothing that was typed.
 
-import { StratalogError } from "../client/errors.js";
-import { Live } from "../client/live.js";
+import { StratalogError } from "/web/client/errors.js";
+import { Live } from "/web/client/live.js";
 import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, prepared, redo } from "./engine.js";
 import { Keep } from "./keep.js";
 import { Presence } from "./presence.js";
@@ -25,7 +25,7 @@ export class Book extends EventTarget {
   #keep = null;
   #live;
   #transport = null;
-  #saving = null;
+  #isSaving = false;
   #isReloading = false;
   #page;
 
@@ -57,12 +57,12 @@ export class Book extends EventTarget {
     return Boolean(this.facts?.read_only || this.#me.isReader);
   }
 
-  /** One of: opening, saved, saving, offline, trouble, ended. */
+  /** One of: opening, saved, saving, offline, disconnected, ended. */
   get way() {
     if (this.fault) return "ended";
     if (!this.model) return "opening";
     if (!this.isOnline) return "offline";
-    if (this.#transport.trouble) return "trouble";
+    if (this.#transport.lastError) return "disconnected";
     return this.waiting ? "saving" : "saved";
   }
 
@@ -150,7 +150,7 @@ export class Book extends EventTarget {
     // Another tab has opened the new one: what those changes stand on is not here any more.
     kept.pending = null;
     const text = "changes that waited here were made to a sheet of this name that was deleted";
-    this.#tell("trouble", new StratalogError("conflict", text));
+    this.#tell("error", new StratalogError("conflict", text));
   }
 
   /** What is kept, where the server is away, or the sheet is gone and something of it waits. Else it throws. */
@@ -253,14 +253,14 @@ export class Book extends EventTarget {
   }
 
   #refuse(message, error) {
-    if (error) this.#tell("trouble", error);
+    if (error) this.#tell("error", error);
     if (message.type === "REMOTE_REVISION") this.reload(message.nextRevisionId);
     else this.#dropWaitingUndo();
   }
 
   /** An undo needs the server's word, and until that comes the engine takes no other change. */
   #react() {
-    if (this.#transport.trouble) this.#dropWaitingUndo();
+    if (this.#transport.lastError) this.#dropWaitingUndo();
     this.#tell("state");
   }
 
@@ -277,10 +277,12 @@ export class Book extends EventTarget {
 
   /** Keep what waits. Changes come in bursts, and each is kept before the page can end. */
   #save() {
-    this.#saving ??= queueMicrotask(() => {
-      this.#saving = null;
+    if (this.#isSaving) return;
+    this.#isSaving = true;
+    queueMicrotask(() => {
+      this.#isSaving = false;
       const kept = this.#keep?.putPending(this.version, pendingOf(this.model), this.facts.incarnation);
-      kept?.catch((error) => this.#tell("trouble", error));
+      kept?.catch((error) => this.#tell("error", error));
       this.#tell("state");
     });
   }

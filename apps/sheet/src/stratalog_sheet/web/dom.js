@@ -12,17 +12,21 @@ export function make(tag, attributes = {}, ...content) {
   return element;
 }
 
-export const find = (selector, within = document) => within.querySelector(selector);
+/** @returns {any} */
+export const find = (selector, /** @type {ParentNode} */ within = document) => within.querySelector(selector);
+
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
+const UNITS = [
+  ["day", 86_400],
+  ["hour", 3600],
+  ["minute", 60],
+];
 
 /** How long ago, in words that a person would use. */
 export function ago(ms, now = Date.now()) {
   const seconds = Math.max(0, (now - ms) / 1000);
   if (seconds < 45) return "just now";
-  for (const [unit, size] of [
-    ["day", 86_400],
-    ["hour", 3600],
-    ["minute", 60],
-  ]) {
+  for (const [unit, size] of UNITS) {
     const count = Math.round(seconds / size);
     if (seconds >= size * 0.75 && count < 30) return relative.format(-Math.max(1, count), unit);
   }

@@ -39,8 +39,8 @@ followTheme();
 async function begin() {
   book.addEventListener("state", showState);
   book.addEventListener("people", showPeople);
-  book.addEventListener("trouble", ({ detail }) => complain(detail));
-  book.addEventListener("entry", ({ detail }) => noteEntry(detail));
+  book.addEventListener("error", (/** @type {any} */ { detail }) => complain(detail));
+  book.addEventListener("entry", (/** @type {any} */ { detail }) => noteEntry(detail));
   book.addEventListener("model", mountNow);
   book.addEventListener("gone", showGone);
   await book.open();
@@ -88,7 +88,8 @@ function listen() {
   find("#more").addEventListener("click", () => openMenu(find("#more"), shareItems()));
   addEventListener("keydown", (event) => {
     if (event.ctrlKey && event.altKey && event.code === "KeyH") showPanel(!panel.isOpen);
-    if (event.key === "Escape" && timeline.at !== null && !event.target.closest?.(".o-spreadsheet")) timeline.go(null);
+    const isInGrid = event.target instanceof Element && event.target.closest(".o-spreadsheet");
+    if (event.key === "Escape" && timeline.at !== null && !isInGrid) timeline.go(null);
   });
   addEventListener("beforeunload", (event) => book.waiting && !book.keeps && event.preventDefault());
 }
@@ -246,7 +247,7 @@ const WAYS = {
   saved: () => (book.isReadOnly ? "Read only" : "Saved"),
   saving: () => "Saving…",
   offline: (waiting) => (waiting ? `Offline · ${changes(waiting)} kept here` : "Offline"),
-  trouble: (waiting) => (waiting ? `No connection · ${changes(waiting)} kept here` : "No connection"),
+  disconnected: (waiting) => (waiting ? `No connection · ${changes(waiting)} kept here` : "No connection"),
   ended: () => (book.isDeleted ? "Deleted" : sentence(book.fault)),
 };
 const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);

@@ -99,7 +99,7 @@ async function rename({ name, title, incarnation }) {
   link.dataset.away = "true";
   const change = await retitle(find(".title", row), title, save);
   isRetitling = false;
-  const hasFocus = [document.body, link].includes(document.activeElement);
+  const hasFocus = [document.body, link].some((element) => element === document.activeElement);
   row.remove();
   delete link.dataset.away;
   if (change) await refresh();
@@ -158,17 +158,19 @@ function tooMany({ details: { value, limit } }) {
   return `This workbook is too large to be comfortable in a browser: ${found}, and the limit is ${most}.`;
 }
 
-const lines = () => [...document.querySelectorAll("#list li")];
-const links = () => [...document.querySelectorAll("#list a")];
+/** @returns {HTMLElement[]} */
+const all = (selector) => [...document.querySelectorAll(selector)].map((element) => /** @type {any} */ (element));
+const lines = () => all("#list li");
+const links = () => all("#list a");
 const linkOf = (name) => lines().find(({ dataset }) => dataset.name === name)?.querySelector("a");
 /** The sheet whose line has the focus, if it may be changed. */
 const chosen = () => sheets.find(({ name, read_only }) => !read_only && name === placeOf(document.activeElement).name);
 
 function move(step) {
-  const all = links();
-  const place = all.indexOf(document.activeElement?.closest("li")?.querySelector("a"));
+  const listed = links();
+  const place = listed.indexOf(document.activeElement?.closest("li")?.querySelector("a"));
   if (place + step < 0) return find("#search").focus();
-  all[Math.min(place + step, all.length - 1)]?.focus();
+  listed[Math.min(place + step, listed.length - 1)]?.focus();
 }
 
 function press(event) {

@@ -1,7 +1,7 @@
 // Keep: what the browser keeps of a sheet. A snapshot as the server sent it and the entries after it, for all tabs; and
 // of each tab what was typed and is in no entry yet, with the version that it was typed at.
 
-import { Database } from "../client/database.js";
+import { Database } from "/web/client/database.js";
 
 const SNAPSHOT = ["snapshot"];
 const ENTRIES = IDBKeyRange.bound(["entry"], ["entry", []]);

@@ -95,6 +95,7 @@ function untilRestore(entries) {
 
 /** A transport that says nothing to anybody, and hands on what it is told. */
 class Silent {
+  /** @type {(message: any) => void} */
   #callback = () => {};
 
   async sendMessage() {}

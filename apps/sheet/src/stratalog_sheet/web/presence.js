@@ -23,7 +23,7 @@ export class Presence {
   /** What the engine says of our own place. */
   say(message) {
     this.#shown = message.type === "CLIENT_LEFT" ? null : message.client;
-    this.#timer ??= setTimeout(() => this.#send(), PAUSE_MS);
+    if (this.#timer === null) this.#timer = setTimeout(() => this.#send(), PAUSE_MS);
   }
 
   /** Our name has changed. */

@@ -6,7 +6,7 @@ const TITLE_CHARACTERS_MAX = 200;
 
 /** Ask for another title in the place of an element. `save(title)` tells the server; what it answers is answered. */
 export function retitle(shown, text, save) {
-  const before = document.activeElement;
+  const before = /** @type {HTMLElement | null} */ (document.activeElement);
   let isDone = false;
   return new Promise((resolve) => {
     const input = make("input", {

@@ -1,6 +1,6 @@
 // Server: the sheet's own paths over HTTP. Whatever goes wrong is a StratalogError with the server's code.
 
-import { StratalogError } from "../client/errors.js";
+import { StratalogError } from "/web/client/errors.js";
 
 const TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
@@ -44,10 +44,10 @@ export class Server {
 
   /** Where the pokes of a sheet come from, and what to name there: beside its log, unless an answer said otherwise. */
   live(sheet) {
-    const beside = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
-    beside.protocol = location.protocol.replace("http", "ws");
+    const own = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
+    own.protocol = location.protocol.replace("http", "ws");
     const document = `${encodeURIComponent(this.organisation)}/${encodeURIComponent(sheet)}`;
-    return this.#live ? { url: this.#live, document } : { url: beside.href };
+    return this.#live ? { url: this.#live, document } : { url: own.href };
   }
 
   get(path, query = {}) {
@@ -100,6 +100,7 @@ export class Server {
     // Said once more, for a gateway that unescapes it.
     const [raw] = path.split("?");
     if (raw.includes("%")) headers["Stratalog-Path"] = raw;
+    /** @type {RequestInit} */
     const options = { method, headers, body, credentials: "omit", signal: AbortSignal.timeout(timeoutMs) };
     let answer;
     try {

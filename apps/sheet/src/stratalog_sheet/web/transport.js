@@ -2,8 +2,8 @@
 // append that expects the revision it was made at; where others were quicker, what they wrote is handed to the engine
 // first, which rebases the message and gives it again. One request is under way at a time, so order is never in doubt.
 
-import { StratalogError } from "../client/errors.js";
-import { Alarm, pauseMs } from "../client/patience.js";
+import { StratalogError } from "/web/client/errors.js";
+import { Alarm, pauseMs } from "/web/client/backoff.js";
 
 const BACKOFF = { firstMs: 250, mostMs: 15_000 };
 const IDLE_MS = 30_000;
@@ -13,7 +13,7 @@ export class Transport {
   /** The version of the newest entry that the engine was given. */
   version;
   /** Why the server is not reached; null while it is. */
-  trouble = null;
+  lastError = null;
   #log;
   #hooks;
   #alarm = new Alarm();
@@ -80,7 +80,7 @@ export class Transport {
   /** Say nothing more to the server; what is under way is let go of, and found out about later. */
   stop() {
     this.#isRunning = false;
-    this.trouble = null;
+    this.lastError = null;
     this.#alarm.ring();
     return this.#loop;
   }
@@ -165,15 +165,15 @@ export class Transport {
     }
   }
 
-  #note(trouble) {
-    if (Boolean(trouble) === Boolean(this.trouble)) return;
-    this.trouble = trouble;
+  #note(error) {
+    if (Boolean(error) === Boolean(this.lastError)) return;
+    this.lastError = error;
     this.#hooks.onState();
   }
 
   #end(error) {
     this.#isRunning = false;
-    this.trouble = error;
+    this.lastError = error;
     this.#hooks.onEnd(error);
   }
 }

@@ -1,33 +1,35 @@
 // Worker: gives the pages of sheets while the server is away. What the server gives comes first, and is kept.
+{
+  const CACHE = "stratalog pages";
+  const PAGES = "/web/";
+  const scope = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
 
-const CACHE = "stratalog pages";
-const PAGES = "/web/";
-
-self.addEventListener("install", () => self.skipWaiting());
-self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
-
-self.addEventListener("fetch", (event) => {
-  const { method, url } = event.request;
-  const { origin, pathname } = new URL(url);
-  if (method !== "GET" || origin !== location.origin || !pathname.startsWith(PAGES)) return;
-  // Which sheet a page shows is in its query, and the page is the same for all.
-  event.respondWith(newest(event, origin + pathname));
-});
-
-async function newest(event, key) {
-  const cache = await caches.open(CACHE);
-  try {
-    const answer = await fetch(event.request);
-    if (answer.ok) event.waitUntil(keep(cache, key, answer.clone()));
-    return answer;
-  } catch (error) {
+  const keep = async (cache, key, answer) => {
     const known = await cache.match(key);
-    if (!known) throw error;
-    return known;
-  }
-}
+    if (known?.headers.get("ETag") !== answer.headers.get("ETag")) await cache.put(key, answer);
+  };
 
-async function keep(cache, key, answer) {
-  const known = await cache.match(key);
-  if (known?.headers.get("ETag") !== answer.headers.get("ETag")) await cache.put(key, answer);
+  const newest = async (event, key) => {
+    const cache = await caches.open(CACHE);
+    try {
+      const answer = await fetch(event.request);
+      if (answer.ok) event.waitUntil(keep(cache, key, answer.clone()));
+      return answer;
+    } catch (error) {
+      const known = await cache.match(key);
+      if (!known) throw error;
+      return known;
+    }
+  };
+
+  scope.addEventListener("install", () => scope.skipWaiting());
+  scope.addEventListener("activate", (event) => event.waitUntil(scope.clients.claim()));
+
+  scope.addEventListener("fetch", (event) => {
+    const { method, url } = event.request;
+    const { origin, pathname } = new URL(url);
+    if (method !== "GET" || origin !== location.origin || !pathname.startsWith(PAGES)) return;
+    // Which sheet a page shows is in its query, and the page is the same for all.
+    event.respondWith(newest(event, origin + pathname));
+  });
 }

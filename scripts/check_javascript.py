@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Run ESLint and TypeScript over our JavaScript: the files that scripts/javascript/tsconfig.json includes.
+
+Both come from npm once, as scripts/javascript/package-lock.json pins them. Node and npm are found as
+scripts/dataset.py finds them. Silent where nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import dataset
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "scripts" / "javascript"
+LOCK = FOLDER / "package-lock.json"
+MODULES = FOLDER / "node_modules"
+STAMP = MODULES / ".installed"
+ESLINT = MODULES / "eslint" / "bin" / "eslint.js"
+TYPESCRIPT = MODULES / "typescript" / "bin" / "tsc"
+INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+TIMEOUT_SECONDS = 300
+
+
+def main() -> None:
+    npm = dataset.npm_on_path() or dataset.npm_of_wheel() or dataset.npm_installed()
+    install(npm)
+    node = npm[0] if len(npm) > 1 else "node"
+    checks = [[ESLINT, "--config", FOLDER / "eslint.config.js", *patterns()], [TYPESCRIPT, "--project", FOLDER]]
+    # Both run even where the first objects, so that one call shows all there is to fix.
+    codes = [subprocess.run([node, *map(str, check)], cwd=ROOT, check=False).returncode for check in checks]
+    sys.exit(max(codes))
+
+
+def patterns() -> list[str]:
+    """The files to check, as glob patterns below the repository. TypeScript's settings hold the only list."""
+    included = json.loads((FOLDER / "tsconfig.json").read_text())["include"]
+    return [pattern.removeprefix("../../") for pattern in included]
+
+
+def install(npm: list[str]) -> None:
+    """Install the tools unless those that the lock file pins are there. One process of a checkout at a time does."""
+    pinned = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    with LOCK.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if STAMP.exists() and STAMP.read_text() == pinned:
+            return
+        print("check_javascript: installing ESLint and TypeScript (once; 63 MB)", file=sys.stderr)
+        subprocess.run([*npm, *INSTALL], cwd=FOLDER, stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_SECONDS)
+        STAMP.write_text(pinned)
+
+
+if __name__ == "__main__":
+    main()

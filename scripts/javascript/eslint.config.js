@@ -1,0 +1,35 @@
+// What ESLint objects to, in every script of ours. The folders are those of the repository; tests/web/test_style.py
+// checks that no script lies elsewhere.
+
+import js from "@eslint/js";
+import globals from "globals";
+
+const ENGINE = { o_spreadsheet: "readonly", owl: "readonly" };
+const NODE = ["scripts/javascript/**/*.js", "tests/web/*.js", "tests/e2e/**/*.mjs", "apps/*/tests/**/*.mjs"];
+// These are classic scripts: the worker and the theme of pages, and what the engine's V8 in Python runs.
+const CLASSIC = [
+  "src/stratalog/web/theme/*.js",
+  "apps/sheet/src/stratalog_sheet/javascript/*.js",
+  "apps/sheet/src/stratalog_sheet/web/worker.js",
+  "tests/e2e/replicache_browser/page/process.js",
+];
+
+export default [
+  { ignores: ["**/node_modules/", ".venv/", "**/build/", "data/", "dist/", "htmlcov/"] },
+  js.configs.recommended,
+  {
+    files: ["**/*.js", "**/*.mjs"],
+    languageOptions: { ecmaVersion: 2024, sourceType: "module", globals: { ...globals.browser, ...ENGINE } },
+    linterOptions: { reportUnusedDisableDirectives: "error", reportUnusedInlineConfigs: "error" },
+    rules: {
+      eqeqeq: ["error", "always", { null: "ignore" }],
+      "no-implicit-globals": "error",
+      "no-unused-vars": ["error", { ignoreRestSiblings: true, varsIgnorePattern: "^_$" }],
+      "no-var": "error",
+      "prefer-const": "error",
+    },
+  },
+  { files: CLASSIC, languageOptions: { sourceType: "script" } },
+  { files: ["**/worker.js"], languageOptions: { globals: globals.serviceworker } },
+  { files: NODE, languageOptions: { globals: globals.node } },
+];
