@@ -1,8 +1,8 @@
 """Pages: the browser client at `/web/client/`, the theme of our pages at `/web/theme/`, and an application's own.
 
-Client and theme lie inside the package, not beside it, so that a wheel carries them; nothing builds them. Only the files
-that are there when the server starts have a path, so that no path leads anywhere else. An application whose pages need
-another policy gives them out by a route of its own: `serve_files`.
+Client and theme lie inside the package, not beside it, so that a wheel carries them; nothing builds them. Only the
+files that are there when the server starts have a path, so that no path leads anywhere else. An application whose pages
+need another policy gives them out by a route of its own: `serve_files`.
 """
 
 from __future__ import annotations
