@@ -7,6 +7,7 @@ export function pauseMs(failures, { firstMs, mostMs, retryAfter = 0, random = Ma
 
 /** Waits that can be cut short. */
 export class Alarm {
+  /** @type {((value?: unknown) => void) | null} */
   #ring = null;
   #rung = false;
 

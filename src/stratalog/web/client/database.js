@@ -77,7 +77,7 @@ export class Database {
   }
 
   /** Hold a slot until the answer is called; null where another tab does, or did until `signal` aborted. */
-  hold(slot, signal = null) {
+  hold(slot, /** @type {AbortSignal | null} */ signal = null) {
     return new Promise((resolve, reject) => {
       const held = (lock) => (lock ? new Promise((release) => resolve(release)) : resolve(null));
       const missed = (error) => (error.name === "TimeoutError" ? resolve(null) : reject(error));

@@ -9,6 +9,7 @@ const COLLECTION_ESCAPED_BYTES_MAX = 200;
 /** Keys and values at the bottom. */
 export class State {
   #items;
+  /** @type {string[] | null} */
   #sorted = null;
 
   constructor(items = new Map()) {

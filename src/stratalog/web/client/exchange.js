@@ -16,6 +16,7 @@ export class Exchange {
   #http;
   #turn = Promise.resolve();
   #met = false;
+  /** @type {number | null} */
   #queuedSince = null;
 
   constructor(replica, http) {

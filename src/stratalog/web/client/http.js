@@ -38,6 +38,7 @@ export class Http {
   }
 
   async #send(method, url, body) {
+    /** @type {Record<string, string>} */
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
     const token = await this.#token();
     if (token) headers.Authorization = `Bearer ${token}`;
@@ -71,7 +72,8 @@ export class Http {
   // The token goes there, so never with less care than the requests themselves.
   #heed(url) {
     if (!(this.#url.startsWith("https:") ? /^wss:\/\// : /^wss?:\/\//).test(url)) return;
-    const [, organisation, document] = /\/organisations\/([^/]+)\/documents\/([^/]+)$/.exec(this.#url);
+    const named = /\/organisations\/([^/]+)\/documents\/([^/]+)$/.exec(this.#url);
+    const [, organisation, document] = /** @type {RegExpExecArray} */ (named);
     this.#live = { url, document: `${organisation}/${document}` };
   }
 }

@@ -19,7 +19,9 @@ export class Live {
   #alarm = new Alarm();
   #stopped = true;
   #loop = Promise.resolve();
+  /** @type {WebSocket | null} */
   #socket = null;
+  /** @type {(() => void) | null} */
   #hangUp = null;
   #shown = null;
   #failures = 0;

@@ -72,7 +72,7 @@ export class Replica {
    * Run a mutation on what is shown, and keep it for the server. It shows at once; the promise is of its handle, and is
    * kept when the mutation is durable. Throws what the mutator throws: then nothing has changed and nothing is kept.
    */
-  async mutate(name, args = null) {
+  async mutate(name, /** @type {any} */ args = null) {
     if (typeof name !== "string" || !name) throw invalid("a mutator's name must be a text");
     const kept = canonical(args, "argument");
     const effect = run(this.#draft, this.#mutators, name, kept);

@@ -49,7 +49,7 @@ export async function connect(url, options = {}) {
 }
 
 export class Client extends Replica {
-  /** Why the last round failed; null where it did not. */
+  /** Why the last round failed; null where it did not. @type {any} */
   lastError = null;
   #parts;
   #exchange;
