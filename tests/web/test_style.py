@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import PACKAGES, PROGRAMS, ROOT, TESTS, short_name
+from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, short_name
 from tests.test_style import RETIRED, WORD
 
 FOLDERS = (*PACKAGES, *PROGRAMS, *TESTS)
@@ -18,6 +18,9 @@ SCRIPTS = [path for path in FILES if path.suffix in {".cjs", ".js", ".mjs"}]
 PAGES = [path for path in FILES if path.suffix in {".css", ".html"} or path.name.endswith(".d.ts")]
 FILE_LINES_MAX = 400
 LINE_LENGTH_MAX = 120
+
+BASE = LIBRARY / "web" / "theme" / "base.css"
+PROPERTY = re.compile(r"--([\w-]+):")
 
 CHECKED = ROOT / "scripts" / "javascript" / "tsconfig.json"
 MADE = {"build", "data", "dist", "htmlcov", "node_modules"}
@@ -48,6 +51,12 @@ def test_a_retired_word_would_be_noticed(line: str) -> None:
 )
 def test_comments_and_prose_may_use_the_words(line: str) -> None:
     assert retired_words(line) == set()
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.suffix == ".css" and path != BASE], ids=short_name)
+def test_a_page_takes_its_colours_and_type_from_the_theme(path: Path) -> None:
+    tokens = set(PROPERTY.findall(BASE.read_text())) - {"icon"}
+    assert tokens & set(PROPERTY.findall(path.read_text())) == set()
 
 
 def test_lint_and_types_see_every_script() -> None:

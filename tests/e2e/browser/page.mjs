@@ -6,18 +6,18 @@ import assert from "node:assert/strict";
 const clientOf = (page) => page.evaluateHandle(async () => (await import("/web/movies/movies.js")).client);
 
 /** Run a task in the page, with its client and an argument. */
-export const ask = async (page, task, argument) => page.evaluate(task, [await clientOf(page), argument]);
+export const evaluate = async (page, task, argument) => page.evaluate(task, [await clientOf(page), argument]);
 
 /** Wait until such a task gives something true. */
 export const until = async (page, task, argument) => page.waitForFunction(task, [await clientOf(page), argument]);
 
 export const settles = (page) => until(page, ([client]) => client.pending().length === 0 && !client.lastError);
-export const count = (page, key) => ask(page, ([client, name]) => client.get(name, 0), key);
+export const count = (page, key) => evaluate(page, ([client, name]) => client.get(name, 0), key);
 export const waitForCount = (page, key, number) =>
   until(page, ([client, [name, wanted]]) => client.get(name, 0) === wanted, [key, number]);
 
 async function digest(page) {
-  return ask(page, async ([client]) => {
+  return evaluate(page, async ([client]) => {
     const text = new TextEncoder().encode(JSON.stringify(client.scan()));
     return [...new Uint8Array(await crypto.subtle.digest("SHA-256", text))].join();
   });

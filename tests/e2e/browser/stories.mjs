@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
-import { agree, ask, count, settles, until, waitForCount } from "./page.mjs";
+import { agree, count, evaluate, settles, until, waitForCount } from "./page.mjs";
 import { session } from "./session.mjs";
 
 const [url, story, executablePath, folder] = process.argv.slice(2);
@@ -118,7 +118,7 @@ const stories = {
     await goOnline(ada);
     await showsTitle(bob, "Made offline");
     await settles(ada);
-    assert.equal((await ask(ada, ([client, name]) => client.get(name), key))["IMDB Rating"], 2);
+    assert.equal((await evaluate(ada, ([client, name]) => client.get(name), key))["IMDB Rating"], 2);
     await agree(ada, bob);
   },
 
@@ -161,11 +161,11 @@ const stories = {
     const ada = await windowOf(await browser.newContext());
     const key = "movies/0105";
     await open(ada, key);
-    const before = await ask(ada, ([client, name]) => client.get(name), key);
+    const before = await evaluate(ada, ([client, name]) => client.get(name), key);
     await rate(ada, "11");
     await ada.waitForSelector(".acts em:text-is('a rating lies between 0 and 10')");
-    assert.deepEqual(await ask(ada, ([client, name]) => client.get(name), key), before);
-    assert.equal(await ask(ada, ([client]) => client.pending().length), 0);
+    assert.deepEqual(await evaluate(ada, ([client, name]) => client.get(name), key), before);
+    assert.equal(await evaluate(ada, ([client]) => client.pending().length), 0);
   },
 
   async anUndoTakesBackOneChangeAndNoOther(browser) {
@@ -181,7 +181,7 @@ const stories = {
     await ada.focus("#list");
     await ada.keyboard.press("u");
     await showsTitle(bob, before);
-    assert.equal((await ask(bob, ([client, name]) => client.get(name), key))["IMDB Rating"], 3);
+    assert.equal((await evaluate(bob, ([client, name]) => client.get(name), key))["IMDB Rating"], 3);
   },
 
   async thePastCanBeBroughtBack(browser) {
@@ -205,14 +205,14 @@ const stories = {
     await open(ada, key);
     await open(bob, key);
     await ada.route("**/push", (route) => route.abort());
-    const id = await ask(ada, ([client]) => client.id);
+    const id = await evaluate(ada, ([client]) => client.id);
     await retitle(ada, "Kept through reloads");
     await until(ada, ([client]) => client.lastError !== null);
     for (let reloads = 0; reloads < 2; reloads++) {
       await ada.reload();
       await showsTitle(ada, "Kept through reloads");
       await hasOutcome(ada, key, "pending");
-      assert.equal(await ask(ada, ([client]) => client.id), id);
+      assert.equal(await evaluate(ada, ([client]) => client.id), id);
     }
     await ada.unroute("**/push");
     await showsTitle(bob, "Kept through reloads");
@@ -223,7 +223,7 @@ const stories = {
   async aBrowserThatDiesLosesNothing() {
     const first = await chromium.launchPersistentContext(folder, launching);
     const ada = await windowOf(first);
-    await ask(ada, async ([client]) => {
+    await evaluate(ada, async ([client]) => {
       client.stop();
       for (let times = 0; times < 5; times++) await client.mutate("inc", { key: "count/died" });
     });
@@ -247,7 +247,7 @@ const stories = {
       await route.fetch();
       await route.abort();
     });
-    await ask(ada, async ([client]) => {
+    await evaluate(ada, async ([client]) => {
       for (let times = 0; times < 10; times++) await client.mutate("inc", { key: "count/lost" });
     });
     await waitForCount(bob, "count/lost", 10);
@@ -260,11 +260,11 @@ const stories = {
   async tabsOfOneProfileAreClientsOfTheirOwn(browser) {
     const profile = await browser.newContext();
     const tabs = [await windowOf(profile), await windowOf(profile), await windowOf(profile)];
-    const ids = await Promise.all(tabs.map((tab) => ask(tab, ([client]) => client.id)));
+    const ids = await Promise.all(tabs.map((tab) => evaluate(tab, ([client]) => client.id)));
     assert.equal(new Set(ids).size, 3);
     await Promise.all(
       tabs.map((tab) =>
-        ask(tab, async ([client]) => {
+        evaluate(tab, async ([client]) => {
           for (let times = 0; times < 20; times++) await client.mutate("inc", { key: "count/tabs" });
         }),
       ),
@@ -278,12 +278,12 @@ const stories = {
     const profile = await browser.newContext();
     const [staying, leaving] = [await windowOf(profile), await windowOf(profile)];
     const bystander = await windowOf(profile);
-    await ask(leaving, async ([client]) => {
+    await evaluate(leaving, async ([client]) => {
       client.stop();
       for (let times = 0; times < 7; times++) await client.mutate("inc", { key: "count/left" });
     });
     await leaving.close();
-    await Promise.all([staying, bystander].map((tab) => ask(tab, ([client]) => client.hurry())));
+    await Promise.all([staying, bystander].map((tab) => evaluate(tab, ([client]) => client.hurry())));
     await waitForCount(staying, "count/left", 7);
     await waitForCount(bystander, "count/left", 7);
     await settles(staying);
@@ -296,7 +296,7 @@ const stories = {
         const asked = connection.transaction("slots").objectStore("slots").count();
         return new Promise((resolve) => (asked.onsuccess = () => resolve(asked.result)));
       });
-    while ((await slots()) !== 2) await ask(staying, ([client]) => client.hurry());
+    while ((await slots()) !== 2) await evaluate(staying, ([client]) => client.hurry());
     assert.equal(await count(staying, "count/left"), 7);
   },
 
@@ -349,7 +349,7 @@ const stories = {
     await settles(page);
     assert.equal(await count(page, "count/golden"), 2);
     assert.equal(await count(page, "count/open"), 0);
-    const failures = await ask(page, ([client]) => client.failures.map(({ status, args }) => [status, args.key]));
+    const failures = await evaluate(page, ([client]) => client.failures.map(({ status, args }) => [status, args.key]));
     assert.deepEqual(failures, [
       ["rejected", "title"],
       ["unknown", "count/open"],
@@ -361,7 +361,7 @@ const stories = {
     await bob.routeWebSocket("**/live", (socket) => socket.close());
     await bob.reload();
     await until(bob, ([client]) => client.version > 0 && !client.lastError);
-    await ask(ada, ([client]) => client.mutate("inc", { key: "count/unheard" }));
+    await evaluate(ada, ([client]) => client.mutate("inc", { key: "count/unheard" }));
     await waitForCount(bob, "count/unheard", 1);
   },
 };

@@ -27,7 +27,7 @@ async function windowOf(profile, hints = "events", release = "first") {
 /** What Playwright has for this takes the promise of an answer for a yes. */
 async function until(page, holds, given) {
   const end = Date.now() + WAIT_MS;
-  while (!(await ask(page, holds, given))) assert.ok(Date.now() < end, `waited in vain until ${holds}`);
+  while (!(await evaluate(page, holds, given))) assert.ok(Date.now() < end, `waited in vain until ${holds}`);
 }
 
 /** Windows of two people, who share nothing but the server. */
@@ -36,13 +36,13 @@ async function twoWindows(browser) {
 }
 
 /** Run a task in the page, with the client of its module and an argument. */
-async function ask(page, task, argument) {
+async function evaluate(page, task, argument) {
   const client = await page.evaluateHandle(async () => (await import("/page/page.js")).client);
   return page.evaluate(task, [client, argument]);
 }
 
 const mutate = (page, name, args) =>
-  ask(page, ([client, [called, given]]) => client.mutate[called](given), [name, args]);
+  evaluate(page, ([client, [called, given]]) => client.mutate[called](given), [name, args]);
 const inc = (page) => mutate(page, "inc", { key: "n" });
 const put = (page, key, value) => mutate(page, "put", { key, value });
 const shown = (page) => page.waitForFunction(() => document.querySelector("#content").textContent);
@@ -50,8 +50,8 @@ const content = async (page) => JSON.parse(await page.textContent("#content"));
 const shows = (page, expected) =>
   page.waitForFunction((text) => document.querySelector("#content").textContent === text, JSON.stringify(expected));
 const settles = (page) => until(page, async ([client]) => (await client.experimentalPendingMutations()).length === 0);
-const clientOf = (page) => ask(page, ([client]) => client.clientID);
-const groupOf = (page) => ask(page, ([client]) => client.clientGroupID);
+const clientOf = (page) => evaluate(page, ([client]) => client.clientID);
+const groupOf = (page) => evaluate(page, ([client]) => client.clientGroupID);
 
 /** Everybody comes to show `expected`, nothing is pending, and it is what the server has. */
 async function agree(expected, ...pages) {

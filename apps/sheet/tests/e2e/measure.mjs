@@ -1,7 +1,7 @@
 // Measure: what bench/sheet_browser.py prints, as JSON. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE`.
 
 import { chromium } from "playwright-core";
-import { ask, open, person, shows } from "./people.mjs";
+import { evaluate, open, person, shows } from "./people.mjs";
 
 const [url, executablePath, edits, small, large] = process.argv.slice(2);
 const LOADS = 3;
@@ -10,7 +10,7 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "
 async function seen() {
   const [ada, bob] = [await person(browser, "Ada Lace"), await person(browser, "Bob Hart")];
   await Promise.all([ada, bob].map((page) => open(page, url, small)));
-  await ask(bob, ([{ book }]) => {
+  await evaluate(bob, ([{ book }]) => {
     globalThis.seen = [];
     const now = () => performance.timeOrigin + performance.now();
     const isShown = (text) => book.model.getters.getCellText({ sheetId: "sheet1", col: 3, row: 5 }) === text;
@@ -28,7 +28,7 @@ async function seen() {
       book.model.dispatch("UPDATE_CELL", { sheetId: "sheet1", col: 3, row: 5, content });
       return now;
     };
-    const set = await ask(ada, task, String(turn));
+    const set = await evaluate(ada, task, String(turn));
     await shows(bob, "D6", String(turn));
     await bob.waitForFunction((count) => globalThis.painted.length > count, turn);
     known.push((await bob.evaluate((place) => globalThis.seen[place], turn)) - set);

@@ -1,8 +1,28 @@
 // Past: the stories of what a sheet was.
 
 import assert from "node:assert/strict";
-import { agree, ask, cells, choose, goOffline, hasVersion, isOpen, isSaved, lookAt, make, open } from "./people.mjs";
-import { person, send, shows, stateOf, textOf, type, until, versionOf, write } from "./people.mjs";
+import {
+  agree,
+  cells,
+  choose,
+  evaluate,
+  goOffline,
+  hasVersion,
+  isOpen,
+  isSaved,
+  lookAt,
+  make,
+  open,
+  person,
+  send,
+  shows,
+  stateOf,
+  textOf,
+  type,
+  until,
+  versionOf,
+  write,
+} from "./people.mjs";
 
 export const past = ({ url, story, two }) => ({
   async theSliderShowsEveryVersion(browser) {
@@ -31,7 +51,7 @@ export const past = ({ url, story, two }) => ({
     await until(page, ([{ past }]) => past.marks.in("sheet1").length === 1 && past.marks.in("sheet1")[0].top === 1);
     await page.click('[data-do="compare"]');
     await until(page, ([{ past }]) => past.marks.in("sheet1").some(({ top, left }) => top === 2 && left === 0));
-    assert.equal(await ask(page, ([{ past }]) => past.marks.count), 1);
+    assert.equal(await evaluate(page, ([{ past }]) => past.marks.count), 1);
     assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
   },
 
@@ -39,7 +59,7 @@ export const past = ({ url, story, two }) => ({
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
     const seen = new Set();
     await page.exposeFunction("saw", (version) => seen.add(version));
-    await ask(page, ([{ past }]) => {
+    await evaluate(page, ([{ past }]) => {
       new MutationObserver(() => globalThis.saw(past.version)).observe(document.querySelector(".when"), {
         childList: true,
         subtree: true,
@@ -87,7 +107,7 @@ export const past = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
     await lookAt(ada, 3);
     assert.equal(
-      await ask(ada, ([{ past }]) => past.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 })),
+      await evaluate(ada, ([{ past }]) => past.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 })),
       "second",
     );
   },
@@ -132,6 +152,6 @@ export const past = ({ url, story, two }) => ({
     await page.keyboard.press("Enter");
     assert.equal(await textOf(page, "A1"), "first");
     assert.equal(await page.locator('[data-do="restore"]').count(), 0);
-    assert.equal(await ask(page, ([{ book }]) => book.waiting), 0);
+    assert.equal(await evaluate(page, ([{ book }]) => book.waiting), 0);
   },
 });

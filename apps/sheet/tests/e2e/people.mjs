@@ -47,23 +47,23 @@ export async function choose(page, cell) {
     const { col, row } = o_spreadsheet.helpers.toCartesian(name);
     book.model.selection.selectCell(col, row);
   };
-  await ask(page, task, cell);
+  await evaluate(page, task, cell);
 }
 
 /** What the module of a sheet's page exports: `book`, and the `past` that it shows. */
 const exportsOf = (page) => page.evaluateHandle(() => import("/web/sheet/edit.js"));
 
 /** Run a task in the page of a sheet, with what its module exports and an argument. */
-export const ask = async (page, task, argument) => page.evaluate(task, [await exportsOf(page), argument]);
+export const evaluate = async (page, task, argument) => page.evaluate(task, [await exportsOf(page), argument]);
 
 /** Wait until such a task gives something true. */
 export const until = async (page, task, argument) => page.waitForFunction(task, [await exportsOf(page), argument]);
 
-export const textOf = (page, cell) => ask(page, read, [SHEET, cell]);
+export const textOf = (page, cell) => evaluate(page, read, [SHEET, cell]);
 export const shows = (page, cell, text) => until(page, says, [SHEET, cell, text]);
 export const isSaved = (page) => until(page, ([{ book }]) => book.way === "saved");
 export const hasVersion = (page, version) => until(page, ([{ book }, wanted]) => book.version >= wanted, version);
-export const versionOf = (page) => ask(page, ([{ book }]) => book.version);
+export const versionOf = (page) => evaluate(page, ([{ book }]) => book.version);
 export const goOffline = (page) => page.click("#online[aria-checked=true]");
 export const goOnline = (page) => page.click("#online[aria-checked=false]");
 
@@ -79,7 +79,7 @@ function says([{ book }, [sheetId, cell, text]]) {
 
 /** What the page's model holds: of now, or of the version that it looks at. */
 export const stateOf = (page, model = "book") =>
-  ask(page, ([exports, which]) => JSON.stringify(exports[which].model._exportData(false).sheets), model);
+  evaluate(page, ([exports, which]) => JSON.stringify(exports[which].model._exportData(false).sheets), model);
 
 /** All pages hold the same, and so does the server. */
 export async function agree(url, sheet, ...pages) {

@@ -9,7 +9,7 @@ import * as people from "./people.mjs";
 import { past } from "./past.mjs";
 import { titles } from "./titles.mjs";
 
-const { agree, ask, choose, goOffline, goOnline, isOpen, isSaved } = people;
+const { agree, choose, evaluate, goOffline, goOnline, isOpen, isSaved } = people;
 const { make, open, person, send, shows, textOf, type, until, versionOf, windowOf, write } = people;
 const [url, story, executablePath, folder] = process.argv.slice(2);
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
@@ -36,7 +36,7 @@ const stories = {
     await page.waitForURL("**/edit.html*");
     await isOpen(page);
     assert.equal(await page.textContent("#title"), "Ironmonger’s list");
-    const { sheet, text } = await ask(page, ([{ book }]) => {
+    const { sheet, text } = await evaluate(page, ([{ book }]) => {
       const [{ id }] = book.model._exportData(false).sheets;
       return {
         sheet: id,
@@ -101,7 +101,7 @@ const stories = {
   async aBurstOfChangesIsKeptOnce(browser) {
     const [page] = await two(browser);
     await isSaved(page);
-    const reports = await ask(page, async ([{ book }]) => {
+    const reports = await evaluate(page, async ([{ book }]) => {
       let count = 0;
       book.addEventListener("state", () => (count += 1));
       for (let times = 0; times < 5; times++) book.model.trigger("update");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import {
-  ask,
+  evaluate,
   choose,
   goOffline,
   isOpen,
@@ -141,7 +141,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await bob.click("text=Delete…");
     await bob.click("dialog[open] .bad");
     await bob.waitForFunction((name) => !document.querySelector(`li[data-name="${name}"]`), story);
-    await ask(ada, ([{ book }]) => book.goOnline());
+    await evaluate(ada, ([{ book }]) => book.goOnline());
     await isGone(ada);
     assert.match(await ada.textContent("#gone"), /was deleted.*2 changes of yours that came too late/);
     assert.equal(await ada.textContent("#state"), "Deleted");
@@ -154,7 +154,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await ada.waitForURL("**/web/sheet/?in=local");
     await ada.setInputFiles("#file", file);
     await isOpen(ada);
-    const held = await ask(ada, ([{ book }]) => {
+    const held = await evaluate(ada, ([{ book }]) => {
       const [{ id }] = book.model._exportData(false).sheets;
       const text = (row) => book.model.getters.getCellText({ sheetId: id, col: 0, row }, { showFormula: true });
       return [text(0), text(1), text(2)];
@@ -189,7 +189,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await send(url, story, "DELETE", "/");
     await make(url, story, { A1: "1", A2: "2", A3: "3", A4: "4" }, "Another");
     for (const page of [ada, bob]) {
-      await ask(page, ([{ book }]) => book.goOnline());
+      await evaluate(page, ([{ book }]) => book.goOnline());
       await isGone(page);
     }
     assert.doesNotMatch(await bob.textContent("#gone"), /too late/);
