@@ -23,7 +23,8 @@ PACKAGE = "vega-datasets@3.2.1"
 # `npm view vega-datasets@3.2.1 dist.integrity`
 INTEGRITY = "sha512-lTSwZA6yq6qSU2YZm+6bqILiIvTPPxn4itir7jPGFmHIdPvUfQ9pCzzcrklYywMJgLUbaIeSkZQdiJd6wBxPug=="
 MOVIES_SHA256 = "e63c499759e3b07b49563e036f55290f87feb56def8703ec049ca305ab1523d3"
-NODE_MAJOR_MIN = 20
+NODE_MIN = (20, 19)  # the oldest that scripts/check_javascript.py can use, too
+NODE_TEXT = ".".join(map(str, NODE_MIN))
 TIMEOUT_SECONDS = 300
 
 ROOT = Path(__file__).parents[1]
@@ -62,17 +63,18 @@ def npm_of_wheel() -> list[str] | None:
 
 
 def npm_installed() -> list[str]:
-    say(f"no Node {NODE_MAJOR_MIN} or newer with npm on the path; installing the one of {NODE_LOCK.name} (once; 60 MB)")
+    say(f"no Node {NODE_TEXT} or newer with npm on the path; installing the one of {NODE_LOCK.name} (once; 60 MB)")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
     done = subprocess.run([*pip, "--require-hashes", "--requirement", str(NODE_LOCK)], check=False)
     npm = npm_of_wheel() if done.returncode == 0 else None
-    return npm or give_up(f"needs npm: install Node {NODE_MAJOR_MIN} or newer with npm, and run this again")
+    return npm or give_up(f"needs npm: install Node {NODE_TEXT} or newer with npm, and run this again")
 
 
 def is_new_enough(node: str) -> bool:
     try:
         done = subprocess.run([node, "--version"], capture_output=True, text=True, check=True)
-        return int(done.stdout.strip().removeprefix("v").split(".")[0]) >= NODE_MAJOR_MIN
+        major, minor, _ = done.stdout.strip().removeprefix("v").split(".", 2)
+        return (int(major), int(minor)) >= NODE_MIN
     except (OSError, ValueError, subprocess.CalledProcessError):
         return False
 

@@ -31,7 +31,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     tarball = packed_of(tmp_path)
     script.INTEGRITY = f"sha512-{base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()}"
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    program(tmp_path, "node", "echo v20.0.0")
+    program(tmp_path, "node", "echo v20.19.0")
     program(tmp_path, "npm", f"cp '{tarball}' . && echo asked >> '{tmp_path / 'asked'}'")
     return script
 
@@ -69,7 +69,7 @@ def test_an_npm_that_fails_is_told(dataset: ModuleType, tmp_path: Path, capsys: 
     assert "npm could not fetch" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("answer", ["echo v18.20.4", "echo nonsense", "exit 1"])
+@pytest.mark.parametrize("answer", ["echo v18.20.4", "echo v20.18.3", "echo nonsense", "exit 1"])
 def test_a_node_that_is_too_old_or_broken_is_not_used(dataset: ModuleType, tmp_path: Path, answer: str) -> None:
     assert dataset.npm_on_path() == [str(tmp_path / "bin" / "npm")]
     program(tmp_path, "node", answer)
