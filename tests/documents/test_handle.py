@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from stratalog.documents import Document
-from stratalog.documents.state import State
 from tests.documents.helpers import World, inc, statuses
 
 STEPS_MAX = 40
@@ -63,37 +62,9 @@ def test_what_another_thread_learns_amid_a_call_is_not_lost(call: Callable[[Docu
         found = call(document)
         if calls[0] < step:
             break
-        known = document.log.known_head()
+        known, held = document.log.known_head(), document._states.cached
         assert known is not None
-        assert min(known.version, held(document).version) >= learnt[0]
+        assert held is not None
+        assert min(known.version, held.version) >= learnt[0]
         assert 3 <= found <= get(document) == get(rival)
     assert step > 1
-
-
-def test_a_state_on_an_older_snapshot_moves_onto_the_newer_one() -> None:
-    world = World(snapshot_entries_interval=1000)
-    document = world.create()
-    for _ in range(3):
-        document.apply([inc()])
-    old = held(document)
-    document.snapshot()
-    assert (old.snapshot_version, held(document).snapshot_version) == (0, 3)
-    world.open().apply([inc()])
-    document._state.offer(old.after(document.log.read(3, 4)))
-    assert (held(document).version, held(document).snapshot_version) == (4, 3)
-    assert get(document) == 4
-
-
-def test_a_failed_append_forgets_only_the_state_that_it_was_made_from() -> None:
-    world = World()
-    document = world.create()
-    document.apply([inc()])
-    old = held(document)
-    world.open().apply([inc()])
-    document.state()
-    document._state.drop(old)
-    assert held(document).version == 2
-
-
-def held(document: Document) -> State:
-    return document._state.require()

@@ -57,9 +57,8 @@ def _skip_gaps(running: _Running, mutation: Mutation, last: Any, id: int, args: 
 def _answer_from_memory(
     handle: Document, batch: list[Mutation], group: str, owner: str, author: str
 ) -> Sequence[Outcome]:
-    run = run_batch(
-        handle._state.value or handle._fresh_state(), handle.values, handle.rules.mutators, batch, group, owner
-    )
+    state = handle._states.cached or handle._states.fresh()
+    run = run_batch(state, handle.values, handle.rules.mutators, batch, group, owner)
     return _commit_batch(handle, batch, group, owner, author) if run.ran else run.outcomes
 
 

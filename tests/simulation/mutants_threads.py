@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stratalog.documents import document, snapshots
+from stratalog.documents import snapshots, state_cache
 from stratalog.documents.state import State
 from stratalog.errors import NotFound, StratalogError
 from stratalog.group_commit import GroupCommit
@@ -96,16 +96,16 @@ MUTANTS = (
         together(
             replaced(Newest, "offer", _last_offer_wins(head_rank)),
             replaced(LogAppend, "_reread", _reread_field),
-            replaced(document, "load_state", _load_from_field),
+            replaced(state_cache, "load_state", _load_from_field),
             replaced(Log, "read", _read_by_given_head),
             replaced(Handle, "_check_known", _see_no_field),
         ),
         *("monotonic", "stale-answer", "real-time", "false-conflict", "kept"),
     ),
-    _mutant("state goes back", replaced(Newest, "offer", _last_offer_wins(document._version)), "monotonic"),
+    _mutant("state goes back", replaced(Newest, "offer", _last_offer_wins(state_cache._version)), "monotonic"),
     _mutant(
         "state moves to an older snapshot",
-        replaced(document, "_on_newer_base", lambda newer, older: newer),
+        replaced(state_cache, "_on_newer_base", lambda newer, older: newer),
         "monotonic",
     ),
     _mutant("floor goes back", replaced(Newest, "offer", _last_offer_wins(int)), "monotonic"),

@@ -100,7 +100,8 @@ class Handle:
         appender = self.log._appender
         locks: dict[str, Any] = {"leadership": appender._group_commit._leadership, "head": appender.heads._lock}
         if (document := self.document) is not None:
-            locks |= {"turn": document._turn, "snapshots": document._snapshots, "state": document._state._lock}
+            locks |= {"commit": document._commit_lock, "snapshots": document._snapshots._lock}
+            locks |= {"state": document._states._shared._lock}
         return [name for name, lock in locks.items() if lock.locked()]
 
     def _check_error(self, error: StratalogError) -> None:
@@ -116,7 +117,7 @@ class Handle:
         self._check_newest("head", head.version if head else None)
         self._check_newest("floor", self.log._floor.value)
         if self.document is not None:
-            state = self.document._state.value
+            state = self.document._states.cached
             self._check_newest("state", state.version if state else None)
             if self.calm:  # nothing drops a state then, so that no later one stands on an older snapshot
                 self._check_newest("base", state.snapshot_version if state else None)

@@ -2,19 +2,21 @@
 
 Modules
 -------
-document        the handle
-view            a state at one version, read like a mapping
-state           the trees of a snapshot and the changes since
-run             runs a batch of mutations on a state
-commit_builder  makes an entry of a run
-commits         the content of an entry
-values          small values inline, large ones by reference
-snapshots       trees of a version as chunks and roots
-history         versions, the changes of one key, differences
-changes         keys and clients that a range of versions changed
-replay          a fork's mutations on another base
-projections     a second model of the same log, with a checkpoint
-rebuild         verifies snapshots by rebuilding from the log
+document           the handle: commits batches, and answers queries
+view               a state at one version, read like a mapping
+state              the trees of a snapshot and the changes since
+state_cache        the newest state, which the threads of a process share
+run                runs a batch of mutations on a state
+commit_builder     makes an entry of a run
+commits            the content of an entry
+values             small values inline, large ones by reference
+snapshots          trees of a version as chunks and roots
+snapshot_schedule  when a snapshot is due, and which thread takes it
+history            versions, the changes of one key, differences
+changes            keys and clients that a range of versions changed
+replay             a fork's mutations on another base
+projections        a second model of the same log, with a checkpoint
+rebuild            verifies snapshots by rebuilding from the log
 """
 
 from stratalog.documents.document import Document, Rules

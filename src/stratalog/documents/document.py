@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -13,29 +12,23 @@ from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import COLLECT, FLOOR
 from stratalog.documents.run import Run, run_batch
-from stratalog.documents.snapshots import load_state, roots_of, take_snapshot
+from stratalog.documents.snapshot_schedule import SnapshotSchedule
 from stratalog.documents.state import State
+from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
 from stratalog.documents.view import View
 from stratalog.errors import (
     ContentionError,
-    Invalid,
     LimitExceeded,
-    NotFound,
     OutcomeUnknown,
-    StratalogError,
     Unavailable,
     VersionConflict,
-    VersionForgotten,
 )
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.head import Head
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
-from stratalog.log.snapshots import newest_snapshot
-from stratalog.newest import Newest
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
@@ -66,10 +59,12 @@ class Document:
         self.rules = rules or Rules()
         self.values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
         self.chunks = Chunks(log.environment.blobs, log.record.owner)
-        self._turn = threading.Lock()
-        self._snapshots = threading.Lock()
-        close_in_child(self, "_turn", "_snapshots")
-        self._state: Newest[State] = Newest(_version, join=_on_newer_base)
+        # One thread of this handle commits at a time, so that threads do not lose races to each other. The lock is no
+        # fence: the conditional put stops a commit on an old version. Readers need no lock, see `StateCache`.
+        self._commit_lock = threading.Lock()
+        close_in_child(self, "_commit_lock")
+        self._states = StateCache(log, self.chunks)
+        self._snapshots = SnapshotSchedule(log, self._states)
 
     @property
     def organisation(self) -> str:
@@ -110,9 +105,9 @@ class Document:
         batch = [check_mutation(mutation) for mutation in mutations]
         check_identity(group, "group", empty=True)
         check_identity(owner, "owner", empty=True)
-        with self._turn:
+        with self._commit_lock:
             outcomes = self._commit_batch(batch, group, owner, author)
-            self._keep_snapshots()
+            self._snapshots.take_if_due()
         return outcomes
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
@@ -148,13 +143,7 @@ class Document:
 
     def state(self, version: int | None = None) -> State:
         """The state behind `at`: immutable, shared."""
-        if version is None:
-            return self._fresh_state()
-        if type(version) is not int or version < 0:
-            raise Invalid("a version must be a whole number", value=version)
-        if version < self.log.floor():
-            raise VersionForgotten("the version is not kept", document=self.name, version=version)
-        return self._state_at(version)
+        return self._states.at(version)
 
     def versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Version]:
         """Versions after ``after`` (after the floor, if None) with their mutations and patch, in order.
@@ -193,14 +182,7 @@ class Document:
 
         Commits of other threads go on meanwhile; other snapshots by this handle wait, so that one is in memory at most.
         """
-        with self._snapshots:
-            state = self.state(version)
-            taken = take_snapshot(self.log, state)
-            if not _is_made(taken):
-                self._stand_on(taken)
-                taken = take_snapshot(self.log, load_state(self.log, self.chunks, state.version))
-            self._stand_on(taken)
-        return state.version
+        return self._snapshots.take(version)
 
     def archive(self, upto: int | None = None) -> int:
         """Move sealed segments that end at or below ``upto`` to blobs; they stay readable. Answer how many."""
@@ -210,10 +192,7 @@ class Document:
         """Raise the floor: versions below it are forgotten. ``verify`` must prove the base by rebuilding it."""
 
         def make_base(floor: int) -> None:
-            self.snapshot(floor)
-            base = newest_snapshot(self.log.environment.index, self.log.record.prefix, floor)
-            if base is None or base.version < floor:
-                raise Unavailable("the base snapshot could not be made", version=floor)
+            self._snapshots.take_base(floor)
             verify(floor)
 
         floor = raise_floor(self.log, version, make_base)
@@ -221,13 +200,16 @@ class Document:
             self._append_event(Event(FLOOR, floor))
         return floor
 
-    # The state of this process
+    # Committing
 
     def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
-        """Steps 1 to 4 of DESIGN §7, until the batch is committed. The time budget begins with the first lost race."""
+        """Run the batch on a state and append it, again on a fresh state as long as other writers are first.
+
+        The time budget begins with the first lost race.
+        """
         retry: Retry | None = None
         lost: VersionConflict | None = None
-        state = self._state.value
+        state = self._states.cached
         fresh = state is None or self.log.is_behind()
         while True:
             # What must be read first is read inside the turn: a busy process would commit between the two.
@@ -235,7 +217,7 @@ class Document:
                 if retry and lost and not retry.wait(lost, has_turn=has_turn):
                     raise ContentionError("others kept changing the document first", document=self.name) from lost
                 if state is None or fresh:
-                    state = self._fresh_state()
+                    state = self._states.fresh()
                 try:
                     run = self._try_batch(state, batch, group, owner, author)
                     if run.ran or fresh:
@@ -250,9 +232,9 @@ class Document:
             run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
             if run.ran:
                 entry = self._append(state, run, author)
-                self._state.offer(state.after([entry]))
+                self._states.offer(state.after([entry]))
         except (Unavailable, OutcomeUnknown):
-            self._state.drop(state)
+            self._states.drop(state)
             raise
         return run
 
@@ -262,98 +244,8 @@ class Document:
         return self.log.append(event, expected=state.version, author=author, upload=upload, checked=True)
 
     def _append_event(self, event: Event) -> Entry:
-        with self._turn:
-            state = self._state.value
+        with self._commit_lock:
+            state = self._states.cached
             entry = self.log.append(event)
-            self._state.drop(state)
+            self._states.drop(state)
         return entry
-
-    def _fresh_state(self) -> State:
-        """The state at the head, read now; or a newer one that another thread has made meanwhile.
-
-        Readers come here beside a commit and do not wait for it.
-        """
-        head = self.log.head()
-        state, interval = self._state.value, self.log.environment.settings.snapshot_entries_interval
-        if state is not None and state.stale:
-            self._state.drop(state)
-            state = None
-        if state is None or head.version - state.version > interval:
-            return self._state.offer(self._load(head.version, head))
-        if state.version >= head.version:
-            return state
-        state = state.after(self.log.read(state.version, head.version, head=head))
-        if state.snapshot_version < state.floor:
-            # The snapshot beneath went with the history; its chunks are the collector's.
-            state = self._load(head.version, head)
-        return self._state.offer(state)
-
-    def _load(self, version: int, head: Head) -> State:
-        return load_state(self.log, self.chunks, version, head)
-
-    def _state_at(self, version: int) -> State:
-        state = self._state.value
-        if state is not None and state.version == version:
-            return state
-        head = self.log.known_head()
-        if head is None or head.version < version:
-            head = self.log.head()
-        if version > head.version:
-            raise NotFound("no such version", document=self.name, version=version, head=head.version)
-        return self._load(version, head)
-
-    def _keep_snapshots(self) -> None:
-        """The writer that crosses the interval makes the snapshot, after its commit. One that fails is made up later:
-        the lag stays, so that the next commit sees it, as does one that comes while another is made.
-        """
-        state = self._state.value
-        interval = self.log.environment.settings.snapshot_entries_interval
-        if state is None or state.version - max(state.snapshot_version, self.log.first) < interval:
-            return
-        if not self._snapshots.acquire(blocking=False):
-            return
-        try:
-            newest = newest_snapshot(self.log.environment.index, self.log.record.prefix, state.version)
-            if newest and newest.version > state.snapshot_version:
-                state = self._state.offer(state.onto(newest.version, roots_of(newest)))
-            if state.version - state.snapshot_version >= interval:
-                self._stand_on(take_snapshot(self.log, state))
-        except (Unavailable, OutcomeUnknown):
-            self.log.environment.counters["snapshot failed"] += 1
-        except StratalogError:
-            # The commit stands whatever becomes of its snapshot. Where a chunk is gone, so is the base of the state.
-            self._forget_base(state.snapshot_version)
-            self.log.environment.counters["snapshot failed"] += 1
-        finally:
-            self._snapshots.release()
-
-    def _stand_on(self, taken: State) -> None:
-        """Stand on the snapshot that was made, with what was committed since, unless on a newer one by now.
-
-        Where the snapshot was not made because its own base is gone, states on that base are dropped.
-        """
-        if not _is_made(taken):
-            self._forget_base(taken.snapshot_version)
-            return
-        state = self._state.value
-        if state is not None and state.snapshot_version < taken.version <= state.version:
-            self._state.offer(state.onto(taken.version, taken.roots))
-
-    def _forget_base(self, snapshot_version: int) -> None:
-        state = self._state.value
-        if state is not None and state.snapshot_version == snapshot_version:
-            self._state.drop(state)
-
-
-_version = attrgetter("version")
-
-
-def _on_newer_base(newer: State, older: State) -> State:
-    """The newer state, on the snapshot of the older one where that is newer and not known to be gone."""
-    if newer.snapshot_version < older.snapshot_version <= newer.version and not older.stale:
-        return newer.onto(older.snapshot_version, older.roots)
-    return newer
-
-
-def _is_made(taken: State) -> bool:
-    return taken.snapshot_version == taken.version

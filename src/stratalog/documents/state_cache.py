@@ -1,0 +1,117 @@
+"""StateCache: the newest state of a document that this process holds. Its threads share it, and it never goes back."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from stratalog.documents.snapshots import load_state
+from stratalog.documents.state import State
+from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.log import Log
+from stratalog.log.head import Head
+from stratalog.newest import Newest
+from stratalog.tree.chunks import Chunks
+
+__all__ = ["StateCache"]
+
+
+class StateCache:
+    """Holds one state, the newest that any thread has offered. Other versions are loaded from storage, and not held.
+
+    These rules hold whatever the threads of a handle do (invariant 7 of the design):
+
+    - The version of the held state never falls. A state that was dropped still bars older ones.
+    - Of the held state and one that is offered, the newer stays, on the newer of their two snapshots. A snapshot that
+      is known to be gone is not taken over.
+    - The lock inside `Newest` protects the replacement only. Nothing is read from storage under it, so nobody waits.
+    - A state is immutable, so readers share it without a lock. A decision reads `cached` once and passes that state on,
+      since the next read may give a newer one.
+    """
+
+    def __init__(self, log: Log, chunks: Chunks) -> None:
+        self.log = log
+        self._chunks = chunks
+        self._shared: Newest[State] = Newest(_version, join=_on_newer_base)
+
+    @property
+    def cached(self) -> State | None:
+        """The held state, which may be behind the head. None at first, and after it was dropped."""
+        return self._shared.value
+
+    def at(self, version: int | None = None) -> State:
+        """The state at a version; at the head, read now, if None. Raises Invalid, NotFound, VersionForgotten."""
+        if version is None:
+            return self.fresh()
+        if type(version) is not int or version < 0:
+            raise Invalid("a version must be a whole number", value=version)
+        if version < self.log.floor():
+            raise VersionForgotten("the version is not kept", document=self.log.record.name, version=version)
+        return self._at_version(version)
+
+    def fresh(self) -> State:
+        """The state at the head, read now; or a newer one that another thread has made meanwhile.
+
+        Readers come here during a commit and do not wait for it.
+        """
+        head = self.log.head()
+        state, interval = self._shared.value, self.log.environment.settings.snapshot_entries_interval
+        if state is not None and state.stale:
+            self._shared.drop(state)
+            state = None
+        if state is None or head.version - state.version > interval:
+            return self._shared.offer(self.load(head.version, head))
+        if state.version >= head.version:
+            return state
+        state = state.after(self.log.read(state.version, head.version, head=head))
+        if state.snapshot_version < state.floor:
+            # The state's snapshot was forgotten with the history below the floor, and its chunks may be collected.
+            state = self.load(head.version, head)
+        return self._shared.offer(state)
+
+    def load(self, version: int, head: Head | None = None) -> State:
+        """The state at a version, from its snapshot and the entries after. It is not held. See `load_state`."""
+        return load_state(self.log, self._chunks, version, head)
+
+    def offer(self, state: State) -> State:
+        """Hold ``state`` unless a newer one is held. Return the state that is held then."""
+        return self._shared.offer(state)
+
+    def move_onto(self, taken: State) -> None:
+        """Move the held state, with its later changes, onto the snapshot of ``taken``, if that is newer than its own.
+
+        A held state older than the snapshot stays where it is.
+        """
+        state = self._shared.value
+        if state is not None and state.snapshot_version < taken.version <= state.version:
+            self._shared.offer(state.onto(taken.version, taken.roots))
+
+    def drop(self, state: State | None) -> None:
+        """Forget ``state``. A state that has replaced it since stays."""
+        self._shared.drop(state)
+
+    def drop_base(self, snapshot_version: int) -> None:
+        """Forget the held state if it stands on the snapshot of this version."""
+        state = self._shared.value
+        if state is not None and state.snapshot_version == snapshot_version:
+            self._shared.drop(state)
+
+    def _at_version(self, version: int) -> State:
+        state = self._shared.value
+        if state is not None and state.version == version:
+            return state
+        head = self.log.known_head()
+        if head is None or head.version < version:
+            head = self.log.head()
+        if version > head.version:
+            raise NotFound("no such version", document=self.log.record.name, version=version, head=head.version)
+        return self.load(version, head)
+
+
+_version = attrgetter("version")
+
+
+def _on_newer_base(newer: State, older: State) -> State:
+    """The newer state, on the snapshot of the older one where that is newer and not known to be gone."""
+    if newer.snapshot_version < older.snapshot_version <= newer.version and not older.stale:
+        return newer.onto(older.snapshot_version, older.roots)
+    return newer

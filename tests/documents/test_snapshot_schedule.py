@@ -1,0 +1,184 @@
+"""When a snapshot is due, which thread takes it, and what becomes of a commit whose snapshot fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.documents import Document
+from stratalog.documents.snapshot_schedule import SnapshotSchedule
+from stratalog.documents.state_cache import StateCache
+from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable, VersionForgotten
+from stratalog.log import LogSettings
+from stratalog.log.snapshots import list_snapshots
+from tests.documents.helpers import World, inc
+
+INTERVAL = 3
+NONE_DUE = 1000
+
+
+def grown(versions: int) -> tuple[World, Document]:
+    """A document of so many versions without a snapshot."""
+    world = World(snapshot_entries_interval=NONE_DUE)
+    document = world.create()
+    for _ in range(versions):
+        document.apply([inc()])
+    return world, document
+
+
+def scheduled(world: World, document: Document, interval: int = INTERVAL) -> tuple[SnapshotSchedule, StateCache]:
+    """The schedule of another handle, which holds the newest state; and its states."""
+    states = StateCache(document.log, document.chunks)
+    states.fresh()
+    world.environment.settings = LogSettings(snapshot_entries_interval=interval, append_seconds_max=0.01)
+    return SnapshotSchedule(document.log, states), states
+
+
+def snapshots(document: Document) -> list[int]:
+    log = document.log
+    return [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)]
+
+
+@pytest.mark.parametrize(("versions", "made"), [(INTERVAL - 1, []), (INTERVAL, [INTERVAL])])
+def test_a_snapshot_is_due_an_interval_after_the_beginning(versions: int, made: list[int]) -> None:
+    world, document = grown(versions)
+    schedule, states = scheduled(world, document)
+    schedule.take_if_due()
+    assert snapshots(document) == made
+    assert states.fresh().snapshot_version == sum(made)
+
+
+@pytest.mark.parametrize(("after", "made"), [(INTERVAL - 1, []), (INTERVAL, [4 + INTERVAL])])
+def test_a_forks_first_snapshot_is_due_an_interval_after_the_fork(after: int, made: list[int]) -> None:
+    world, document = grown(4)
+    fork = document.fork("fork")
+    for _ in range(after):
+        fork.apply([inc()])
+    schedule, _ = scheduled(world, fork)
+    schedule.take_if_due()
+    assert snapshots(fork) == made
+
+
+def test_the_interval_counts_from_another_processs_snapshot() -> None:
+    world, document = grown(INTERVAL)
+    schedule, states = scheduled(world, document)
+    world.open().snapshot(INTERVAL - 1)
+    schedule.take_if_due()
+    assert snapshots(document) == [INTERVAL - 1]
+    assert states.fresh().snapshot_version == INTERVAL - 1
+
+
+def test_nothing_is_due_while_no_state_is_held() -> None:
+    world, document = grown(INTERVAL)
+    schedule, states = scheduled(world, document)
+    states.drop(states.cached)
+    schedule.take_if_due()
+    assert snapshots(document) == []
+
+
+def test_a_writer_leaves_a_snapshot_to_a_later_commit_while_another_thread_takes_one() -> None:
+    world, document = grown(INTERVAL)
+    schedule, _ = scheduled(world, document)
+    with schedule._lock:
+        schedule.take_if_due()
+    assert snapshots(document) == []
+    schedule.take_if_due()
+    assert snapshots(document) == [INTERVAL]
+
+
+@pytest.mark.parametrize("error", [Unavailable("no"), OutcomeUnknown("no"), Corrupt("no"), NotFound("no")])
+def test_a_snapshot_that_fails_is_counted_and_due_again(error: StratalogError) -> None:
+    world, document = grown(INTERVAL)
+    schedule, states = scheduled(world, document)
+
+    def refuse(name: str, target: str) -> None:
+        raise error
+
+    world.recorder.before = refuse
+    schedule.take_if_due()
+    world.recorder.before = None
+    assert world.environment.counters["snapshot failed"] == 1
+    assert not schedule._lock.locked()
+    states.fresh()
+    schedule.take_if_due()
+    assert snapshots(document) == [INTERVAL]
+
+
+@pytest.mark.parametrize(("error", "is_held"), [(Unavailable("no"), True), (Corrupt("no"), False)])
+def test_a_state_is_dropped_only_if_what_failed_may_be_its_own_snapshot(error: StratalogError, is_held: bool) -> None:
+    world, document = grown(INTERVAL)
+    schedule, states = scheduled(world, document)
+
+    def refuse(name: str, target: str) -> None:
+        raise error
+
+    world.recorder.before = refuse
+    schedule.take_if_due()
+    assert (states.cached is not None) is is_held
+
+
+def test_an_error_that_is_no_storages_passes_and_leaves_the_lock() -> None:
+    world, document = grown(INTERVAL)
+    schedule, _ = scheduled(world, document)
+
+    def interrupt(name: str, target: str) -> None:
+        raise KeyboardInterrupt
+
+    world.recorder.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        schedule.take_if_due()
+    assert not schedule._lock.locked()
+
+
+def test_a_snapshot_that_was_asked_for_raises_its_error() -> None:
+    world, document = grown(INTERVAL)
+    schedule, _ = scheduled(world, document)
+
+    def refuse(name: str, target: str) -> None:
+        if name == "commit":
+            raise Unavailable("no")
+
+    world.recorder.before = refuse
+    with pytest.raises(Unavailable):
+        schedule.take()
+    assert not schedule._lock.locked()
+    assert snapshots(document) == []
+
+
+def test_the_held_state_stands_on_the_snapshot_that_was_taken() -> None:
+    world, document = grown(INTERVAL)
+    schedule, states = scheduled(world, document)
+    assert schedule.take(2) == 2
+    held = states.cached
+    assert held is not None
+    assert (held.version, held.snapshot_version) == (INTERVAL, 2)
+
+
+def test_a_state_whose_snapshot_was_forgotten_is_loaded_again() -> None:
+    world, document = grown(INTERVAL)
+    document.snapshot(2)
+    schedule, states = scheduled(world, document, NONE_DUE)
+    for _ in range(INTERVAL):
+        document.apply([inc()])
+    assert states.fresh().snapshot_version == 2
+    world.open().forget_below(INTERVAL, lambda floor: None)
+    with pytest.raises(VersionForgotten):
+        schedule.take(2)
+    assert schedule.take(2 * INTERVAL) == 2 * INTERVAL
+    assert snapshots(document) == [INTERVAL, 2 * INTERVAL]
+    assert states.fresh().snapshot_version == 2 * INTERVAL
+
+
+def test_the_base_of_a_floor_is_its_snapshot() -> None:
+    world, document = grown(INTERVAL)
+    schedule, _ = scheduled(world, document)
+    schedule.take_base(2)
+    assert snapshots(document) == [2]
+
+
+def test_an_older_snapshot_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, document = grown(INTERVAL)
+    document.snapshot(1)
+    schedule, _ = scheduled(world, document)
+    monkeypatch.setattr("stratalog.documents.snapshot_schedule.take_snapshot", lambda log, state: state)
+    with pytest.raises(Unavailable, match="base snapshot could not be made"):
+        schedule.take_base(2)

@@ -1,0 +1,164 @@
+"""The state that threads share: only ever replaced by a newer one, and never moved onto an older snapshot."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.documents import Document
+from stratalog.documents.state import State
+from stratalog.documents.state_cache import StateCache
+from stratalog.errors import Invalid, NotFound, VersionForgotten
+from tests.documents.helpers import World, inc
+
+
+def grown(world: World, versions: int) -> tuple[Document, StateCache]:
+    """A document of so many versions, and an empty cache of its states."""
+    document = world.create()
+    for _ in range(versions):
+        document.apply([inc()])
+    return document, StateCache(document.log, document.chunks)
+
+
+def held(states: StateCache) -> tuple[int, int]:
+    """The version of the held state, and that of its snapshot."""
+    state = states.cached
+    assert state is not None
+    return state.version, state.snapshot_version
+
+
+def after(document: Document, state: State) -> State:
+    """The state after the next entry."""
+    return state.after(document.log.read(state.version, state.version + 1))
+
+
+def test_nothing_is_held_before_the_first_look() -> None:
+    _, states = grown(World(), 1)
+    assert states.cached is None
+    assert states.fresh() is states.cached
+
+
+def test_a_state_at_the_head_is_shared() -> None:
+    _, states = grown(World(), 3)
+    assert states.fresh() is states.fresh() is states.at(3) is states.cached
+
+
+def test_another_version_is_loaded_and_not_held() -> None:
+    _, states = grown(World(), 3)
+    assert states.at(2).version == 2
+    assert states.cached is None
+
+
+def test_an_older_state_does_not_replace_a_newer_one() -> None:
+    _, states = grown(World(), 3)
+    older, newest = states.load(2), states.fresh()
+    assert states.offer(older) is newest is states.cached
+
+
+def test_a_dropped_state_still_bars_older_ones() -> None:
+    _, states = grown(World(), 3)
+    older = states.load(2)
+    states.drop(states.fresh())
+    states.offer(older)
+    assert states.cached is None
+    assert states.fresh().version == 3
+
+
+def test_a_failed_append_forgets_only_the_state_that_it_was_made_from() -> None:
+    world = World()
+    document, states = grown(world, 1)
+    old = states.fresh()
+    world.open().apply([inc()])
+    states.fresh()
+    states.drop(old)
+    assert held(states) == (2, 0)
+    assert document.version == 2
+
+
+def test_a_state_on_an_older_snapshot_moves_onto_the_newer_one() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document, states = grown(world, 3)
+    old = states.fresh()
+    document.snapshot()
+    states.move_onto(document.state())
+    assert (old.snapshot_version, *held(states)) == (0, 3, 3)
+    document.apply([inc()])
+    states.offer(after(document, old))
+    assert held(states) == (4, 3)
+    assert states.fresh().slot("n") == document.state().slot("n")
+
+
+def test_a_snapshot_that_is_known_to_be_gone_is_not_taken_over() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document, states = grown(world, 3)
+    old = states.load(3)
+    document.snapshot()
+    states.fresh().stale = True
+    assert held(states) == (3, 3)
+    document.apply([inc()])
+    states.offer(after(document, old))
+    assert held(states) == (4, 0)
+
+
+def test_the_held_state_does_not_move_onto_a_later_or_an_older_snapshot() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document, states = grown(world, 3)
+    states.fresh()
+    document.apply([inc()])
+    document.snapshot()
+    states.move_onto(document.state())
+    assert held(states) == (3, 0)
+    assert states.fresh().version == 4
+    states.move_onto(document.state())
+    document.snapshot(2)
+    states.move_onto(states.load(2))
+    assert held(states) == (4, 4)
+
+
+def test_a_stale_state_is_loaded_again() -> None:
+    _, states = grown(World(), 2)
+    stale = states.fresh()
+    stale.stale = True
+    assert states.fresh() is not stale
+    assert held(states) == (2, 0)
+
+
+def test_a_state_far_behind_is_loaded_from_a_newer_snapshot() -> None:
+    world = World(snapshot_entries_interval=4)
+    _, states = grown(world, 1)
+    states.fresh()
+    other = world.open()
+    for _ in range(5):
+        other.apply([inc()])
+    states.fresh()
+    assert held(states) == (6, 4)
+
+
+@pytest.mark.parametrize(("base", "left"), [(3, None), (2, 3)])
+def test_only_a_state_on_the_base_that_is_gone_is_dropped(base: int, left: int | None) -> None:
+    document, states = grown(World(snapshot_entries_interval=1000), 3)
+    document.snapshot()
+    states.fresh()
+    states.drop_base(base)
+    state = states.cached
+    assert (state.version if state else None) == left
+
+
+@pytest.mark.parametrize("version", [-1, True, 1.0, "1"])
+def test_a_version_is_a_whole_number(version: int) -> None:
+    _, states = grown(World(), 1)
+    with pytest.raises(Invalid):
+        states.at(version)
+
+
+def test_a_version_beyond_the_head_is_not_found() -> None:
+    _, states = grown(World(), 2)
+    with pytest.raises(NotFound, match="head=2"):
+        states.at(3)
+
+
+def test_a_version_below_the_floor_is_forgotten() -> None:
+    document, states = grown(World(segment_entries_target=2), 6)
+    document.forget_below(4, lambda floor: None)
+    with pytest.raises(VersionForgotten):
+        states.at(3)
+    assert states.at(4).version == 4
