@@ -5,6 +5,7 @@ Modules
 client            a replica and the server it synchronises with
 connection        `connect`: a client by URL
 replica           a document without a network: values, changes, subscriptions
+optimistic_state  the canonical state with the pending mutations run on it
 local             canonical state, cookie and pending mutations
 file              the SQLite file that holds them
 pending_mutation  the handle of one mutation

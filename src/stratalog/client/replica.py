@@ -1,4 +1,4 @@
-"""Replica: a document at hand, without a network. What is shown, what is changed, and who is told."""
+"""Replica: a document at hand, without a network. Values, changes, and subscribers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from stratalog.client.file import ClientFile
 from stratalog.client.local import Local, MutationFailure, SettledMutation
+from stratalog.client.optimistic_state import OptimisticState
 from stratalog.client.pending_mutation import PendingMutation
 from stratalog.client.push_decision import Waiting
 from stratalog.client.undo import inverse
@@ -20,8 +21,8 @@ from stratalog.process_fork import close_in_child
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
-from stratalog.protocol.rebase import Intent, rebase, run_intent
-from stratalog.protocol.sync import Clear, Pulled
+from stratalog.protocol.rebase import Intent
+from stratalog.protocol.sync import Pulled
 
 __all__ = ["Callback", "Replica"]
 
@@ -30,9 +31,10 @@ _log = logging.getLogger("stratalog.client")
 
 
 class Replica:
-    """What is shown is the newest state pulled, with the pending mutations run on it.
+    """A document as its client sees it: the newest state pulled, with the pending mutations run on it.
 
-    Safe to share between threads. Nothing here waits for the network.
+    Safe to share between threads: ``_changed`` protects the file, the optimistic state, the handles and the list of
+    subscribers. Callbacks run without it. Nothing here waits for the network.
     """
 
     def __init__(self, path: str, mutators: Mutators, clock: Clock, document: str) -> None:
@@ -44,7 +46,7 @@ class Replica:
         self._file = ClientFile(path)
         try:
             self._local = Local(self._file, clock, document)
-            self._show()
+            self._optimistic = OptimisticState(self._local, mutators)
         except BaseException:
             self._file.close()
             raise
@@ -52,21 +54,21 @@ class Replica:
     def get(self, key: str, default: Value = None) -> Value:
         """The value of ``key``, or ``default``. A copy: changing it changes nothing."""
         with self._changed:
-            return self._shown.get(key, default)
+            return self._draft.get(key, default)
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
         """Keys that start with ``prefix`` and their values, in order, all of one moment."""
         with self._changed:
-            return iter([*self._shown.scan(prefix)])
+            return iter([*self._draft.scan(prefix)])
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Keys that start with ``prefix``, in order, all of one moment; no value is opened."""
         with self._changed:
-            return iter([*self._shown.keys(prefix)])
+            return iter([*self._draft.keys(prefix)])
 
     def __contains__(self, key: str) -> bool:
         with self._changed:
-            return key in self._shown
+            return key in self._draft
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
         """Run a mutation on what is shown, and keep it for the server; durable on return.
@@ -78,14 +80,11 @@ class Replica:
             mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
             intent = Intent(name, encode(mutation.args))
             payload_hash(name, intent.args)
-            child = self._shown.child()
-            effect = run_intent(child, self._mutators, intent)
-            waiting = self._local.add(intent)
-            self._draft.merge(child)
-            self._effects[waiting.sequence] = effect
-            handle = self._handle(waiting)
+            self._file.check_usable()
+            handle = self._handle(self._optimistic.add(intent))
+            effect = handle.effect
             changed = [key for key, value in effect.after.items() if value != effect.before[key]]
-        self._tell(changed)
+        self._notify(changed)
         return handle
 
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
@@ -95,7 +94,7 @@ class Replica:
         """
         with self._changed:
             counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"]
-            steps = inverse(mutation.intent, mutation.effect, self._draft.encoded, counts=counts)
+            steps = inverse(mutation.intent, mutation.effect, self._optimistic.draft.encoded, counts=counts)
         return [self.mutate(name, args) for name, args in steps]
 
     def subscribe(self, callback: Callback, prefix: str = "") -> Callable[[], None]:
@@ -142,16 +141,17 @@ class Replica:
     def settle(self, change: Callable[[Local], Sequence[SettledMutation]], pulled: Pulled | None = None) -> None:
         """Change the local state — by ``pulled``, or not the canonical part of it — and all that follows from it."""
         with self._changed:
-            before = self._shown_before(pulled)
+            patch = [] if pulled is None else pulled.patch
+            before = self._optimistic.values_before(patch) if self._subscribers else None
             settled = change(self._local)
-            if settled or pulled is None or pulled.patch:
-                self._show()
-            changed = self._changed_since(before)
+            if settled or pulled is None or patch:
+                self._rebase()
+            changed = [] if before is None else self._optimistic.changed_since(before)
             for one in settled:
                 if (handle := self._handles.get(one.sequence)) is not None:
                     handle.settle(one)
             self._changed.notify_all()
-        self._tell(changed)
+        self._notify(changed)
 
     def close_file(self) -> None:
         """Let go of the file. What is pending stays in it, and nobody waits for it here. Closing twice is fine."""
@@ -162,48 +162,27 @@ class Replica:
             self._changed.notify_all()
 
     @property
-    def _shown(self) -> Draft:
+    def _draft(self) -> Draft:
+        """The optimistic state. Raises Closed once the file is."""
         self._file.check_usable()
-        return self._draft
+        return self._optimistic.draft
 
-    def _show(self) -> None:
-        """Throw away what is shown and run what is pending on the canonical state again."""
-        draft = Draft(self._local.load, self._local.keys)
-        pending = self._local.pending()
-        effects = rebase(draft, self._mutators, [one.intent for one in pending])
-        self._draft = draft
-        self._effects = {one.sequence: effect for one, effect in zip(pending, effects, strict=True)}
-        for one in pending:
-            if one.sequence in self._handles:
-                self._handle(one)
+    def _rebase(self) -> None:
+        """Run what is pending again, and show its effects and its status in the handles."""
+        for waiting in self._optimistic.rebase():
+            if waiting.sequence in self._handles:
+                self._handle(waiting)
 
     def _handle(self, waiting: Waiting) -> PendingMutation:
         """The one handle of a mutation, with what it did when it was last run."""
         handle = self._handles.get(waiting.sequence)
         if handle is None:
             handle = self._handles[waiting.sequence] = PendingMutation(waiting.sequence, waiting.intent, self._changed)
-        handle.effect = self._effects[waiting.sequence]
+        handle.effect = self._optimistic.effect(waiting)
         handle.status = "queued" if waiting.answer == "queued" else "pending"
         return handle
 
-    def _shown_before(self, pulled: Pulled | None) -> dict[str, bytes | None]:
-        """What is shown of the keys whose canonical value may change, or that a pending mutation has changed."""
-        if not self._subscribers:
-            return {}
-        patch = [] if pulled is None else pulled.patch
-        keys = dict.fromkeys(self._draft.changes)
-        for operation in patch:
-            keys |= dict.fromkeys(self._local.keys("") if isinstance(operation, Clear) else [operation.key])
-        return {key: self._draft.encoded(key) for key in keys}
-
-    def _changed_since(self, before: dict[str, bytes | None]) -> Sequence[str]:
-        """A key that is only in the new draft was shown as the canonical state still has it."""
-        if not self._subscribers:
-            return []
-        was = {key: self._local.load(key) for key in self._draft.changes.keys() - before.keys()} | before
-        return [key for key, value in was.items() if self._draft.encoded(key) != value]
-
-    def _tell(self, changed: Sequence[str]) -> None:
+    def _notify(self, changed: Sequence[str]) -> None:
         for prefix, callback in self._subscribers if changed else ():
             keys = sorted(key for key in changed if key.startswith(prefix))
             if keys:
