@@ -20,8 +20,8 @@ class SnapshotSchedule:
 
     A snapshot is due ``snapshot_entries_interval`` versions after the newest one, or after the version that the
     document was forked from. The thread whose commit crosses the interval takes it, after that commit and before its
-    answer. The lag is computed from versions and never stored, so a snapshot that failed is due again at the next
-    commit.
+    answer, so the next commit of the same handle waits for it. The lag is computed from versions and never stored, so a
+    snapshot that failed is due again at the next commit.
 
     ``_lock`` lets one thread of the handle take a snapshot at a time, so that one is in memory at most. A caller of
     `take` waits for it. A writer does not: it leaves the snapshot to a later commit. Commits do not need the lock, so

@@ -73,7 +73,7 @@ class StateCache:
         return load_state(self.log, self._chunks, version, head)
 
     def offer(self, state: State) -> State:
-        """Hold ``state`` unless a newer one is held. Return the state that is held then."""
+        """Hold ``state`` unless a newer one is held or was dropped. Return the held state, or ``state`` if none is."""
         return self._shared.offer(state)
 
     def move_onto(self, taken: State) -> None:
