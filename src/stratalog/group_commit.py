@@ -6,11 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from stratalog.errors import OutcomeUnknown
 from stratalog.process_fork import close_in_child
 
-__all__ = ["GroupCommit", "Latch", "Waiter"]
+__all__ = ["GroupCommit", "Latch", "Pending", "PendingCommit", "Waiter"]
 
 
 class Latch(Protocol):
@@ -28,7 +30,62 @@ class Waiter(Protocol):
     is_leader: bool | None
 
 
+class Pending(Waiter, Protocol):
+    """A waiter that `GroupCommit.commit` takes. While it is not settled, any leader may commit it."""
+
+    @property
+    def settled(self) -> bool: ...
+
+
 W = TypeVar("W", bound=Waiter)
+P = TypeVar("P", bound=Pending)
+Answer = TypeVar("Answer")
+
+
+class _Open(Enum):
+    WAITING = 1
+    SENT = 2
+
+
+class PendingCommit(Generic[Answer]):
+    """A request to commit: first it waits, then a leader sends it, then a leader settles it.
+
+    Each step is one assignment, so an interrupt finds a request in one state. A leader that is interrupted leaves those
+    that wait to the next leader. Nobody commits again what was sent: its outcome is unknown until it is settled.
+    """
+
+    __slots__ = ("_outcome", "is_leader", "latch")
+
+    def __init__(self) -> None:
+        self._outcome: Answer | Exception | _Open = _Open.WAITING
+        self.latch: Latch | None = None
+        self.is_leader: bool | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether no leader may commit it any more."""
+        return self._outcome is not _Open.WAITING
+
+    def send(self) -> None:
+        """For the leader, before it commits: from now on the request may be written."""
+        self._outcome = _Open.SENT
+
+    def withdraw(self) -> None:
+        """For the leader that sent it: nothing was written, so the request waits again."""
+        self._outcome = _Open.WAITING
+
+    def settle(self, outcome: Answer | Exception) -> None:
+        """For the leader: the answer, or an exception that no other caller raises."""
+        self._outcome = outcome
+
+    def answer(self) -> Answer:
+        """The answer, or the exception raised. Raises OutcomeUnknown where the leader was interrupted."""
+        outcome = self._outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        if isinstance(outcome, _Open):
+            raise OutcomeUnknown("the thread that committed for others was interrupted")
+        return outcome
 
 
 def closed_latch() -> Latch:
@@ -56,6 +113,21 @@ class GroupCommit(Generic[W]):
         self._wanted = 0
         self._enough = threading.Event()
 
+    def commit(self: GroupCommit[P], pending: P, serve: Callable[[list[P]], None]) -> None:
+        """Commit ``pending``, by this call or by another thread's; then the caller takes its answer.
+
+        The leader calls ``serve`` with a batch that holds its own request alone. ``serve`` adds others by `take`, and
+        settles the batch. What it leaves unsettled, as when it was interrupted, the next leader commits.
+        """
+        if not self.enter(pending):
+            return
+        batch = [pending]
+        try:
+            serve(batch)
+        finally:
+            others = batch[1:]
+            self.leave(others, again=[other for other in others if not other.settled])
+
     def enter(self, waiter: W) -> bool:
         """Whether the caller is the leader, and must `leave`. False: a leader has answered the waiter."""
         return self._leadership.acquire(blocking=False) or self._wait(waiter)
@@ -68,12 +140,21 @@ class GroupCommit(Generic[W]):
             self._enough.wait(seconds)
         self._wanted = 0
 
+    def take(self, batch: list[W]) -> bool:
+        """For the leader: move the next waiter to the end of ``batch``, to be answered. False: nobody waits."""
+        if not self._waiting:
+            return False
+        try:
+            # The move is one call into C. A thread that is interrupted between two calls would lose the waiter.
+            batch.extend(map(deque.popleft, (self._waiting,)))
+        except IndexError:  # the last of them was interrupted between the two looks
+            return False
+        return True
+
     def next(self) -> W | None:
         """For the leader: take the next waiter, to be answered and passed to `leave`. None: nobody waits."""
-        try:
-            return self._waiting.popleft() if self._waiting else None
-        except IndexError:  # the last of them was interrupted between the two looks
-            return None
+        taken: list[W] = []
+        return taken[0] if self.take(taken) else None
 
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
         """Release the waiters ``served``, which came from `next`. Then promote a waiter, or free the leadership.

@@ -11,7 +11,7 @@ import pytest
 from apps.table.tests.helpers import memory_store, table_of
 from stratalog import OutcomeUnknown, Unavailable
 from stratalog_table import Table
-from stratalog_table.transaction_group import Committer, Request, _Waiting
+from stratalog_table.transaction_group import Committer, PendingTransaction, Request
 
 
 def add(filename: str) -> Request:
@@ -33,7 +33,7 @@ def together(committer: Committer, names: Sequence[str], prepare: Callable[[], o
         except BaseException as exc:  # noqa: BLE001 - the test looks at any error
             ends[name] = exc
 
-    assert lane.enter(_Waiting([]))
+    assert lane.enter(PendingTransaction([]))
     threads = [threading.Thread(target=commit, args=(name,)) for name in names]
     for waiting, thread in enumerate(threads, 1):
         thread.start()
@@ -77,9 +77,9 @@ def test_those_whose_batch_was_not_sent_are_served_by_the_next_leader() -> None:
     committer = committer_of(table)
     gather = committer._gather
 
-    def interrupted(first: _Waiting, served: list[_Waiting]) -> list[_Waiting]:
+    def interrupted(batch: list[PendingTransaction]) -> None:
         del committer._gather
-        gather(first, served)
+        gather(batch)
         raise KeyboardInterrupt
 
     def prepare() -> None:

@@ -82,17 +82,7 @@ class Appender:
         A leader that is interrupted ends its own call only. The others of its batch that have no answer yet go back to
         the front of the queue; the next leader resolves by their write ids what may have been written.
         """
-        if self._group_commit.enter(pending):
-            batch = [pending]
-            try:
-                self._fill(batch)
-                self._run(batch)
-            finally:
-                if len(batch) == 1:
-                    self._group_commit.leave()
-                else:
-                    others = batch[1:]
-                    self._group_commit.leave(others, again=[other for other in others if not other.settled])
+        self._group_commit.commit(pending, self._serve)
         return pending.answer()
 
     def head(self) -> Head:
@@ -119,13 +109,16 @@ class Appender:
             return True
         return self.contention.contended and self.contention.is_behind(head.seen.age_seconds())
 
+    def _serve(self, batch: list[PendingEntry]) -> None:
+        self._fill(batch)
+        self._run(batch)
+
     def _fill(self, batch: list[PendingEntry]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
         size = len(batch[0].body)
         most = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
-        while len(batch) < most and size < JOINT_BYTES_MAX and (pending := self._group_commit.next()):
-            batch.append(pending)
-            size += len(pending.body)
+        while len(batch) < most and size < JOINT_BYTES_MAX and self._group_commit.take(batch):
+            size += len(batch[-1].body)
 
     def _run(self, batch: list[PendingEntry]) -> None:
         append = LogAppend(self, list(batch))

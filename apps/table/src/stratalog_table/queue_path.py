@@ -18,7 +18,7 @@ from stratalog.errors import LimitExceeded
 from stratalog.process_fork import close_in_child
 from stratalog.worker import Carried, QueuedPush, QueuedPushes
 from stratalog_table.table import Table
-from stratalog_table.transaction_group import REQUESTS_MAX, TRANSIENT, CommittedTransaction, Request
+from stratalog_table.transaction_group import REQUESTS_MAX, TRANSIENT, CommittedTransaction, Request, committed_with
 
 __all__ = ["TableQueue", "Ticket"]
 
@@ -68,13 +68,7 @@ class TableQueue:
 
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
         """What became of a transaction; None while it waits. Raises VersionForgotten: committed, but not kept."""
-        document = self._table.document
-        version = document.applied_in(ticket.client, ticket.id)
-        if version is None:
-            return None
-        (found,) = document.versions(version - 1, version)
-        mine = next(one for one in found.mutations if (one.client, one.id) == (ticket.client, ticket.id))
-        return CommittedTransaction(version, mine.reason)
+        return committed_with(self._table.document, ticket.client, ticket.id).get(ticket.id)
 
     def wait(self, ticket: Ticket, seconds: float) -> CommittedTransaction:
         """What became of a transaction, once a worker has committed it. Raises Unavailable after ``seconds``."""

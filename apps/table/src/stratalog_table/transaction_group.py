@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -24,10 +25,18 @@ from stratalog import (
     Unavailable,
 )
 from stratalog.clock import Clock, Observation, backoff_seconds, new_id
-from stratalog.group_commit import GroupCommit, Latch
+from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 
-__all__ = ["REQUESTS_MAX", "TRANSIENT", "CommittedTransaction", "Committer", "Request"]
+__all__ = [
+    "REQUESTS_MAX",
+    "TRANSIENT",
+    "CommittedTransaction",
+    "Committer",
+    "PendingTransaction",
+    "Request",
+    "committed_with",
+]
 
 CLIENT_CHARACTERS = 16
 REQUESTS_MAX = MUTATIONS_PER_BATCH_MAX // 2
@@ -62,6 +71,15 @@ class CommittedTransaction(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class PendingTransaction(PendingCommit[list[CommittedTransaction]]):
+    """Requests of one caller on their way into an entry."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        super().__init__()
+        self.requests = list(requests)
+        self.weight = sum(request.weight for request in requests)
+
+
 class Committer:
     """Commits to one document, from any number of threads."""
 
@@ -69,8 +87,8 @@ class Committer:
         self._document = document
         self._clock = clock
         self._author = author
-        self._begin_anew()
-        self._group_commit: GroupCommit[_Waiting] = GroupCommit()
+        self._client: tuple[str, int] | None = self._new_client()
+        self._group_commit: GroupCommit[PendingTransaction] = GroupCommit()
         self._contenders = 1
         self._commit_ms = 0
         self._weight = 0
@@ -84,20 +102,18 @@ class Committer:
         """
         if len(requests) > REQUESTS_MAX:
             raise LimitExceeded("too many transactions at once", value=len(requests), limit=REQUESTS_MAX)
-        waiting = _Waiting(requests)
-        if not self._group_commit.enter(waiting):
-            return waiting.answer()
-        served: list[_Waiting] = []
-        try:
-            self._let_others_come()
-            batch = self._gather(waiting, served)
-            begun = Observation(self._clock)
-            self._serve(batch)
-            self._contenders, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
-            self._keep_small(sum(one.weight for one in batch))
-        finally:
-            self._group_commit.leave(served, again=[one for one in served if not one.settled])
-        return waiting.answer()
+        pending = PendingTransaction(requests)
+        self._group_commit.commit(pending, self._serve)
+        return pending.answer()
+
+    def _serve(self, batch: list[PendingTransaction]) -> None:
+        """As the leader: commit the caller's transaction with those of others."""
+        self._let_others_come()
+        self._gather(batch)
+        begun = Observation(self._clock)
+        self._commit(batch)
+        self._contenders, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
+        self._keep_small(sum(pending.weight for pending in batch))
 
     def _keep_small(self, weight: int) -> None:
         """Make a snapshot once large transactions changed much: versions do not say how much is in memory.
@@ -124,54 +140,62 @@ class Committer:
             pause_ms = min(max(self._commit_ms / 5, PAUSE_MS_MIN), PAUSE_MS_MAX)
             self._group_commit.await_others(self._contenders - 1, pause_ms / 1000)
 
-    def _gather(self, first: _Waiting, served: list[_Waiting]) -> list[_Waiting]:
-        """The caller's requests, and those of others as far as they fit beside them."""
-        batch, count, weight = [first], len(first.requests), first.weight
-        while count <= REQUESTS_MAX and weight < WEIGHT_MAX and (other := self._group_commit.next()) is not None:
-            served.append(other)
-            batch.append(other)
-            count, weight = count + len(other.requests), weight + other.weight
-        return batch
+    def _gather(self, batch: list[PendingTransaction]) -> None:
+        """Add the requests of others, as far as they fit beside the caller's."""
+        count, weight = len(batch[0].requests), batch[0].weight
+        while count <= REQUESTS_MAX and weight < WEIGHT_MAX and self._group_commit.take(batch):
+            count, weight = count + len(batch[-1].requests), weight + batch[-1].weight
 
-    def _serve(self, batch: list[_Waiting]) -> None:
+    def _commit(self, batch: list[PendingTransaction]) -> None:
+        for pending in batch:
+            pending.send()
         try:
-            answers = self._apply([request for waiting in batch for request in waiting.requests])
+            answers = iter(self._apply([request for pending in batch for request in pending.requests]))
         except (Invalid, LimitExceeded) as exc:
             if len(batch) == 1:
-                batch[0].error = exc
-            else:
-                for waiting in batch:
-                    self._serve([waiting])
+                batch[0].settle(exc)
+                return
+            for pending in batch:
+                pending.withdraw()
+            for pending in batch:
+                self._commit([pending])
         except StratalogError as exc:
-            self._begin_anew()
-            for waiting in batch:
-                waiting.error = exc.copy()  # each is raised by another thread
-        except BaseException:
-            self._begin_anew()
-            for waiting in batch:
-                waiting.error = OutcomeUnknown("the thread that committed for others was interrupted")
-            raise
+            for pending in batch:
+                pending.settle(exc.copy())  # each is raised by another thread
         else:
-            for waiting in batch:
-                count = len(waiting.requests)
-                waiting.answers, answers = answers[:count], answers[count:]
+            for pending in batch:
+                pending.settle(list(islice(answers, len(pending.requests))))
 
-    def _begin_anew(self) -> None:
-        """The last batch may be committed or not, now or later. No other batch may use its numbers."""
-        self._client, self._number = f"table/{new_id(self._clock, CLIENT_CHARACTERS)}", 0
+    def _new_client(self) -> tuple[str, int]:
+        """A client of this committer's own, and the number of its last mutation."""
+        return f"table/{new_id(self._clock, CLIENT_CHARACTERS)}", 0
 
     def _apply(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
+        """Commit one batch. After an error other than Invalid and LimitExceeded it may still be committed later.
+
+        So no other batch may use its numbers: the client is set again only once the outcome is certain.
+        """
+        client, number = self._client or self._new_client()
+        self._client = None
         mutations = [
-            Mutation(client=self._client, id=self._number + position, name=request.name, args=request.args)
+            Mutation(client=client, id=number + position, name=request.name, args=request.args)
             for position, request in enumerate(requests, 1)
         ]
-        outcomes = self._patiently(mutations)
-        self._number += len(mutations)
+        try:
+            outcomes = self._retried(mutations)
+        except (Invalid, LimitExceeded):
+            self._client = client, number
+            raise
         if all(outcome.version is not None for outcome in outcomes):
-            return [CommittedTransaction(outcome.version or 0, outcome.reason) for outcome in outcomes]
-        return self._found(mutations)
+            answers = [CommittedTransaction(outcome.version or 0, outcome.reason) for outcome in outcomes]
+        else:  # committed before the answer was lost
+            answers = [*committed_with(self._document, client, number + 1).values()]
+            if not answers:
+                raise OutcomeUnknown("a batch is neither committed nor free to be", document=self._document.name)
+        self._client = client, number + len(mutations)
+        return answers
 
-    def _patiently(self, mutations: list[Mutation]) -> list[Outcome]:
+    def _retried(self, mutations: list[Mutation]) -> list[Outcome]:
         """Apply a batch, again where somebody was first or the store was out of reach: numbers make it safe."""
         begun, attempt = Observation(self._clock), 0
         while True:
@@ -184,33 +208,14 @@ class Committer:
                 seconds = backoff_seconds(self._clock, attempt, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
                 self._clock.sleep(seconds)
 
-    def _found(self, mutations: list[Mutation]) -> list[CommittedTransaction]:
-        """What became of a batch that was committed before the answer was lost."""
-        version = self._document.applied_in(self._client, mutations[0].id)
-        if version is None:
-            raise OutcomeUnknown("a batch is neither committed nor free to be", document=self._document.name)
-        (found,) = self._document.versions(version - 1, version)
-        return [CommittedTransaction(version, one.reason) for one in found.mutations if one.client == self._client]
 
+def committed_with(document: Document, client: str, id: int) -> dict[int, CommittedTransaction]:
+    """What became of the client's mutations in the version that has the one numbered ``id``. Empty: none has it yet.
 
-class _Waiting:
-    """What one thread wants committed."""
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        self.requests = list(requests)
-        self.weight = sum(request.weight for request in requests)
-        self.answers: list[CommittedTransaction] | None = None
-        self.error: StratalogError | None = None
-        self.latch: Latch | None = None
-        self.is_leader: bool | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether its answers or its error are known."""
-        return self.answers is not None or self.error is not None
-
-    def answer(self) -> list[CommittedTransaction]:
-        """The answers, or the error raised."""
-        if self.answers is None:
-            raise self.error or OutcomeUnknown("a commit ended without an answer")
-        return self.answers
+    Raises VersionForgotten: committed, but not kept.
+    """
+    version = document.applied_in(client, id)
+    if version is None:
+        return {}
+    (found,) = document.versions(version - 1, version)
+    return {one.id: CommittedTransaction(version, one.reason) for one in found.mutations if one.client == client}
