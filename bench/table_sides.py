@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from stratalog import Store
 from stratalog.codec import decode, encode, sha256
 from stratalog.errors import ConditionFailed, Invalid
-from stratalog.group_commit import GroupCommit, Latch
+from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Put, Write
 from stratalog.retry import Retry, RetryPolicy
@@ -142,7 +142,7 @@ class WholeState:
         while True:
             state = dict(self._state)
             for waiting in batch:
-                waiting.error = waiting.wanted(state)
+                waiting.settle(waiting.wanted(state))
             if self._replace(state):
                 return
             if retry.attempts == ATTEMPTS_MAX - 1:
@@ -234,7 +234,7 @@ class ItemEach:
                 try:
                     self._write(waiting.wanted)
                 except ConditionFailed as exc:
-                    waiting.error = exc
+                    waiting.settle(exc)
 
     def _write(self, writes: list[Write]) -> None:
         self._index.commit([Check(self._partitions, ROOT, Equals("l", 1)), *writes])
@@ -270,14 +270,12 @@ class Least:
         self._index.commit([self._put])
 
 
-class _Waiting(Generic[T]):
+class _Waiting(PendingCommit[None], Generic[T]):
     """What one thread wants committed."""
 
     def __init__(self, wanted: T) -> None:
+        super().__init__()
         self.wanted = wanted
-        self.error: Exception | None = None
-        self.latch: Latch | None = None
-        self.is_leader: bool | None = None
 
 
 class _Together(Generic[T]):
@@ -302,29 +300,24 @@ class _Together(Generic[T]):
     def commit(self, wanted: T) -> None:
         """Return once it is committed. Raises what kept it from that."""
         waiting = _Waiting(wanted)
-        if self._group_commit.enter(waiting):
-            self._serve(waiting)
-        if waiting.error is not None:
-            raise waiting.error
+        self._group_commit.commit(waiting, self._serve)
+        waiting.answer()
 
-    def _serve(self, first: _Waiting[T]) -> None:
+    def _serve(self, batch: list[_Waiting[T]]) -> None:
         if self._contenders > 1:
             self._group_commit.await_others(self._contenders - 1, self._seconds)
-        batch, weight = [first], self._weight(first.wanted)
+        weight = self._weight(batch[0].wanted)
         # The next may weigh as much as a job's end, which must fit as well.
-        while (
-            len(batch) < self._most and weight < self._weight_max and (other := self._group_commit.next()) is not None
-        ):
-            batch.append(other)
-            weight += self._weight(other.wanted)
+        while len(batch) < self._most and weight < self._weight_max and self._group_commit.take(batch):
+            weight += self._weight(batch[-1].wanted)
         self._contenders = len(batch)
+        for waiting in batch:
+            waiting.settle(None)
         try:
             self._commit(batch)
         except Exception as exc:  # noqa: BLE001 - every one of the batch is told
-            for one in batch:
-                one.error = exc
-        finally:
-            self._group_commit.leave(batch[1:])
+            for waiting in batch:
+                waiting.settle(exc)
 
 
 def _put_new(state: _Files, names: Sequence[str], rows: int) -> Exception | None:

@@ -5,19 +5,38 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import apsw
 import pytest
 
 from stratalog.backends.sqlite import SqliteDatabase, SqliteIndex, SqliteQueue
+from stratalog.backends.sqlite_file import _GroupWriter, _nothing, _Ticket
 from stratalog.clock import Clock
-from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid, StorageFull, Unavailable, Unsupported
+from stratalog.errors import (
+    Closed,
+    ConditionFailed,
+    Corrupt,
+    Invalid,
+    OutcomeUnknown,
+    StorageFull,
+    Unavailable,
+    Unsupported,
+)
+from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.ports.index import Absent, Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
 from stratalog.testing.queue_contract import QueueContract
+from tests.interrupts import Interrupter, ends_of
 from tests.processes import start
+
+LEADING = (
+    *(_GroupWriter._run_group, _GroupWriter._transact, _GroupWriter._insert, _GroupWriter._run_each),
+    *(GroupCommit.take, PendingCommit.send, PendingCommit.settle),
+)
 
 COUNT_TO_200 = """
 import sys
@@ -211,6 +230,30 @@ def test_an_attribute_of_another_type_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(Invalid):
         index.commit([Put(Item("p", "s", {"n": 2**70}))])
     assert index.get("p", "s") is None
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("conditions", [(Absent(),), ()], ids=["inserts", "puts"])
+def test_an_interrupt_anywhere_in_the_leaders_work_answers_nobody_for_a_write_that_is_not_there(
+    conditions: tuple[Absent, ...], tmp_path: Path
+) -> None:
+    database = _open(tmp_path / "store.db")
+    writer, names = database._file._writer, ("leader", "second", "third")
+    for step in count():
+        items = {name: Item(f"p{step}", name, {}) for name in names}
+        calls = {name: partial(database.index.commit, [Put(item, *conditions)]) for name, item in items.items()}
+        interrupter = Interrupter(step, LEADING)
+        with interrupter.active():
+            ends = ends_of(writer._group_commit, _Ticket(_nothing), calls)
+        for name, end in ends.items():
+            if isinstance(end, KeyboardInterrupt):
+                assert name == interrupter.victim, step
+            elif not isinstance(end, OutcomeUnknown):
+                assert (end, database.index.get(f"p{step}", name)) == (None, items[name]), step
+        if interrupter.victim is None:
+            break
+    assert step > 100
+    database.close()
 
 
 def _closed_in_child(database: SqliteDatabase) -> int:

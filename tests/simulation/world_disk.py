@@ -27,7 +27,7 @@ from stratalog.testing.checkers import Answered, Violation
 from stratalog.testing.disk import Disk, SimulatedMachine, draw_disk_weather
 from stratalog.testing.scheduler import Scheduler, SimulatedClock
 from tests.simulation.actors import Turns, choose
-from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.mutants import Mutant, replaced, together
 
 __all__ = ["MUTANTS", "DiskWorld"]
 
@@ -291,18 +291,29 @@ def _own(item: Item, commit: Commit) -> bool:
     return item.attributes["w"] == commit.write_id
 
 
-def _answer_early(answers: Callable[[Any], bool]) -> Callable[[Any, Sequence[Any]], None]:
+def _answer_early(answers: Callable[[Any], bool]) -> Callable[[Any, Sequence[Any]], list[Any]]:
     """The mutant of `_GroupWriter._run_each` that lets go of some tickets while COMMIT is still to come."""
     original = sqlite_file._GroupWriter._run_each
 
-    def run_each(self: Any, group: Sequence[Any]) -> None:
-        original(self, group)
-        for ticket in group[1:]:
-            if answers(ticket):
+    def run_each(self: Any, group: Sequence[Any]) -> list[Any]:
+        outcomes = original(self, group)
+        for ticket, outcome in list(zip(group, outcomes, strict=True))[1:]:
+            if answers(outcome):
+                ticket.settle(outcome)
                 ticket.is_leader = False
                 ticket.latch.release()
+        return outcomes
 
     return run_each
+
+
+def _settle_conflicts(self: Any, group: Sequence[Any]) -> list[Any]:
+    """The mutant of `_GroupWriter._run_each` that settles conflicts while COMMIT is still to come."""
+    outcomes = _run_each(self, group)
+    for ticket, outcome in zip(group, outcomes, strict=True):
+        if isinstance(outcome, ConditionFailed):
+            ticket.settle(outcome)
+    return outcomes
 
 
 def _open_unsynced(*arguments: Any) -> apsw.Connection:
@@ -314,7 +325,7 @@ def _open_unsynced(*arguments: Any) -> apsw.Connection:
 
 def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
     """The mutant of `_fail` that lets a conflict stand although its transaction failed."""
-    _fail([ticket for ticket in group if ticket.error is None], error)
+    _fail([ticket for ticket in group if not isinstance(ticket._outcome, ConditionFailed)], error)
 
 
 def _refresh_unsynced(self: Any, path: str) -> bool:
@@ -342,25 +353,29 @@ def _link_over(source: str, target: str) -> bool:
 _open_writer = sqlite_file._open_writer
 _fail = sqlite_file._fail
 _WRITER = sqlite_file._GroupWriter
+_run_each = _WRITER._run_each
 
 LOST = ("acknowledged", "witnessed")
 MUTANTS = (
     Mutant(
         "answer given before the group's COMMIT",
         DiskWorld,
-        replaced(_WRITER, "_run_each", _answer_early(lambda ticket: True)),
+        replaced(_WRITER, "_run_each", _answer_early(lambda outcome: True)),
         LOST,
     ),
     Mutant(
         "conflict answered before COMMIT",
         DiskWorld,
-        replaced(_WRITER, "_run_each", _answer_early(lambda ticket: ticket.error is not None)),
+        replaced(_WRITER, "_run_each", _answer_early(lambda outcome: isinstance(outcome, ConditionFailed))),
         ("witnessed",),
     ),
     Mutant(
         "conflict stands though COMMIT failed",
         DiskWorld,
-        replaced(sqlite_file, "_fail", _fail_undecided),
+        together(
+            replaced(_WRITER, "_run_each", _settle_conflicts),
+            replaced(sqlite_file, "_fail", _fail_undecided),
+        ),
         ("witnessed",),
     ),
     Mutant(

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
 
 from apps.table.tests.helpers import memory_store, table_of
 from stratalog import OutcomeUnknown, Unavailable
+from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog_table import Table
 from stratalog_table.transaction_group import Committer, PendingTransaction, Request
+from tests.interrupts import Interrupter, ends_of
+
+LEADING = (
+    *(Committer._serve, Committer._gather, Committer._commit, Committer._apply, Committer._retried),
+    *(GroupCommit.take, PendingCommit.send, PendingCommit.settle),
+)
 
 
 def add(filename: str) -> Request:
@@ -22,29 +30,12 @@ def committer_of(table: Table) -> Committer:
     return table._committer
 
 
-def together(committer: Committer, names: Sequence[str], prepare: Callable[[], object]) -> dict[str, Any]:
+def together(
+    committer: Committer, names: Sequence[str], prepare: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
     """What became of commits by threads that share one batch, whose leader is the first."""
-    ends: dict[str, Any] = {}
-    lane = committer._group_commit
-
-    def commit(name: str) -> None:
-        try:
-            ends[name] = committer.commit([add(name)])
-        except BaseException as exc:  # noqa: BLE001 - the test looks at any error
-            ends[name] = exc
-
-    assert lane.enter(PendingTransaction([]))
-    threads = [threading.Thread(target=commit, args=(name,)) for name in names]
-    for waiting, thread in enumerate(threads, 1):
-        thread.start()
-        while len(lane._waiting) < waiting:
-            pass
-    prepare()
-    lane.leave()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
-    return ends
+    calls = {name: partial(committer.commit, [add(name)]) for name in names}
+    return ends_of(committer._group_commit, PendingTransaction([]), calls, prepare)
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -104,3 +95,24 @@ def test_those_who_share_a_failure_raise_errors_of_their_own() -> None:
     ends = together(committer, ["leader", "second"], prepare)
     assert all(isinstance(error, Unavailable) for error in ends.values())
     assert ends["leader"] is not ends["second"]
+
+
+@pytest.mark.usefixtures("untraced")
+def test_an_interrupt_anywhere_in_the_leaders_work_loses_nobody_and_commits_nothing_twice() -> None:
+    for step in count():
+        table = table_of(memory_store())
+        interrupter = Interrupter(step, LEADING)
+        with interrupter.active():
+            ends = together(committer_of(table), ["leader", "second", "third"])
+        committed = [
+            file["filename"] for one in table.document.versions(1) for m in one.mutations for file in m.args["files"]
+        ]
+        assert len(committed) == len(set(committed)), step
+        for name, end in ends.items():
+            if isinstance(end, KeyboardInterrupt):
+                assert name == interrupter.victim, step
+            elif not isinstance(end, OutcomeUnknown):
+                assert ([answer.reason for answer in end], name in committed) == ([None], True), step
+        if interrupter.victim is None:
+            break
+    assert step > 100

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -26,7 +26,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
-from stratalog.group_commit import GroupCommit, Latch
+from stratalog.group_commit import GroupCommit, PendingCommit
 
 __all__ = ["LOG_BYTES", "Job", "Row", "SqliteFile"]
 
@@ -159,23 +159,15 @@ class SqliteFile:
                 self._readers.pop().close()
 
 
-class _Ticket(Generic[Result]):
+class _Ticket(PendingCommit[Result]):
     """A job that waits for its turn, and later what came of it."""
 
-    __slots__ = ("error", "is_leader", "job", "latch", "result", "rows")
+    __slots__ = ("job", "rows")
 
     def __init__(self, job: Job[Result], rows: Sequence[Row] = ()) -> None:
+        super().__init__()
         self.job = job
         self.rows = rows
-        self.result: Result | None = None
-        self.error: StratalogError | None = None
-        self.latch: Latch | None = None
-        self.is_leader: bool | None = None
-
-    def answer(self) -> Result:
-        if self.error is not None:
-            raise self.error
-        return self.result  # type: ignore[return-value]
 
 
 class _GroupWriter:
@@ -191,12 +183,7 @@ class _GroupWriter:
         self._closed = False
 
     def run(self, ticket: _Ticket[Result]) -> Result:
-        if self._group_commit.enter(ticket):
-            group: list[_Ticket[Any]] = [ticket]
-            try:
-                self._run_group(group)
-            finally:
-                self._group_commit.leave(group[1:])
+        self._group_commit.commit(ticket, self._run_group)
         return ticket.answer()
 
     def close(self) -> None:
@@ -210,14 +197,16 @@ class _GroupWriter:
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
         """Take in all who wait behind the first of ``group``, and run them."""
-        while (ticket := self._group_commit.next()) is not None:
-            group.append(ticket)
+        while self._group_commit.take(group):
+            pass
+        for ticket in group:
+            ticket.send()
         try:
             if self._closed:
                 raise Closed("the database is closed")
             entered = self._turnstile.enter()
             try:
-                self._transact(group)
+                outcomes = self._transact(group)
                 self._commits += 1
                 if self._commits == COMMITS_BEFORE_GROWTH:
                     _grow_log(self._connection, self._log_bytes)
@@ -228,16 +217,19 @@ class _GroupWriter:
             _fail(group, exc)
         except BaseException:
             self._roll_back()
-            _fail(group, OutcomeUnknown("the thread that committed for others was interrupted"))
             raise
+        else:
+            for ticket, outcome in zip(group, outcomes, strict=True):
+                ticket.settle(outcome)
 
-    def _transact(self, group: Sequence[_Ticket[Any]]) -> None:
+    def _transact(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
+        """The outcome of each ticket, once all are committed."""
         rows = group[0].rows if len(group) == 1 else _all_rows(group)
         if rows and self._insert(rows):
-            return
+            return [None] * len(group)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._run_each(group)
+            outcomes = self._run_each(group)
         except apsw.Error as exc:
             self._roll_back()
             raise _error(exc) from exc
@@ -246,6 +238,7 @@ class _GroupWriter:
         except apsw.Error as exc:
             self._roll_back()
             raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+        return outcomes
 
     def _insert(self, rows: Sequence[Row]) -> bool:
         """Insert by one statement that is its own transaction, or say False where a key is taken.
@@ -264,12 +257,14 @@ class _GroupWriter:
             raise OutcomeUnknown("the insert or its commit failed", reason=str(exc)) from exc
         return True
 
-    def _run_each(self, group: Sequence[_Ticket[Any]]) -> None:
+    def _run_each(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
+        outcomes = []
         for ticket in group:
             try:
-                ticket.result = ticket.job(self._connection)
+                outcomes.append(ticket.job(self._connection))
             except ConditionFailed as exc:
-                ticket.error = exc
+                outcomes.append(exc)
+        return outcomes
 
     def _roll_back(self) -> None:
         """After an error. One that SQLite cannot undo now fails the next BEGIN, so nothing is built on it."""
@@ -291,8 +286,7 @@ def _all_rows(group: Sequence[_Ticket[Any]]) -> Sequence[Row]:
 def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
     """Give each ticket an exception of its own, since each is raised in another thread."""
     for ticket in group:
-        ticket.error = type(error)(error.message, **error.details)
-        ticket.error.__cause__ = error.__cause__
+        ticket.settle(error.copy())
 
 
 def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: str | None) -> apsw.Connection:

@@ -1,0 +1,74 @@
+"""Interrupts of a leader: threads that share one batch, and a KeyboardInterrupt before any bytecode of its work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from stratalog.group_commit import GroupCommit, PendingCommit
+
+__all__ = ["Interrupter", "ends_of"]
+
+SECONDS_MAX = 20
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt once: before bytecode number ``step``, counted in ``functions`` and in all threads."""
+
+    def __init__(self, step: int, functions: Iterable[FunctionType]) -> None:
+        self._left = step
+        self._codes: set[CodeType] = {function.__code__ for function in functions}
+        self.victim: str | None = None
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Interrupt a thread that is started inside."""
+        before = threading.gettrace()
+        threading.settrace(self._trace)
+        try:
+            yield
+        finally:
+            threading.settrace(before)  # type: ignore[arg-type]
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code not in self._codes:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and self.victim is None:
+            if self._left == 0:
+                self.victim = threading.current_thread().name
+                raise KeyboardInterrupt
+            self._left -= 1
+        return self._trace
+
+
+def ends_of(
+    group: GroupCommit[Any],
+    held: PendingCommit[Any],
+    calls: Mapping[str, Callable[[], Any]],
+    prepare: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
+    """What ``calls`` return or raise in threads of these names that share one batch, whose leader is the first."""
+    ends: dict[str, Any] = {}
+
+    def run(name: str) -> None:
+        try:
+            ends[name] = calls[name]()
+        except BaseException as exc:  # noqa: BLE001 - the test looks at any error
+            ends[name] = exc
+
+    assert group.enter(held)
+    threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in calls]
+    for waiting, thread in enumerate(threads, 1):
+        thread.start()
+        while len(group._waiting) < waiting:
+            pass
+    prepare()
+    group.leave()
+    for thread in threads:
+        thread.join(SECONDS_MAX)
+        assert not thread.is_alive()
+    return ends
