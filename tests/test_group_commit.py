@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from stratalog.group_commit import GroupCommit, Latch
+from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.group_commit import GroupCommit, Latch, PendingCommit
+from tests.interrupts import ends_of
 
 
 class Caller:
@@ -108,6 +110,42 @@ def test_one_who_awaits_others_in_vain_goes_on_alone() -> None:
     assert enter(group, Caller())
     group.await_others(1, 0)
     assert group.next() is None
+
+
+def test_a_leader_that_is_interrupted_leaves_those_it_has_not_sent_to_the_next() -> None:
+    group: GroupCommit[PendingCommit[str]] = GroupCommit()
+    interrupts = [KeyboardInterrupt]
+
+    def settle(batch: list[PendingCommit[str]]) -> None:
+        while group.take(batch):
+            pass
+        if interrupts:
+            raise interrupts.pop()
+        for pending in batch:
+            pending.settle("written")
+
+    def commit() -> str:
+        pending: PendingCommit[str] = PendingCommit()
+        group.commit(pending, settle)
+        return pending.answer()
+
+    ends = ends_of(group, PendingCommit(), dict.fromkeys(("leader", "second", "third"), commit))
+    assert isinstance(ends.pop("leader"), KeyboardInterrupt)
+    assert ends == {"second": "written", "third": "written"}
+
+
+def test_what_was_sent_is_settled_with_an_unknown_outcome_until_its_leader_says_more() -> None:
+    pending: PendingCommit[str] = PendingCommit()
+    assert not pending.settled
+    pending.send()
+    assert pending.settled
+    with pytest.raises(OutcomeUnknown, match="interrupted"):
+        pending.answer()
+    pending.withdraw()
+    assert not pending.settled
+    pending.settle(Unavailable("no index today"))
+    with pytest.raises(Unavailable):
+        pending.answer()
 
 
 def serve(group: GroupCommit[Caller]) -> None:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -291,29 +291,20 @@ def _own(item: Item, commit: Commit) -> bool:
     return item.attributes["w"] == commit.write_id
 
 
-def _answer_early(answers: Callable[[Any], bool]) -> Callable[[Any, Sequence[Any]], list[Any]]:
-    """The mutant of `_GroupWriter._run_each` that lets go of some tickets while COMMIT is still to come."""
-    original = sqlite_file._GroupWriter._run_each
+def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContextManager[None]]:
+    """`_GroupWriter._run_each` settles outcomes of the type ``early``, and may release their tickets, before COMMIT."""
 
     def run_each(self: Any, group: Sequence[Any]) -> list[Any]:
-        outcomes = original(self, group)
-        for ticket, outcome in list(zip(group, outcomes, strict=True))[1:]:
-            if answers(outcome):
+        outcomes = _run_each(self, group)
+        for ticket, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, early):
                 ticket.settle(outcome)
-                ticket.is_leader = False
-                ticket.latch.release()
+                if release and ticket is not group[0]:
+                    ticket.is_leader = False
+                    ticket.latch.release()
         return outcomes
 
-    return run_each
-
-
-def _settle_conflicts(self: Any, group: Sequence[Any]) -> list[Any]:
-    """The mutant of `_GroupWriter._run_each` that settles conflicts while COMMIT is still to come."""
-    outcomes = _run_each(self, group)
-    for ticket, outcome in zip(group, outcomes, strict=True):
-        if isinstance(outcome, ConditionFailed):
-            ticket.settle(outcome)
-    return outcomes
+    return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
 
 
 def _open_unsynced(*arguments: Any) -> apsw.Connection:
@@ -352,30 +343,26 @@ def _link_over(source: str, target: str) -> bool:
 
 _open_writer = sqlite_file._open_writer
 _fail = sqlite_file._fail
-_WRITER = sqlite_file._GroupWriter
-_run_each = _WRITER._run_each
+_run_each = sqlite_file._GroupWriter._run_each
 
 LOST = ("acknowledged", "witnessed")
 MUTANTS = (
     Mutant(
         "answer given before the group's COMMIT",
         DiskWorld,
-        replaced(_WRITER, "_run_each", _answer_early(lambda outcome: True)),
+        _settle_early(object, release=True),
         LOST,
     ),
     Mutant(
         "conflict answered before COMMIT",
         DiskWorld,
-        replaced(_WRITER, "_run_each", _answer_early(lambda outcome: isinstance(outcome, ConditionFailed))),
+        _settle_early(ConditionFailed, release=True),
         ("witnessed",),
     ),
     Mutant(
         "conflict stands though COMMIT failed",
         DiskWorld,
-        together(
-            replaced(_WRITER, "_run_each", _settle_conflicts),
-            replaced(sqlite_file, "_fail", _fail_undecided),
-        ),
+        together(_settle_early(ConditionFailed, release=False), replaced(sqlite_file, "_fail", _fail_undecided)),
         ("witnessed",),
     ),
     Mutant(
