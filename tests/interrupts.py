@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from stratalog.group_commit import GroupCommit, PendingCommit
+from stratalog.group_commit import GroupCommit, Waiter
 
 __all__ = ["Interrupter", "ends_of"]
 
@@ -47,7 +47,7 @@ class Interrupter:
 
 def ends_of(
     group: GroupCommit[Any],
-    held: PendingCommit[Any],
+    held: Waiter,
     calls: Mapping[str, Callable[[], Any]],
     prepare: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
+from itertools import count
+from types import FunctionType
 
 import pytest
 
 from stratalog.errors import Corrupt, StratalogError
+from stratalog.group_commit import GroupCommit
 from stratalog.log import Log
+from stratalog.log.append import Appender, _Attempts
 from stratalog.log.pending_entry import PendingEntry, prepare_entry
 from stratalog.ports.index import Write
+from tests.interrupts import Interrupter, ends_of
 from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, new_log, scripted
+
+LEADING = (
+    *(Appender._serve, Appender._fill, Appender._run, GroupCommit.take, PendingEntry.settle),
+    # A second interrupt, while the first is recorded, is not covered.
+    *(each for name, each in vars(_Attempts).items() if isinstance(each, FunctionType) and name != "interrupt"),
+)
 
 
 class Group:
@@ -88,6 +100,24 @@ def test_a_leader_interrupted_while_it_waits_leaves_the_doubt_of_its_lost_answer
     assert isinstance(group.ends["leader"], KeyboardInterrupt)
     assert group.ends["second"] == 2
     assert data(log) == ["leader", "second"]
+
+
+@pytest.mark.usefixtures("untraced")
+def test_an_interrupt_anywhere_in_the_leaders_work_costs_no_other_append() -> None:
+    for step in count():
+        log, interrupter = new_log(), Interrupter(step, LEADING)
+        held = prepare_entry(log.environment, log.record.owner, [event("held")])
+        calls = {name: partial(log.append, event(name)) for name in ("leader", "second", "third")}
+        with interrupter.active():
+            ends = ends_of(log._appender._group_commit, held, calls)
+        found = data(log)
+        assert len(found) == len(set(found)), step
+        if interrupter.victim is not None:
+            assert isinstance(ends.pop(interrupter.victim), KeyboardInterrupt), step
+        assert all(found[entry.version - 1] == name for name, entry in ends.items()), step
+        if interrupter.victim is None:
+            break
+    assert step > 100
 
 
 def test_those_who_share_a_failed_commit_raise_errors_of_their_own() -> None:
