@@ -157,7 +157,7 @@ class GroupCommit(Generic[W]):
         return taken[0] if self.take(taken) else None
 
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
-        """Release the waiters ``served``, which came from `next`. Then promote a waiter, or free the leadership.
+        """Release the waiters ``served``, which were taken. Then promote a waiter, or free the leadership.
 
         ``again`` are those of them that have no answer, since the leader was interrupted: they return to the front of
         the queue, in their order.
