@@ -7,7 +7,7 @@ import random
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "Observation", "SystemClock", "backoff_seconds", "new_id"]
+__all__ = ["Clock", "Observation", "SystemClock", "new_id"]
 
 
 class Clock(Protocol):
@@ -75,14 +75,6 @@ class Observation:
 def new_id(clock: Clock, characters: int = 16) -> str:
     """A random id in lower-case base 32: five bits a character."""
     return clock.random_bytes(characters).translate(_BASE_32).decode()
-
-
-def backoff_seconds(clock: Clock, attempt: int, first: float, most: float) -> float:
-    """How long to wait before attempt ``attempt`` (1 is the first retry): capped exponential with full jitter.
-
-    The rule is Marc Brooker's, “Exponential Backoff And Jitter”, AWS Architecture Blog, 2015.
-    """
-    return float(clock.random() * min(most, first * 2 ** min(attempt - 1, 30)))
 
 
 # A byte's last five bits as a character: one call, where encoding the bits of fewer bytes takes a dozen.

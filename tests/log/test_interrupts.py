@@ -13,7 +13,8 @@ import pytest
 from stratalog.errors import Corrupt, StratalogError
 from stratalog.group_commit import GroupCommit
 from stratalog.log import Log
-from stratalog.log.append import Appender, _Attempts
+from stratalog.log.append import Appender, LogAppend
+from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.pending_entry import PendingEntry, prepare_entry
 from stratalog.ports.index import Write
 from tests.interrupts import Interrupter, ends_of
@@ -22,7 +23,12 @@ from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, n
 LEADING = (
     *(Appender._serve, Appender._fill, Appender._run, GroupCommit.take, PendingEntry.settle),
     # A second interrupt, while the first is recorded, is not covered.
-    *(each for name, each in vars(_Attempts).items() if isinstance(each, FunctionType) and name != "interrupt"),
+    *(
+        each
+        for machine in (ConditionalAppend, LogAppend)
+        for name, each in vars(machine).items()
+        if isinstance(each, FunctionType) and name != "interrupt"
+    ),
 )
 
 

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import msgspec
 
 from stratalog import OutcomeUnknown, Unavailable
-from stratalog.clock import Observation, backoff_seconds, new_id
+from stratalog.clock import Observation, new_id
 from stratalog.errors import LimitExceeded
 from stratalog.process_fork import close_in_child
+from stratalog.retry import Retry, RetryPolicy
 from stratalog.worker import Carried, QueuedPush, QueuedPushes
 from stratalog_table.table import Table
 from stratalog_table.transaction_group import REQUESTS_MAX, TRANSIENT, CommittedTransaction, Request, committed_with
@@ -26,8 +27,7 @@ GROUP = "queue"
 """All senders are of one group, so that what they send can be joined. Collecting it would end them all."""
 
 TRIES_MAX = 5
-POLL_SECONDS_FIRST = 0.01
-POLL_SECONDS_MAX = 1.0
+POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -72,12 +72,11 @@ class TableQueue:
 
     def wait(self, ticket: Ticket, seconds: float) -> CommittedTransaction:
         """What became of a transaction, once a worker has committed it. Raises Unavailable after ``seconds``."""
-        begun, attempt = Observation(self._clock), 0
+        begun, retry = Observation(self._clock), Retry(self._clock, POLL_POLICY)
         while (outcome := self.outcome(ticket)) is None:
             if begun.age_seconds() > seconds:
                 raise Unavailable("no worker has committed the transaction yet", client=ticket.client, id=ticket.id)
-            attempt += 1
-            self._clock.sleep(backoff_seconds(self._clock, attempt, POLL_SECONDS_FIRST, POLL_SECONDS_MAX))
+            self._clock.sleep(retry.next_seconds())
         return outcome
 
     def _push(self, queued: QueuedPush) -> None:

@@ -24,9 +24,10 @@ from stratalog import (
     StratalogError,
     Unavailable,
 )
-from stratalog.clock import Clock, Observation, backoff_seconds, new_id
+from stratalog.clock import Clock, Observation, new_id
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
+from stratalog.retry import Retry, RetryPolicy
 
 __all__ = [
     "REQUESTS_MAX",
@@ -48,9 +49,7 @@ WEIGHT_MAX = 20_000
 SNAPSHOT_WEIGHT = 200_000
 """After so many files and partitions the changes go from memory into the tree; twice as many wait for it at most."""
 
-RETRY_SECONDS = 60.0
-RETRY_SECONDS_FIRST = 0.02
-RETRY_SECONDS_MAX = 2.0
+RETRY_POLICY = RetryPolicy(seconds_max=60, wait_seconds_first=0.02, wait_seconds_max=2)
 PAUSE_MS_MIN = 1
 PAUSE_MS_MAX = 4
 TRANSIENT = (ContentionError, OutcomeUnknown, Unavailable)
@@ -197,16 +196,13 @@ class Committer:
 
     def _retried(self, mutations: list[Mutation]) -> list[Outcome]:
         """Apply a batch, again where somebody was first or the store was out of reach: numbers make it safe."""
-        begun, attempt = Observation(self._clock), 0
+        retry = Retry(self._clock, RETRY_POLICY)
         while True:
             try:
                 return self._document.apply(mutations, author=self._author)
-            except TRANSIENT:
-                attempt += 1
-                if begun.age_seconds() > RETRY_SECONDS:
+            except TRANSIENT as exc:
+                if not retry.wait(exc):
                     raise
-                seconds = backoff_seconds(self._clock, attempt, RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX)
-                self._clock.sleep(seconds)
 
 
 def committed_with(document: Document, client: str, id: int) -> dict[int, CommittedTransaction]:
