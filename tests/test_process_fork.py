@@ -136,7 +136,7 @@ class NoServer:
 
 @pytest.mark.parametrize("call", [lambda client: client.get("a"), Client.sync, lambda client: client.mutate("inc")])
 def test_a_client_in_a_forked_child_raises_closed(call: Callable[[Client], object]) -> None:
-    with Client(NoServer()) as client, client._changed, client._exchange._turn:
+    with Client(NoServer()) as client, client._changed, client._sync_cycle._turn:
         assert in_child(lambda: call(client)) == RAISED_CLOSED
 
 

@@ -106,7 +106,7 @@ def test_an_effect_that_is_gone_after_a_pull_is_foreseen(client: Client, documen
     transport_of(client).faults = ["lost-request"]
     with pytest.raises(OutcomeUnknown):
         client.sync()
-    client._exchange._pull()
+    client._sync_cycle._pull()
     assert (handle.status, handle.predicted_rejection) == ("pending", "inc needs numbers: key=count")
 
 

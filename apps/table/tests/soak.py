@@ -28,9 +28,9 @@ import stratalog
 from stratalog.store import make_store
 from stratalog.testing.aws_local import STORE, aws_local
 from stratalog_table import Column, Schema, Table, create_table, open_table
-from stratalog_table.data_files import Lake
+from stratalog_table.data_files import DataFiles
 from stratalog_table.maintenance import collect, compact, maintain_table, push_down, split_large
-from stratalog_table.rows import RowSource, ingest, lake_of, scan
+from stratalog_table.rows import RowSource, data_files_of, ingest, scan
 
 BATCH_ROWS = 20_000
 AGE_MS = 20_000
@@ -44,7 +44,7 @@ class Site(NamedTuple):
     """Where a soak takes place: its store, its data files, and a folder for what its processes complain of."""
 
     store: str
-    lake: str
+    data_files: str
     folder: Path
 
 
@@ -72,7 +72,7 @@ def soak(rows: int, processes: int, seed: int, pause: float, at: Site, batch_row
     batches = -(-rows // (processes * batch_rows))
     with stratalog.open(at.store) as store:
         schema = Schema((Column("id", "long"),))
-        create_table(store, "acme", "events", schema, data=at.lake)
+        create_table(store, "acme", "events", schema, data=at.data_files)
     rows_max = max(batch_rows, rows // LEAVES)
     numbers = (batches, batch_rows, rows_max)
     running = [_start(at, position, *numbers, seed) for position in range(processes)]
@@ -98,13 +98,13 @@ def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, 
     chance = random.Random(seed * 1000 + position)
     with stratalog.open(url) as store:
         table = open_table(store, "acme", "events")
-        lake = lake_of(table)
+        data_files = data_files_of(table)
         while True:
             number = table.document.last_mutation(f"source/{position}") + 1
             if number <= batches:
                 start = (position * batches + number - 1) * batch_rows
-                ingest(table, lake, rows_of(start, batch_rows), source=RowSource(f"source/{position}", number))
-            _tend_a_little(table, lake, chance, rows_max)
+                ingest(table, data_files, rows_of(start, batch_rows), source=RowSource(f"source/{position}", number))
+            _tend_a_little(table, data_files, chance, rows_max)
 
 
 def rows_of(start: int, count: int) -> pa.Table:
@@ -114,26 +114,26 @@ def rows_of(start: int, count: int) -> pa.Table:
     return pa.table({"id": mixed.view(numpy.int64), "row": numbers.view(numpy.int64)})
 
 
-def _tend_a_little(table: Table, lake: Lake, chance: random.Random, rows_max: int) -> None:
+def _tend_a_little(table: Table, data_files: DataFiles, chance: random.Random, rows_max: int) -> None:
     what = chance.randrange(6)
     if what == 0:
-        split_large(table, lake, rows_max)
+        split_large(table, data_files, rows_max)
     elif what == 1:
-        push_down(table, lake)
+        push_down(table, data_files)
     elif what in (2, 3):
-        compact(table, lake, files_min=chance.choice([2, 4, 8]), lease_ms=3000)
+        compact(table, data_files, files_min=chance.choice([2, 4, 8]), lease_ms=3000)
     elif what == 4:
-        collect(table, lake, AGE_MS)
+        collect(table, data_files, AGE_MS)
     else:
-        _look(table, lake, chance)
+        _look(table, data_files, chance)
 
 
-def _look(table: Table, lake: Lake, chance: random.Random) -> None:
+def _look(table: Table, data_files: DataFiles, chance: random.Random) -> None:
     """A scan of a leaf has the rows that the table says of it, whatever happens meanwhile."""
     view = table.at()
     holding = chance.choice([one for one in view.holdings() if one.leaf])
     held = view.on_partition(holding.partition)
-    found = sum(lake.keys(one.filename, held.region).num_rows for one in held.references)
+    found = sum(data_files.keys(one.filename, held.region).num_rows for one in held.references)
     assert found == holding.tally.rows, f"{found} rows in {holding}"
 
 
@@ -155,22 +155,22 @@ def _check(at: Site, rows: int, rows_max: int) -> int:
     """Let upkeep come to rest, then count every row; answer how many there are."""
     with stratalog.open(at.store) as store:
         table = open_table(store, "acme", "events")
-        lake = lake_of(table)
-        while (done := maintain_table(table, lake, rows_max=rows_max, files_min=2, age_ms=0)) and any(
+        data_files = data_files_of(table)
+        while (done := maintain_table(table, data_files, rows_max=rows_max, files_min=2, age_ms=0)) and any(
             (done.splits, done.moved, done.jobs)
         ):
             pass
         view = table.at()
         seen = numpy.zeros(rows, dtype=numpy.int32)
-        for part in scan(view, lake):
+        for part in scan(view, data_files):
             numpy.add.at(seen, part.column("row").to_numpy(), 1)
         assert (seen == 1).all(), f"{(seen == 0).sum()} rows are missing, {(seen > 1).sum()} are there more than once"
         assert sum(one.tally.rows for one in view.holdings()) == rows
         assert table.jobs.waiting() == [*view.jobs()] == []
         # What was written in this second is older than the next one, by any clock.
-        collect(table, lake, -2000)
+        collect(table, data_files, -2000)
         tracked = {file.filename for file in table.at().files(10**9).files}
-        assert {one.filename for one in lake.list()} == tracked, "a file is lost, or left behind"
+        assert {one.filename for one in data_files.list()} == tracked, "a file is lost, or left behind"
         leaves = sum(1 for one in view.holdings() if one.leaf)
         print(f"{rows:,} rows on {leaves} leaves in {len(tracked)} files, version {view.version}")
     return int(seen.sum())

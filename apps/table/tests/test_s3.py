@@ -8,11 +8,11 @@ import pytest
 
 from apps.table.tests.helpers import LONG, system_store
 from apps.table.tests.soak import site, soak
-from apps.table.tests.test_lake import all_of, numbered, rows_in
+from apps.table.tests.test_data_files import all_of, numbered, rows_in
 from stratalog.testing.emulators import KEY, SECRET, Emulator
 from stratalog_table import create_table
 from stratalog_table.maintenance import collect, maintain_table
-from stratalog_table.rows import ingest, lake_of
+from stratalog_table.rows import data_files_of, ingest
 from tests.cloud.seaweed import client
 
 
@@ -33,15 +33,15 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
     }.items():
         monkeypatch.setenv(name, value)
     table = create_table(system_store(), "acme", "events", LONG, data="s3://lake/some/prefix")
-    lake = lake_of(table)
-    assert [*lake.list()] == []
+    data_files = data_files_of(table)
+    assert [*data_files.list()] == []
     for batch in range(4):
-        ingest(table, lake, numbered(batch * 600))
-        maintain_table(table, lake, rows_max=700, files_min=2, age_ms=60_000)
-    assert rows_in(table, lake) == all_of(2400)
-    collect(table, lake, -2000)
-    assert {one.filename for one in lake.list()} == {one.filename for one in table.at().files(0).files}
-    assert rows_in(table, lake, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
+        ingest(table, data_files, numbered(batch * 600))
+        maintain_table(table, data_files, rows_max=700, files_min=2, age_ms=60_000)
+    assert rows_in(table, data_files) == all_of(2400)
+    collect(table, data_files, -2000)
+    assert {one.filename for one in data_files.list()} == {one.filename for one in table.at().files(0).files}
+    assert rows_in(table, data_files, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from stratalog.errors import Invalid, StratalogError
 from stratalog.protocol.live import SUBPROTOCOL, Hello, Ready
 from stratalog.server.live import message_of
 from stratalog.server.metrics import Metrics
-from stratalog.server.middleware import Edge
+from stratalog.server.middleware import Middleware
 from stratalog.server.security import identify, permit
 
 __all__ = ["SILENCE_SECONDS", "Sockets", "handler"]
@@ -45,7 +45,7 @@ class Sockets:
     def __init__(self, held: Container) -> None:
         self._container = held
         environment = held.store.environment
-        self._edge: Any = Edge(_accept, held.application, environment.clock, Metrics(environment))
+        self._middleware: Any = Middleware(_accept, held.application, environment.clock, Metrics(environment))
         self._runner = asyncio.Runner()
 
     def take(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Sockets:
             return {"type": "websocket.connect"}
 
         headers = {name.lower(): value for name, value in event.get("headers", {}).items()}
-        await self._edge(_scope(event["requestContext"], headers), receive, send)
+        await self._middleware(_scope(event["requestContext"], headers), receive, send)
         if said != ["websocket.accept"]:
             return {"statusCode": 403}
         offered = [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",")]

@@ -21,10 +21,10 @@ _log = logging.getLogger("stratalog.client")
 
 
 class Background:
-    """Runs ``round`` on a thread of its own: when woken, when poked, and every `PULL_SECONDS`, for pokes get lost."""
+    """Runs ``cycle`` on a thread of its own: when woken, when poked, and every `PULL_SECONDS`, for pokes get lost."""
 
-    def __init__(self, round: Callable[[], None], transport: Transport, clock: Clock) -> None:  # noqa: A002
-        self._round = round
+    def __init__(self, cycle: Callable[[], None], transport: Transport, clock: Clock) -> None:
+        self._cycle = cycle
         self._transport = transport
         self._wakened = threading.Event()
         self._closing = threading.Event()
@@ -44,11 +44,11 @@ class Background:
             self._stop_listening = self._transport.listen(self.wake)
 
     def wake(self) -> None:
-        """Have a round soon. While the server is away, not before the back-off is over."""
+        """Have a sync cycle soon. While the server is away, not before the back-off is over."""
         self._wakened.set()
 
     def close(self) -> None:
-        """End the thread after the round under way, and wait for that a little."""
+        """End the thread after the cycle under way, and wait for that a little."""
         self._closing.set()
         self._wakened.set()
         if self._stop_listening is not None:
@@ -66,14 +66,14 @@ class Background:
                 self._wakened.wait(PULL_SECONDS)
 
     def _attempt(self) -> float:
-        """One round; how long to back off after it."""
+        """One sync cycle; how long to back off after it."""
         try:
-            self._round()
+            self._cycle()
         except StratalogError as exc:
             self.last_error = exc
         except Exception as exc:  # noqa: BLE001 - a fault must not end the thread unseen
-            _log.exception("a round failed for a reason of ours")
-            self.last_error = StratalogError("a round failed", reason=repr(exc))
+            _log.exception("a sync cycle failed for a reason of ours")
+            self.last_error = StratalogError("a sync cycle failed", reason=repr(exc))
         else:
             self.last_error = None
             self._retry.reset()

@@ -38,8 +38,8 @@ class Client(Replica):
         clock = clock or SystemClock()
         super().__init__(path, mutators, clock, document)
         self._transport = transport
-        self._exchange = SyncCycle(self, transport, clock)
-        self._background = Background(self._exchange.round, transport, clock)
+        self._sync_cycle = SyncCycle(self, transport, clock)
+        self._background = Background(self._sync_cycle.run, transport, clock)
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
         """As `Replica.mutate`; once started, the server is told soon."""
@@ -48,11 +48,11 @@ class Client(Replica):
         return handle
 
     def sync(self) -> None:
-        """Push what is pending, pull what is new: one round, on this thread.
+        """Push what is pending, pull what is new: one sync cycle, on this thread.
 
-        Raises what the transport raises. Whatever was learnt until then is kept; another round may follow at any time.
+        Raises what the transport raises. Whatever was learnt until then is kept; another cycle may follow at any time.
         """
-        self._exchange.round()
+        self._sync_cycle.run()
 
     def start(self) -> Client:
         """Keep in step in the background from now on: after each change, at each poke, and now and then."""
@@ -61,13 +61,13 @@ class Client(Replica):
 
     @property
     def last_error(self) -> StratalogError | None:
-        """Why the last round in the background failed; None where it did not."""
+        """Why the last cycle in the background failed; None where it did not."""
         return self._background.last_error
 
     def close(self) -> None:
         """Stop, and let go of the file. What is pending stays in it. Closing twice is fine.
 
-        A round that does not end soon is left to itself; what it may still learn is learnt again by the next client.
+        A cycle that does not end soon is left to itself; what it may still learn is learnt again by the next client.
         In a forked child nothing is closed: file and connections are the parent's.
         """
         if is_inherited(self._changed):

@@ -1,4 +1,4 @@
-"""Exchange: rounds of push and pull between a replica and a server. It survives whatever either of them loses."""
+"""Sync cycles: push, then pull, between a replica and a server. They survive whatever either of them loses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
 
 
 class SyncCycle:
-    """One round at a time, whichever thread asks for it."""
+    """Runs one sync cycle at a time, whichever thread asks for it."""
 
     def __init__(self, replica: Replica, transport: Transport, clock: Clock) -> None:
         self._replica = replica
@@ -40,19 +40,19 @@ class SyncCycle:
         self._met = False
         self._queued: Observation | None = None
 
-    def round(self) -> None:
+    def run(self) -> None:
         """Push everything that is unanswered, then pull. Raises what the transport does; what was learnt is kept."""
         with self._own_turn():
             try:
-                self._round()
+                self._run()
             except Collected:
                 self._replica.settle(lambda local: local.reset(()))
-                self._round()
+                self._run()
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
         if self._turn_of == threading.get_ident():
-            raise Invalid("a subscriber cannot synchronise: it is called from within a round")
+            raise Invalid("a subscriber cannot synchronise: it is called from within a sync cycle")
         with self._turn:
             self._turn_of = threading.get_ident()
             try:
@@ -60,7 +60,7 @@ class SyncCycle:
             finally:
                 self._turn_of = None
 
-    def _round(self) -> None:
+    def _run(self) -> None:
         if self._must_pull_first():
             self._pull()
         self._met = True

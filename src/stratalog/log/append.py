@@ -314,11 +314,11 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         if (item is None or ours) and self._stands_at(pending, version):
             return True
         if item is not None and ours:
-            self._remove_stray(item, pending)
+            self._remove_orphan(item, pending)
         pending.doubts.remove((partition, version))
         return False
 
-    def _remove_stray(self, item: Item, pending: PendingEntry) -> None:
+    def _remove_orphan(self, item: Item, pending: PendingEntry) -> None:
         """It fell into a place that was freed in the meantime: no reader goes there, so it is only in the way.
 
         Whoever may not delete leaves it, as one does who dies here.

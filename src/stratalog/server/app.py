@@ -28,7 +28,7 @@ from stratalog.server.history import HISTORY
 from stratalog.server.hub import Poked
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
-from stratalog.server.middleware import Edge, decoded_names
+from stratalog.server.middleware import Middleware, decoded_names
 from stratalog.server.pages import pages
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
@@ -84,7 +84,7 @@ def create_app(
         response_class=Answer,
     )
     app.state.service = service
-    app.asgi_handler = Edge(app.asgi_handler, application, store.environment.clock, service.metrics)
+    app.asgi_handler = Middleware(app.asgi_handler, application, store.environment.clock, service.metrics)
     return app
 
 

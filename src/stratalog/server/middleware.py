@@ -22,7 +22,7 @@ from stratalog.server.pages import WEB
 from stratalog.server.request_bodies import prompt, unpacked
 from stratalog.server.security import ANONYMOUS, Principal, bearer_token, identify
 
-__all__ = ["Edge", "decoded_names"]
+__all__ = ["Middleware", "decoded_names"]
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = frozenset({"/health", "/schema/openapi.json"})
@@ -37,7 +37,7 @@ _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosnif
 Headers = dict[str, str]
 
 
-class Edge:
+class Middleware:
     """Wraps the application. Counts what passes; keeps no state about a request once it is answered."""
 
     def __init__(self, inner: ASGIApp, application: Application, clock: Clock, metrics: Metrics) -> None:

@@ -68,16 +68,16 @@ class Worker:
     def __init__(
         self,
         store: Store,
-        working: WorkerSettings | None = None,
+        settings: WorkerSettings | None = None,
         tell: Tell = lambda message, reason: None,
         aside: Executor | None = None,
     ) -> None:
         self._store = store
-        self._working = working or WorkerSettings()
+        self._settings = settings or WorkerSettings()
         self._retry_policy = RetryPolicy(
-            wait_seconds_first=self._working.retry_seconds_first, wait_seconds_max=self._working.retry_seconds_max
+            wait_seconds_first=self._settings.retry_seconds_first, wait_seconds_max=self._settings.retry_seconds_max
         )
-        self._settler = Settler(store, self._working.receives_max)
+        self._settler = Settler(store, self._settings.receives_max)
         self._tell = tell
         self._aside = aside
         self._finishing: list[Future[None]] = []
@@ -107,10 +107,10 @@ class Worker:
                 break
             elif finishing:
                 # A group gives nothing more until all that was given of it is acknowledged.
-                wait(finishing, timeout=self._working.idle_seconds_max)
+                wait(finishing, timeout=self._settings.idle_seconds_max)
             else:
                 idle += 1
-                first, most = self._working.idle_seconds_first, self._working.idle_seconds_max
+                first, most = self._settings.idle_seconds_first, self._settings.idle_seconds_max
                 self._clock.sleep(min(most, first * 2 ** min(idle, 30)))
         self._let_go()
         wait(self._finishing)
@@ -139,7 +139,7 @@ class Worker:
         with self._lock:
             hands = list(self._hands.values())
         for hand in hands:
-            if hand.seen.age_seconds() > self._working.visibility_seconds / 3:
+            if hand.seen.age_seconds() > self._settings.visibility_seconds / 3:
                 with suppress(*TRANSIENT), self._lock:
                     self._extend(hand)
 
@@ -150,16 +150,16 @@ class Worker:
             hand.seen = seen
 
     def _hold(self, message: Message) -> bool:
-        return self._store.queue.release(message, after_seconds=self._working.visibility_seconds)
+        return self._store.queue.release(message, after_seconds=self._settings.visibility_seconds)
 
     def _receive(self) -> bool:
-        room = self._working.messages_max - sum(len(hand.messages) for hand in self._hands.values())
+        room = self._settings.messages_max - sum(len(hand.messages) for hand in self._hands.values())
         if room < 1:
             return False
         seen = Observation(self._clock)
         try:
             limit = min(self._size, room)
-            given = self._store.queue.receive(limit, visibility_seconds=self._working.visibility_seconds)
+            given = self._store.queue.receive(limit, visibility_seconds=self._settings.visibility_seconds)
         except TRANSIENT:
             self.counts["port errors"] += 1
             return False
@@ -174,7 +174,7 @@ class Worker:
     def _work(self, hand: _Hand) -> None:
         """Settle the first messages of a hand, unless others may have been given them meanwhile."""
         message = hand.messages[0]
-        if hand.seen.age_seconds() >= self._working.visibility_seconds:
+        if hand.seen.age_seconds() >= self._settings.visibility_seconds:
             self.counts["held too long"] += 1
             self._drop(message.group)
             return
@@ -220,7 +220,7 @@ class Worker:
         """Note why, and let the message go for a while, with all of its group that come after it."""
         self._tell(message, self._settler.note_failure(message, error))
         self._size = 1
-        self._give_back(message.group, again_seconds(message, self._working.failure_seconds_max))
+        self._give_back(message.group, again_seconds(message, self._settings.failure_seconds_max))
 
     def _let_go(self) -> None:
         for group in list(self._hands):

@@ -1,8 +1,8 @@
-"""The story of a version: a state that was kept, and the messages after it that lead from there to the version.
+"""The load plan of a version: a state from an app snapshot, and the messages from there to the version.
 
-An undo refers to an edit before it, and the engine can follow it only where it has seen that edit. So a story begins
+An undo refers to an edit before it, and the engine can follow it only where it has seen that edit. So a plan begins
 where no undo reaches across: at least `SheetSettings.undo_entries` entries back, since the server lets no later undo
-reach farther, and before every edit that an undo within the story refers to; or where the state was given whole.
+reach farther, and before every edit that an undo within the plan refers to; or where the state was given whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog_sheet.state import join_state
 
-__all__ = ["Base", "Stories", "Story", "revision_in", "with_revision"]
+__all__ = ["Base", "LoadPlan", "LoadPlans", "revision_in", "with_revision"]
 
 BASES_HELD_MAX = 2
 
@@ -33,7 +33,7 @@ class Base(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Story(msgspec.Struct, frozen=True):
+class LoadPlan(msgspec.Struct, frozen=True):
     """A base, and the entries after it, up to ``version``."""
 
     version: int
@@ -42,13 +42,13 @@ class Story(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """What the engine is to be told, in order."""
+        """The messages for the engine, in order."""
         facts = map(fact_of, self.entries)
         return [fact.message for fact in facts if isinstance(fact, Revision)]
 
 
-class Stories:
-    """Tells the stories of one log. ``state_at`` makes the state of a version, which one that was restored needs."""
+class LoadPlans:
+    """Makes the load plans of one log. ``state_at`` makes the state of a version, which a restored version needs."""
 
     def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
         self._log = log
@@ -58,19 +58,19 @@ class Stories:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
-    def tell(self, at: int) -> Story:
-        """The story of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
+    def plan(self, at: int) -> LoadPlan:
+        """The load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
         start = self._kept_version(max(at - self._reach, 0))
         entries = list(self._log.read(start, at))
         while True:
             if (position := _last_whole(entries)) is not None:
                 base = self._whole(entries[position])
-                return Story(at, base, entries[position + 1 :])
+                return LoadPlan(at, base, entries[position + 1 :])
             if start == 0:
                 raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
             lowest = min((target for entry in entries if (target := _target(entry))), default=at)
             if lowest > start:
-                return Story(at, self._kept(start), entries)
+                return LoadPlan(at, self._kept(start), entries)
             earlier = self._kept_version(lowest - 1)
             entries = [*self._log.read(earlier, start), *entries]
             start = earlier

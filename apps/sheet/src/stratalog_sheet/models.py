@@ -14,7 +14,7 @@ from stratalog_sheet.engine import Engine
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog_sheet.failed_versions import OPENING, Unopenable
 from stratalog_sheet.limits import SHEET_MODELS_MAX
-from stratalog_sheet.load_plan import Stories
+from stratalog_sheet.load_plan import LoadPlans
 
 __all__ = ["Model", "Models"]
 
@@ -45,7 +45,7 @@ class Models:
         """Whether a model of ``owner``'s log is warm here."""
         return any(model.owner == owner for model in self._held)
 
-    def at(self, owner: str, stories: Stories, log: Log, version: int) -> Model:
+    def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
         """A model of ``owner``'s log at exactly ``version``: one that was behind, or a new one.
 
         Raises LimitExceeded for a version that engines failed at before.
@@ -58,7 +58,7 @@ class Models:
                 self._held.remove(model)
                 self._held.append(model)
                 return model
-        return self._open(owner, stories, version)
+        return self._open(owner, load_plans, version)
 
     def raw(self, model: Model, name: str, **arguments: Any) -> bytes:
         """What the engine says of a model, as JSON. Raises LimitExceeded for what it failed at before."""
@@ -120,16 +120,16 @@ class Models:
         model.messages += len(messages)
         return msgspec.json.decode(answer)
 
-    def _open(self, owner: str, stories: Stories, version: int) -> Model:
-        story = stories.tell(version)
+    def _open(self, owner: str, load_plans: LoadPlans, version: int) -> Model:
+        load_plan = load_plans.plan(version)
         while len(self._held) >= SHEET_MODELS_MAX:
             self.drop(self._held[0])
-        messages = story.messages
+        messages = load_plan.messages
         key = new_id(self._clock)
         # Its client is nobody else's: the engine takes messages of its own name for ones it has applied.
-        given = {"key": key, "data": story.base.data, "messages": messages, "client": key}
+        given = {"key": key, "data": load_plan.base.data, "messages": messages, "client": key}
         self._guarded(owner, version, OPENING, "open", **given)
-        model = Model(key, owner, story.base.version, version, len(messages))
+        model = Model(key, owner, load_plan.base.version, version, len(messages))
         self._held.append(model)
         return model
 

@@ -36,7 +36,7 @@ from stratalog_sheet.events import (
     fact_of,
 )
 from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
-from stratalog_sheet.load_plan import Stories, with_revision
+from stratalog_sheet.load_plan import LoadPlans, with_revision
 from stratalog_sheet.models import Model, Models
 from stratalog_sheet.moves import Spot
 from stratalog_sheet.pool import EnginePool
@@ -65,7 +65,7 @@ class Sheet:
         self._store = store
         self._engines = engines
         self._settings = settings
-        self._stories = Stories(log, self.state, settings.undo_entries)
+        self._load_plans = LoadPlans(log, self.state, settings.undo_entries)
         self._turn = threading.Lock()
         close_in_child(self, "_turn")
         self._window: Window | None = None
@@ -100,9 +100,9 @@ class Sheet:
 
     def load(self, at: int | None = None) -> Loaded:
         """What a reader needs to have the state of a version and to follow every undo after it."""
-        story = self._stories.tell(self._version(at))
-        base = story.base
-        return Loaded(story.version, base.version, base.revision, base.data, [*map(change_of, story.entries)])
+        load_plan = self._load_plans.plan(self._version(at))
+        base = load_plan.base
+        return Loaded(load_plan.version, base.version, base.revision, base.data, [*map(change_of, load_plan.entries)])
 
     def since(self, version: int) -> Since:
         """The entries after ``version``. Raises NotFound for one that is not there."""
@@ -136,7 +136,7 @@ class Sheet:
     def state(self, at: int | None = None) -> bytes:
         """The engine's JSON of exactly that version."""
         version = self._version(at)
-        if (kept := self._stories.kept_state(version)) is not None:
+        if (kept := self._load_plans.kept_state(version)) is not None:
             return kept
         with self._lent() as models:
             return models.raw(self._model(models, version), "export")
@@ -385,7 +385,7 @@ class Sheet:
         return self._engines.lend(self.log.record.prefix)
 
     def _model(self, models: Models, version: int) -> Model:
-        return models.at(self.log.record.prefix, self._stories, self.log, version)
+        return models.at(self.log.record.prefix, self._load_plans, self.log, version)
 
     def _version(self, at: int | None) -> int:
         """A version that is there, the newest one for None. Raises NotFound, Invalid."""

@@ -54,13 +54,13 @@ def create(session: Session, table: str, keys: tuple[str, ...], points: tuple[st
 def ingest(session: Session, table: str, files: tuple[str, ...], rows_per_file: int, source: str) -> None:
     """Add the rows of Parquet files. With --source, the same command can be given again after it was cut off."""
     rows = _module("rows")
-    opened, lake = _opened(session, table)
+    opened, data_files = _opened(session, table)
     number = total = written = 0
     with progress("ingesting", None) as step:
         for path in files:
             for part in _parts(Path(path), rows_per_file):
                 number += 1
-                came = rows.ingest(opened, lake, part, source=rows.RowSource(source, number) if source else None)
+                came = rows.ingest(opened, data_files, part, source=rows.RowSource(source, number) if source else None)
                 total += came.rows if came else 0
                 written += came is not None
                 step(1)
@@ -77,9 +77,9 @@ def ingest(session: Session, table: str, files: tuple[str, ...], rows_per_file: 
 )
 def maintain(session: Session, table: str, rows_max: int, files_min: int, age: float, lease: float) -> None:
     """One pass of upkeep: split leaves, move references down, merge files, collect garbage. Run as many as you like."""
-    opened, lake = _opened(session, table)
+    opened, data_files = _opened(session, table)
     ages = {"age_ms": round(age * 1000), "lease_ms": round(lease * 1000)}
-    done = _module("maintenance").maintain_table(opened, lake, rows_max=rows_max, files_min=files_min, **ages)
+    done = _module("maintenance").maintain_table(opened, data_files, rows_max=rows_max, files_min=files_min, **ages)
     line = f"{done.splits} leaves split, {done.moved} references moved, {done.jobs} merged, {done.collected} collected"
     session.answer(done, line)
 
@@ -92,10 +92,10 @@ def maintain(session: Session, table: str, rows_max: int, files_min: int, age: f
 @click.option("--output", type=click.Path(dir_okay=False), help="Write Parquet there, instead of lines of JSON here.")
 def scan(session: Session, table: str, low: str | None, high: str | None, at: int | None, output: str | None) -> None:
     """Read the rows of a range of keys, in no order beyond that of the leaves."""
-    opened, lake = _opened(session, table)
-    kind = lake.schema.keys[0].type
-    region = lake.schema.region([(low and _key(kind, low), high and _key(kind, high))])
-    parts = _module("rows").scan(opened.at(at), lake, region)
+    opened, data_files = _opened(session, table)
+    kind = data_files.schema.keys[0].type
+    region = data_files.schema.region([(low and _key(kind, low), high and _key(kind, high))])
+    parts = _module("rows").scan(opened.at(at), data_files, region)
     if output is None:
         for part in parts:
             for row in part.to_pylist():
@@ -161,7 +161,7 @@ def _module(name: str) -> Any:
 def _opened(session: Session, name: str) -> tuple[Any, Any]:
     rows = _module("rows")
     table = _module("table").open_table(session.open(), *split_name(name))
-    return table, rows.lake_of(table)
+    return table, rows.data_files_of(table)
 
 
 def _column(text: str) -> tuple[str, str]:

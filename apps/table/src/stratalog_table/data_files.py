@@ -1,4 +1,4 @@
-"""The lake: the data files of a table as Parquet, in a folder or in S3, and the rows in them.
+"""The data files of a table as Parquet, in a folder or in S3, and the rows in them.
 
 A file is whole or not there, and never changes. Its name is random, so nobody else's. Rows are in the order of the key.
 """
@@ -22,7 +22,7 @@ from stratalog import Invalid
 from stratalog_table.model import Region, Schema
 from stratalog_table.row_order import decode_key
 
-__all__ = ["DataFile", "Lake", "counts", "intersection", "sorted_rows"]
+__all__ = ["DataFile", "DataFiles", "counts", "intersection", "sorted_rows"]
 
 ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "bytes": pa.binary()}
 ROW_GROUP_ROWS = 64 * 1024
@@ -37,7 +37,7 @@ class DataFile(msgspec.Struct, frozen=True):
     modified_ms: int
 
 
-class Lake:
+class DataFiles:
     """The data files below one URL: ``file:///…`` or ``s3://bucket/prefix``, as pyarrow opens it."""
 
     def __init__(self, url: str, schema: Schema) -> None:
@@ -117,10 +117,10 @@ def sorted_rows(schema: Schema, rows: pa.Table) -> pa.Table:
     return rows.sort_by([(column.name, "ascending") for column in schema.keys])
 
 
-def counts(lake: Lake, rows: pa.Table, regions: Sequence[Region]) -> list[int]:
+def counts(data_files: DataFiles, rows: pa.Table, regions: Sequence[Region]) -> list[int]:
     """How many of ``rows``, which are in order, lie in each region."""
-    first = rows.column(lake.schema.keys[0].name).combine_chunks()
-    return [_count(lake, rows, first, region) for region in regions]
+    first = rows.column(data_files.schema.keys[0].name).combine_chunks()
+    return [_count(data_files, rows, first, region) for region in regions]
 
 
 def intersection(one: Region, other: Region) -> Region:
@@ -131,20 +131,20 @@ def intersection(one: Region, other: Region) -> Region:
     )
 
 
-def _count(lake: Lake, rows: pa.Table, first: Any, region: Region) -> int:
+def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) -> int:
     """Rows are found by the first column, which is in order; the others are looked at where they bound anything."""
     low, high = region[0]
-    start = _place(lake, first, low)
-    stop = len(first) if high is None else _place(lake, first, high)
-    if region[1:] == lake.schema.whole()[1:]:
+    start = _place(data_files, first, low)
+    stop = len(first) if high is None else _place(data_files, first, high)
+    if region[1:] == data_files.schema.whole()[1:]:
         return stop - start
-    others = ((lake.schema.whole()[0][0], None), *region[1:])
-    condition = lake.condition(others)
+    others = ((data_files.schema.whole()[0][0], None), *region[1:])
+    condition = data_files.condition(others)
     return int(rows.slice(start, stop - start).filter(condition).num_rows)
 
 
-def _place(lake: Lake, column: Any, text: str) -> int:
-    edge = lake.scalar(0, text).as_py()
+def _place(data_files: DataFiles, column: Any, text: str) -> int:
+    edge = data_files.scalar(0, text).as_py()
     return bisect_left(range(len(column)), edge, key=lambda place: column[place].as_py())
 
 

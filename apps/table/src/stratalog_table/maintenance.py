@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import NotFound
-from stratalog_table.data_files import Lake, counts
+from stratalog_table.data_files import DataFiles, counts
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference, Held, NewReference, Region
 from stratalog_table.queries import Holding
@@ -47,27 +47,27 @@ class TableMaintenanceReport(msgspec.Struct, frozen=True):
 
 
 def maintain_table(
-    table: Table, lake: Lake, *, rows_max: int, files_min: int, age_ms: int, lease_ms: int = 0
+    table: Table, data_files: DataFiles, *, rows_max: int, files_min: int, age_ms: int, lease_ms: int = 0
 ) -> TableMaintenanceReport:
     """One pass of everything."""
-    splits = split_large(table, lake, rows_max)
-    moved = push_down(table, lake)
-    jobs = compact(table, lake, files_min=files_min, lease_ms=lease_ms)
-    collected = collect(table, lake, age_ms)
+    splits = split_large(table, data_files, rows_max)
+    moved = push_down(table, data_files)
+    jobs = compact(table, data_files, files_min=files_min, lease_ms=lease_ms)
+    collected = collect(table, data_files, age_ms)
     table.purge()
     return TableMaintenanceReport(splits, moved, jobs, collected)
 
 
-def split_large(table: Table, lake: Lake, rows_max: int) -> int:
+def split_large(table: Table, data_files: DataFiles, rows_max: int) -> int:
     """Split each leaf with more rows at about its median, on the first column where there is one; how many."""
     large = [one for one in table.at().holdings() if one.leaf and one.tally.rows > rows_max]
-    return sum(_split_leaf(table, lake, holding) for holding in large)
+    return sum(_split_leaf(table, data_files, holding) for holding in large)
 
 
-def push_down(table: Table, lake: Lake) -> int:
+def push_down(table: Table, data_files: DataFiles) -> int:
     """Move references from partitions that were split to the leaves below, rows counted; how many references."""
     above = [one for one in table.at().holdings() if not one.leaf]
-    return sum(_push_reference(table, lake, reference) for one in above for reference in _free(table, one))
+    return sum(_push_reference(table, data_files, reference) for one in above for reference in _free(table, one))
 
 
 def plan(table: Table, files_min: int, files_max: int = 100) -> int:
@@ -82,7 +82,7 @@ def plan(table: Table, files_min: int, files_max: int = 100) -> int:
     return jobs
 
 
-def compact(table: Table, lake: Lake, *, files_min: int, lease_ms: int = 0) -> int:
+def compact(table: Table, data_files: DataFiles, *, files_min: int, lease_ms: int = 0) -> int:
     """Plan jobs, then do all that nobody seems to be doing; how many were done.
 
     A job is left to others until nothing was heard of it for ``lease_ms``. Two who do the same one waste time only.
@@ -92,31 +92,31 @@ def compact(table: Table, lake: Lake, *, files_min: int, lease_ms: int = 0) -> i
     waiting = [(job, partition) for job, partition, _ in view.jobs()]
     # Everybody begins elsewhere, so that few do the same.
     waiting.sort(key=lambda _: table.new_id())
-    return sum(run_job(table, lake, *one) for one in waiting if _since_ms(table, *one) <= before)
+    return sum(run_job(table, data_files, *one) for one in waiting if _since_ms(table, *one) <= before)
 
 
-def run_job(table: Table, lake: Lake, job: str, partition: str) -> bool:
+def run_job(table: Table, data_files: DataFiles, job: str, partition: str) -> bool:
     """Merge the files of a job and commit it. False where somebody else had done it."""
     held = table.at().on_partition(partition)
     inputs = [reference.filename for reference in held.references if reference.job == job]
     if not inputs:
         return False
     try:
-        rows = _merged(lake, held.region, inputs)
+        rows = _merged(data_files, held.region, inputs)
     except FileNotFoundError:
         if table.at().job_since(job, partition) is None:
             return False
         raise
     filename = new_filename(table)
-    lake.write(filename, rows)
+    data_files.write(filename, rows)
     done = ReplaceFileReferences(job, partition, tuple(inputs), Output(filename, rows.num_rows))
     if _taken(lambda: table.replace_file_references([done])):
         return True
-    lake.delete(filename)
+    data_files.delete(filename)
     return False
 
 
-def collect(table: Table, lake: Lake, age_ms: int) -> int:
+def collect(table: Table, data_files: DataFiles, age_ms: int) -> int:
     """Delete data files without references for longer than ``age_ms``, and such as the table does not know; how many.
 
     Readers of an older view have so long to finish. Data that nobody told of is declared garbage first: who wrote it
@@ -126,16 +126,18 @@ def collect(table: Table, lake: Lake, age_ms: int) -> int:
     names = list(table.unreferenced_before(before))
     for part in _parts(names):
         for name in part:
-            lake.delete(name)
+            data_files.delete(name)
         _forget(table, part)
-    return len(names) + sum(_collect_unknown(table, lake, part) for part in _parts(_unknown(table, lake, before)))
+    return len(names) + sum(
+        _collect_unknown(table, data_files, part) for part in _parts(_unknown(table, data_files, before))
+    )
 
 
-def _split_leaf(table: Table, lake: Lake, holding: Holding) -> bool:
+def _split_leaf(table: Table, data_files: DataFiles, holding: Holding) -> bool:
     held = table.at().on_partition(holding.partition)
-    for dimension in range(len(lake.schema.keys)):
+    for dimension in range(len(data_files.schema.keys)):
         try:
-            point = _median(lake, held, dimension)
+            point = _median(data_files, held, dimension)
         except FileNotFoundError:
             return False
         if point is not None:
@@ -143,12 +145,12 @@ def _split_leaf(table: Table, lake: Lake, holding: Holding) -> bool:
     return False
 
 
-def _median(lake: Lake, held: Held, dimension: int) -> int | str | bytes | None:
+def _median(data_files: DataFiles, held: Held, dimension: int) -> int | str | bytes | None:
     """The median of evenly spaced keys of each file, weighted by its rows; None where no key lies below it."""
-    column = lake.schema.keys[dimension]
+    column = data_files.schema.keys[dimension]
     sample: list[tuple[str, int]] = []
     for reference in held.references:
-        keys = lake.read(reference.filename, held.region, [column.name]).column(0)
+        keys = data_files.read(reference.filename, held.region, [column.name]).column(0)
         step = max(1, len(keys) // SAMPLE_KEYS)
         sample += [
             (encode_key(column.type, keys[position].as_py()), step) for position in range(step // 2, len(keys), step)
@@ -159,19 +161,19 @@ def _median(lake: Lake, held: Held, dimension: int) -> int | str | bytes | None:
     for text, weight in sample:
         left -= weight
         if left <= 0 and low < text and len(text) <= 2 * EDGE_BYTES_MAX and sample[0][0] < text:
-            return lake.scalar(dimension, text).as_py()  # type: ignore[no-any-return]
+            return data_files.scalar(dimension, text).as_py()  # type: ignore[no-any-return]
     return None
 
 
-def _push_reference(table: Table, lake: Lake, reference: FileReference) -> bool:
+def _push_reference(table: Table, data_files: DataFiles, reference: FileReference) -> bool:
     view = table.at()
     source = view.partition(reference.partition)
     leaves = [one for one in view.in_range(source.region) if _lies_in(one, source.region, source.id)]
     try:
-        rows = lake.keys(reference.filename, source.region)
+        rows = data_files.keys(reference.filename, source.region)
     except FileNotFoundError:
         return False
-    found = list(zip(leaves, counts(lake, rows, [leaf.region for leaf in leaves]), strict=True))
+    found = list(zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True))
     chosen = [(leaf.partition, count) for leaf, count in found if count] or [(leaves[0].partition, 0)]
     whole = reference.whole and len(chosen) == 1
     pieces = tuple(NewReference(id, count, whole=whole) for id, count in chosen)
@@ -187,10 +189,10 @@ def _lies_in(held: Held, region: Region, id: str) -> bool:
     return inside and held.partition != id
 
 
-def _merged(lake: Lake, region: Region, inputs: Sequence[str]) -> pa.Table:
-    parts = [lake.read(filename, region) for filename in inputs]
+def _merged(data_files: DataFiles, region: Region, inputs: Sequence[str]) -> pa.Table:
+    parts = [data_files.read(filename, region) for filename in inputs]
     merged = pa.concat_tables(parts, promote_options="permissive")
-    return merged.sort_by([(column.name, "ascending") for column in lake.schema.keys])
+    return merged.sort_by([(column.name, "ascending") for column in data_files.schema.keys])
 
 
 def _free(table: Table, holding: Holding) -> list[FileReference]:
@@ -206,21 +208,21 @@ def _since_ms(table: Table, job: str, partition: str) -> int:
         return 0
 
 
-def _unknown(table: Table, lake: Lake, before_ms: int) -> list[str]:
+def _unknown(table: Table, data_files: DataFiles, before_ms: int) -> list[str]:
     """Data files older than ``before_ms`` that the table does not track."""
-    old = [one.filename for one in lake.list() if one.modified_ms < before_ms]
+    old = [one.filename for one in data_files.list() if one.modified_ms < before_ms]
     view = table.at()
     return [filename for filename in old if view.file(filename) is None]
 
 
-def _collect_unknown(table: Table, lake: Lake, names: Sequence[str]) -> int:
+def _collect_unknown(table: Table, data_files: DataFiles, names: Sequence[str]) -> int:
     """Declare them garbage, each for itself where one was told of meanwhile, then delete them."""
     if not _taken(lambda: table.collect_files(names)):
         if len(names) == 1:
             return 0
-        return sum(_collect_unknown(table, lake, [name]) for name in names)
+        return sum(_collect_unknown(table, data_files, [name]) for name in names)
     for name in names:
-        lake.delete(name)
+        data_files.delete(name)
     return len(names)
 
 

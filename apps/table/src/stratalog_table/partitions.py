@@ -100,18 +100,18 @@ def clear_files(draft: Draft, args: Any) -> None:
     tree = [partition_from(key.split("/", 1)[1], row) for key, row in draft.scan(meta.layout.partition())]
     put_meta(draft, msgspec.structs.replace(meta, files=meta.files + 1))
     draft.delete(INNER)
-    books = TableDraft(draft)
+    table_draft = TableDraft(draft)
     for partition in tree:
         if partition.is_leaf:
-            books.forget_tally(partition)
-    books.close()
+            table_draft.forget_tally(partition)
+    table_draft.close()
 
 
 def split_partition(draft: Draft, args: Any) -> None:
     """Split a leaf. Its references stay on it until they are split as well."""
     wanted: SplitPartition = read(args, SplitPartition)
-    books, parent = TableDraft(draft), wanted.parent
-    stored = books.partition(parent.id)
+    table_draft, parent = TableDraft(draft), wanted.parent
+    stored = table_draft.partition(parent.id)
     if stored is None:
         raise Rejected("Parent partition not found")
     if not stored.is_leaf:
@@ -120,20 +120,20 @@ def split_partition(draft: Draft, args: Any) -> None:
         raise Rejected("Parent should not be a leaf partition after split")
     _check_new_split(stored, wanted)
     for child in wanted.children:
-        _check_new(books, child)
+        _check_new(table_draft, child)
         if child.parent != parent.id:
             raise Rejected(f"Child partition has another parent: {child.id}")
         if not child.is_leaf:
             raise Rejected(f"Child partition should be a leaf partition: {child.id}")
-    _put_all(books, [parent, *wanted.children])
+    _put_all(table_draft, [parent, *wanted.children])
 
 
 def extend_partition_tree(draft: Draft, args: Any) -> None:
     """Split leaves into whole subtrees, at once."""
     wanted: ExtendPartitionTree = read(args, ExtendPartitionTree)
-    books = TableDraft(draft)
+    table_draft = TableDraft(draft)
     for partition in wanted.update_partitions:
-        stored = books.partition(partition.id)
+        stored = table_draft.partition(partition.id)
         if stored is None:
             raise Rejected(f"Attempted to update a partition which does not exist: {partition.id}")
         if not stored.is_leaf:
@@ -141,9 +141,9 @@ def extend_partition_tree(draft: Draft, args: Any) -> None:
         if partition.is_leaf:
             raise Rejected(f"Attempted to update a partition without splitting it: {partition.id}")
     for partition in wanted.new_partitions:
-        _check_new(books, partition)
-    _sound("Update results in invalid partition tree", lambda: _check_extension(books, wanted))
-    _put_all(books, [*wanted.update_partitions, *wanted.new_partitions])
+        _check_new(table_draft, partition)
+    _sound("Update results in invalid partition tree", lambda: _check_extension(table_draft, wanted))
+    _put_all(table_draft, [*wanted.update_partitions, *wanted.new_partitions])
 
 
 def purge(draft: Draft, args: Any) -> None:
@@ -178,20 +178,20 @@ def _moved_on(meta: Meta) -> Meta:
     return msgspec.structs.replace(meta, tree=meta.tree + 1, files=meta.files + 1)
 
 
-def _put_all(books: TableDraft, partitions: Sequence[Partition]) -> None:
-    crossed = books.meta.crossed
-    _check_edges(books.meta.schema, partitions)
+def _put_all(table_draft: TableDraft, partitions: Sequence[Partition]) -> None:
+    crossed = table_draft.meta.crossed
+    _check_edges(table_draft.meta.schema, partitions)
     for partition in partitions:
         crossed = crossed or partition.dimension > 0
-        books.put_partition(partition)
-    books.close()
-    if crossed != books.meta.crossed:
-        put_meta(books.draft, msgspec.structs.replace(books.meta, crossed=crossed))
+        table_draft.put_partition(partition)
+    table_draft.close()
+    if crossed != table_draft.meta.crossed:
+        put_meta(table_draft.draft, msgspec.structs.replace(table_draft.meta, crossed=crossed))
 
 
-def _check_new(books: TableDraft, partition: Partition) -> None:
+def _check_new(table_draft: TableDraft, partition: Partition) -> None:
     check_id(partition.id, "partition")
-    if books.partition(partition.id) is not None:
+    if table_draft.partition(partition.id) is not None:
         raise Rejected(f"Attempted to add a partition which already exists: {partition.id}")
 
 
@@ -227,12 +227,12 @@ def _check_new_split(stored: Partition, wanted: SplitPartition) -> None:
     _sound("Failed to validate partition split", check)
 
 
-def _check_extension(books: TableDraft, wanted: ExtendPartitionTree) -> None:
+def _check_extension(table_draft: TableDraft, wanted: ExtendPartitionTree) -> None:
     roots = 1 + sum(partition.parent is None for partition in wanted.new_partitions)
     if roots != 1:
         raise ValueError(f"There should be exactly one root partition, found {roots}")
     for partition in wanted.update_partitions:
-        _check_unmoved(books.need_partition(partition.id), partition)
+        _check_unmoved(table_draft.need_partition(partition.id), partition)
     named = [*wanted.update_partitions, *wanted.new_partitions]
     known = {partition.id: partition for partition in named}
     if len(known) < len(named):

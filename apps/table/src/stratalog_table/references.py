@@ -99,25 +99,25 @@ class Filenames(msgspec.Struct, frozen=True):
 def add_files(draft: Draft, args: Any) -> None:
     """Track files that are not tracked, each on partitions that are there and share no key."""
     wanted: AddFiles = read(args, AddFiles)
-    books = TableDraft(draft)
+    table_draft = TableDraft(draft)
     for file in wanted.files:
-        books.add_file(file.filename, file.references)
-    books.close()
+        table_draft.add_file(file.filename, file.references)
+    table_draft.close()
 
 
 def assign_job_ids(draft: Draft, args: Any) -> None:
     """Give references that no job has to jobs."""
     wanted: AssignJobIds = read(args, AssignJobIds)
-    books = TableDraft(draft)
+    table_draft = TableDraft(draft)
     for request in wanted.requests:
         check_id(request.job, "job")
         for filename in request.filenames:
-            reference = books.reference(request.partition, filename)
+            reference = table_draft.reference(request.partition, filename)
             if reference is None:
                 raise Rejected(messages.reference_not_found(request.partition, filename))
             _check_free(reference)
-            books.assign(reference, request.job)
-    books.close()
+            table_draft.assign(reference, request.job)
+    table_draft.close()
 
 
 def replace_file_references(draft: Draft, args: Any) -> None:
@@ -130,50 +130,50 @@ def replace_file_references(draft: Draft, args: Any) -> None:
     if job.output.filename in job.inputs:
         raise Rejected(messages.same_filename(job.output.filename))
     check_names(job.inputs)
-    books = TableDraft(draft)
-    inputs = [_input(books, job, filename) for filename in job.inputs]
+    table_draft = TableDraft(draft)
+    inputs = [_input(table_draft, job, filename) for filename in job.inputs]
     for reference in inputs:
-        books.drop_reference(reference)
-    books.add_file(job.output.filename, [NewReference(job.partition, job.output.rows)])
-    books.close()
+        table_draft.drop_reference(reference)
+    table_draft.add_file(job.output.filename, [NewReference(job.partition, job.output.rows)])
+    table_draft.close()
 
 
 def split_file_references(draft: Draft, args: Any) -> None:
     """Move references to partitions below theirs; no row is lost and none is there twice."""
     wanted: SplitFileReferences = read(args, SplitFileReferences)
-    books = TableDraft(draft)
+    table_draft = TableDraft(draft)
     for request in wanted.requests:
-        _split(books, request)
-    books.close()
+        _split(table_draft, request)
+    table_draft.close()
 
 
 def delete_files(draft: Draft, args: Any) -> None:
     """Forget files without references: their data was deleted."""
     wanted: Filenames = read(args, Filenames)
-    books = TableDraft(draft)
+    table_draft = TableDraft(draft)
     for filename in wanted.filenames:
-        count = books.count(filename)
+        count = table_draft.count(filename)
         if count is None:
             raise Rejected(messages.file_not_found(filename))
         if count:
             raise Rejected(messages.file_has_references(filename, count))
-        books.forget_file(filename)
+        table_draft.forget_file(filename)
 
 
 def collect_files(draft: Draft, args: Any) -> None:
     """Declare data that nobody told of to be garbage: none of the files can be added from here on."""
     wanted: Filenames = read(args, Filenames)
-    books = TableDraft(draft)
+    table_draft = TableDraft(draft)
     for filename in wanted.filenames:
-        if books.is_tracked(check_filename(filename)):
+        if table_draft.is_tracked(check_filename(filename)):
             raise Rejected(messages.file_tracked(filename))
         draft.put(COLLECTED + filename, None)
 
 
-def _input(books: TableDraft, job: ReplaceFileReferences, filename: str) -> FileReference:
-    if not books.is_tracked(filename):
+def _input(table_draft: TableDraft, job: ReplaceFileReferences, filename: str) -> FileReference:
+    if not table_draft.is_tracked(filename):
         raise Rejected(messages.file_not_found(filename))
-    reference = books.reference(job.partition, filename)
+    reference = table_draft.reference(job.partition, filename)
     if reference is None:
         raise Rejected(messages.reference_not_found(job.partition, filename))
     if reference.job != job.job:
@@ -181,21 +181,21 @@ def _input(books: TableDraft, job: ReplaceFileReferences, filename: str) -> File
     return reference
 
 
-def _split(books: TableDraft, request: Split) -> None:
-    if not books.is_tracked(request.filename):
+def _split(table_draft: TableDraft, request: Split) -> None:
+    if not table_draft.is_tracked(request.filename):
         raise Rejected(messages.file_not_found(request.filename))
-    reference = books.reference(request.partition, request.filename)
+    reference = table_draft.reference(request.partition, request.filename)
     if reference is None:
         raise Rejected(messages.reference_not_found(request.partition, request.filename))
     _check_free(reference)
     for new in request.references:
-        if books.reference(new.partition, request.filename) is not None:
+        if table_draft.reference(new.partition, request.filename) is not None:
             raise Rejected(messages.reference_already_exists(new.partition, request.filename))
-    _check_pieces(books, reference, request.references)
-    books.drop_reference(reference, [new.partition for new in request.references])
+    _check_pieces(table_draft, reference, request.references)
+    table_draft.drop_reference(reference, [new.partition for new in request.references])
     for new in request.references:
         piece = FileReference(request.filename, new.partition, new.rows, new.approximate, whole=new.whole)
-        books.put_reference(piece)
+        table_draft.put_reference(piece)
 
 
 def _check_free(reference: FileReference) -> None:
@@ -204,28 +204,30 @@ def _check_free(reference: FileReference) -> None:
         raise Rejected(text)
 
 
-def _check_pieces(books: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
+def _check_pieces(table_draft: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
     """The pieces lie below, apart from each other, and hold all that the reference does."""
     filename, partition = reference.filename, reference.partition
     if not pieces:
         raise Rejected(f"Malformed transaction: a reference is split into none, filename {filename}")
-    books.check_apart(filename, [piece.partition for piece in pieces])
+    table_draft.check_apart(filename, [piece.partition for piece in pieces])
     for piece in pieces:
-        if partition not in books.ancestors(piece.partition):
+        if partition not in table_draft.ancestors(piece.partition):
             raise Rejected(f"Partition {piece.partition} does not lie in partition {partition}, filename {filename}")
     rows = sum(piece.rows for piece in pieces)
     counted = not any(piece.approximate for piece in pieces)
     if rows != reference.rows and not (counted and reference.approximate):
         raise Rejected(f"Split of {reference.rows} rows into {rows}, in partition {partition}, filename {filename}")
-    whole = books.need_partition(partition)
-    if (reference.approximate or not counted) and not _covers(books, whole, {piece.partition for piece in pieces}):
+    whole = table_draft.need_partition(partition)
+    if (reference.approximate or not counted) and not _covers(
+        table_draft, whole, {piece.partition for piece in pieces}
+    ):
         raise Rejected(f"Split leaves out a part of partition {partition}, filename {filename}")
 
 
-def _covers(books: TableDraft, partition: Partition, chosen: set[str]) -> bool:
+def _covers(table_draft: TableDraft, partition: Partition, chosen: set[str]) -> bool:
     """Whether chosen partitions at or below one are all of it."""
     if partition.id in chosen:
         return True
     return bool(partition.children) and all(
-        _covers(books, books.need_partition(child), chosen) for child in partition.children
+        _covers(table_draft, table_draft.need_partition(child), chosen) for child in partition.children
     )

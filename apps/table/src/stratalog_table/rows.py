@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import Mutation, NotFound
 from stratalog.codec import decode, encode
-from stratalog_table.data_files import SUFFIX, Lake, counts, intersection, sorted_rows
+from stratalog_table.data_files import SUFFIX, DataFiles, counts, intersection, sorted_rows
 from stratalog_table.messages import TransactionRefused, failure_of
 from stratalog_table.model import Held, NewFile, NewReference, Region
 from stratalog_table.queries import TableView
@@ -18,7 +18,7 @@ from stratalog_table.references import AddFiles
 from stratalog_table.row_order import encode_key
 from stratalog_table.table import Table
 
-__all__ = ["Ingested", "RowSource", "bounds_of", "ingest", "lake_of", "new_filename", "scan"]
+__all__ = ["Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new_filename", "scan"]
 
 
 class RowSource(msgspec.Struct, frozen=True):
@@ -37,14 +37,14 @@ class Ingested(msgspec.Struct, frozen=True):
     partitions: int
 
 
-def lake_of(table: Table) -> Lake:
+def data_files_of(table: Table) -> DataFiles:
     """Where the table's data files lie. Raises Invalid where this program does not keep them."""
     meta = table.at().meta
-    return Lake(meta.data, meta.schema)
+    return DataFiles(meta.data, meta.schema)
 
 
 def ingest(
-    table: Table, lake: Lake, rows: pa.Table, *, source: RowSource | None = None, job: str | None = None
+    table: Table, data_files: DataFiles, rows: pa.Table, *, source: RowSource | None = None, job: str | None = None
 ) -> Ingested | None:
     """Add rows to a table as one file. None where there are none, or where the source's batch is in it already.
 
@@ -52,41 +52,41 @@ def ingest(
     """
     if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
         return None
-    rows = sorted_rows(lake.schema, rows)
+    rows = sorted_rows(data_files.schema, rows)
     view = table.at()
-    leaves = [one for one in view.in_range(bounds_of(lake, rows)) if view.partition(one.partition).is_leaf]
-    found = zip(leaves, counts(lake, rows, [leaf.region for leaf in leaves]), strict=True)
+    leaves = [one for one in view.in_range(bounds_of(data_files, rows)) if view.partition(one.partition).is_leaf]
+    found = zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True)
     chosen = [(leaf.partition, count) for leaf, count in found if count]
     references = tuple(NewReference(id, count, whole=len(chosen) == 1) for id, count in chosen)
     filename = new_filename(table)
-    lake.write(filename, rows)
+    data_files.write(filename, rows)
     version = _add(table, NewFile(filename, references), source, job)
     if version is None:
-        lake.delete(filename)
+        data_files.delete(filename)
         return None
     return Ingested(version, filename, rows.num_rows, len(references))
 
 
 def scan(
-    view: TableView, lake: Lake, region: Region | None = None, columns: Sequence[str] | None = None
+    view: TableView, data_files: DataFiles, region: Region | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
     """The rows of a range of keys, reference by reference: each row once.
 
     Raises NotFound where the view is so old that a file of it was collected.
     """
-    wanted = lake.schema.whole() if region is None else region
+    wanted = data_files.schema.whole() if region is None else region
     for held in view.in_range(wanted):
-        for rows in _rows_of(lake, held, wanted, columns):
+        for rows in _rows_of(data_files, held, wanted, columns):
             if rows.num_rows:
                 yield rows
 
 
-def bounds_of(lake: Lake, rows: pa.Table) -> Region:
+def bounds_of(data_files: DataFiles, rows: pa.Table) -> Region:
     """The least region that all rows lie in; they are in order, so the first column is known by its ends."""
-    column, kind = rows.column(lake.schema.keys[0].name), lake.schema.keys[0].type
+    column, kind = rows.column(data_files.schema.keys[0].name), data_files.schema.keys[0].type
     low, high = (encode_key(kind, column[position].as_py()) for position in (0, rows.num_rows - 1))
     # Just above the greatest: no text lies between a text and the same with a zero character after it.
-    return ((low, high + "\0"), *lake.schema.whole()[1:])
+    return ((low, high + "\0"), *data_files.schema.whole()[1:])
 
 
 def new_filename(table: Table) -> str:
@@ -106,10 +106,10 @@ def _add(table: Table, new: NewFile, source: RowSource | None, job: str | None) 
     return outcome.version
 
 
-def _rows_of(lake: Lake, held: Held, wanted: Region, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+def _rows_of(data_files: DataFiles, held: Held, wanted: Region, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     region = intersection(held.region, wanted)
     for reference in held.references:
         try:
-            yield lake.read(reference.filename, region, columns)
+            yield data_files.read(reference.filename, region, columns)
         except FileNotFoundError as exc:
             raise NotFound("a data file of this version was collected", filename=reference.filename) from exc

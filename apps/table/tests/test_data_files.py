@@ -1,0 +1,217 @@
+"""Real files: rows in are rows out, whatever is done to the files between, by whom, and whoever dies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from apps.table.tests.helpers import LONG, TWO, leaves, reopened, system_store
+from apps.table.tests.soak import site, soak
+from stratalog import Invalid, NotFound
+from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
+from stratalog_table.data_files import DataFiles, sorted_rows
+from stratalog_table.maintenance import collect, compact, maintain_table, plan, push_down, run_job, split_large
+from stratalog_table.rows import RowSource, data_files_of, ingest, scan
+
+ROWS = 600
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Table, DataFiles]:
+    """A table of rows with numbers, and where its files lie."""
+    return made_of(tmp_path, LONG)
+
+
+def made_of(folder: Path, schema: Schema) -> tuple[Table, DataFiles]:
+    table = create_table(system_store(), "acme", "events", schema, data=(folder / "a lake").as_uri())
+    return table, data_files_of(table)
+
+
+def numbered(start: int, count: int = ROWS, step: int = 37) -> pa.Table:
+    numbers = range(start, start + count)
+    return pa.table({"id": [number * step % 1009 for number in numbers], "row": [*numbers]})
+
+
+def rows_in(table: Table, data_files: DataFiles, *bounds: Any, columns: Sequence[str] = ("row",)) -> list[Any]:
+    region = data_files.schema.region(bounds) if bounds else None
+    found: Iterator[pa.Table] = scan(table.at(), data_files, region)
+    return sorted(
+        row for part in found for row in zip(*(part.column(name).to_pylist() for name in columns), strict=True)
+    )
+
+
+def all_of(count: int) -> list[tuple[int]]:
+    return [(number,) for number in range(count)]
+
+
+def test_rows_are_counted_on_the_leaves_they_lie_on(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    table.initialise([300, 700])
+    came = ingest(table, data_files, numbered(0))
+    assert came is not None
+    assert (came.rows, came.partitions) == (ROWS, 3)
+    counts = [holding.tally.rows for holding in table.at().holdings()]
+    for leaf, count, low, high in zip(leaves(table), counts, (0, 300, 700), (300, 700, 1009), strict=True):
+        assert count == len(rows_in(table, data_files, (low, high))), leaf
+    assert sum(counts) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("int", [5, -7, 2**31 - 1]),
+        ("long", [5, -(2**63), 2**63 - 1]),
+        ("string", ["b", "", "é", "a\0"]),
+        ("bytes", [b"b", b"", b"\xff"]),
+    ],
+)
+def test_keys_of_each_type_come_back(tmp_path: Path, kind: Any, keys: list[Any]) -> None:
+    table, data_files = made_of(tmp_path, Schema((Column("key", kind),)))
+    ingest(table, data_files, pa.table({"key": keys, "row": [*range(len(keys))]}))
+    assert [key for (key,) in rows_in(table, data_files, columns=["key"])] == sorted(keys)
+    assert [key for (key,) in rows_in(table, data_files, (sorted(keys)[1], None), columns=["key"])] == sorted(keys)[1:]
+    split_large(table, data_files, 1)
+    push_down(table, data_files)
+    assert len(leaves(table)) == 2
+    assert [key for (key,) in rows_in(table, data_files, columns=["key"])] == sorted(keys)
+
+
+def test_a_range_of_two_columns_brings_only_its_rows(tmp_path: Path) -> None:
+    table, data_files = made_of(tmp_path, TWO)
+    rows = [(number % 5, f"n{number % 7}", number) for number in range(70)]
+    made = pa.table({name: [row[position] for row in rows] for position, name in enumerate(("id", "name", "row"))})
+    ingest(table, data_files, made)
+    for _ in range(6):
+        maintain_table(table, data_files, rows_max=5, files_min=2, age_ms=0)
+    assert table.at().meta.crossed
+    found = rows_in(table, data_files, (1, 3), ("n2", "n5"), columns=["id", "name", "row"])
+    assert found == sorted(row for row in rows if 1 <= row[0] < 3 and "n2" <= row[1] < "n5")
+    assert rows_in(table, data_files) == all_of(70)
+    assert max(one.tally.rows for one in table.at().holdings()) <= 5
+
+
+def test_upkeep_changes_files_and_no_row(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    for batch in range(8):
+        ingest(table, data_files, numbered(batch * ROWS))
+        maintain_table(table, data_files, rows_max=700, files_min=2, age_ms=0)
+        assert rows_in(table, data_files) == all_of((batch + 1) * ROWS)
+        assert sum(one.tally.rows for one in table.at().holdings()) == (batch + 1) * ROWS
+    assert len(leaves(table)) > 5
+    collect(table, data_files, -1000)
+    assert {one.filename for one in data_files.list()} == {one.filename for one in table.at().files(0).files}
+
+
+def test_a_batch_that_a_source_brings_again_is_there_once(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    assert ingest(table, data_files, numbered(0), source=RowSource("s", 1)) is not None
+    assert ingest(reopened(table), data_files, numbered(0), source=RowSource("s", 1)) is None
+    assert ingest(table, data_files, numbered(ROWS), source=RowSource("s", 2)) is not None
+    assert rows_in(table, data_files) == all_of(2 * ROWS)
+    assert ingest(table, data_files, numbered(0, 0)) is None
+
+
+def test_rows_that_do_not_fit_the_key_are_refused(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    for rows, message in [
+        (pa.table({"other": [1]}), "lack a key column"),
+        (pa.table({"id": ["x"]}), "another type"),
+        (pa.table({"id": pa.array([1, None], pa.int64())}), "a key is empty"),
+    ]:
+        with pytest.raises(Invalid, match=message):
+            ingest(table, data_files, rows)
+    assert sorted_rows(LONG, pa.table({"id": pa.array([2, 1], pa.int16())})).column("id").to_pylist() == [1, 2]
+
+
+def test_a_job_that_two_processes_do_is_done_once(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    for batch in range(3):
+        ingest(table, data_files, numbered(batch * ROWS))
+    other = reopened(table)
+    assert plan(table, 2) == 1
+    ((job, partition, _),) = table.at().jobs()
+    inputs = other.at().on_partition(partition).references
+    assert len(inputs) == 3
+    assert run_job(table, data_files, job, partition)
+    assert not run_job(other, data_files, job, partition)
+    assert rows_in(table, data_files) == all_of(3 * ROWS)
+
+
+def test_a_job_of_a_process_that_is_gone_is_done_by_another(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    for batch in range(2):
+        ingest(table, data_files, numbered(batch * ROWS))
+    plan(table, 2)
+    assert compact(reopened(table), data_files, files_min=2, lease_ms=10**6) == 0
+    assert compact(reopened(table), data_files, files_min=2, lease_ms=-1000) == 1
+    assert [*table.at().jobs()] == []
+    assert rows_in(table, data_files) == all_of(2 * ROWS)
+
+
+def test_data_that_nobody_told_of_is_collected_and_its_writer_refused(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    ingest(table, data_files, numbered(0))
+    write = DataFiles.write
+
+    def slow(self: DataFiles, filename: str, rows: pa.Table) -> None:
+        """The writer sleeps for hours between its file and the table; meanwhile garbage is collected."""
+        write(self, filename, rows)
+        assert collect(reopened(table), data_files, -1000) == 1
+
+    monkeypatch.setattr(DataFiles, "write", slow)
+    with pytest.raises(TransactionRefused, match="File was collected before it was added"):
+        ingest(table, data_files, numbered(ROWS))
+    assert rows_in(table, data_files) == all_of(ROWS)
+
+
+def test_what_is_young_is_not_collected(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    for batch in range(2):
+        ingest(table, data_files, numbered(batch * ROWS))
+    view = table.at()
+    compact(table, data_files, files_min=2)
+    data_files.write("zz/unknown.parquet", numbered(0))
+    assert collect(table, data_files, 60_000) == 0
+    assert sum(part.num_rows for part in scan(view, data_files)) == 2 * ROWS
+    assert collect(table, data_files, -1000) == 3
+    with pytest.raises(NotFound, match="was collected"):
+        [*scan(view, data_files)]
+
+
+def test_a_file_that_was_cut_short_is_none(made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch) -> None:
+    table, data_files = made
+
+    def fail(source: str, target: str) -> None:
+        raise OSError("no power")
+
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(OSError, match="no power"):
+        ingest(table, data_files, numbered(0))
+    monkeypatch.undo()
+    assert table.at().has_no_files()
+    assert collect(table, data_files, -1000) == 1
+    assert [*data_files.list()] == []
+
+
+def test_files_are_parquet_that_anybody_reads(made: tuple[Table, DataFiles], tmp_path: Path) -> None:
+    table, data_files = made
+    came = ingest(table, data_files, numbered(0))
+    assert came is not None
+    found = pq.read_table(tmp_path / "a lake" / came.filename)
+    assert found.column("id").to_pylist() == sorted(numbered(0).column("id").to_pylist())
+
+
+@pytest.mark.slow
+def test_rows_survive_processes_that_are_killed(tmp_path: Path) -> None:
+    with site("folder", tmp_path) as at:
+        done = soak(rows=120_000, processes=3, seed=11, pause=0.8, at=at)
+    assert done["rows"] == 120_000
+    assert done["kills"] >= 1
