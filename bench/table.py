@@ -26,6 +26,7 @@ import msgspec
 import stratalog
 from bench.table_hosted import Hosted
 from bench.table_postgres import Postgres, running_postgres
+from bench.table_rows import GROUNDS, Row
 from bench.table_sides import BOUNDS, JOB_FILES, SIDES, Side
 from stratalog import Store
 from stratalog.costs.bill import total, units_of
@@ -33,7 +34,6 @@ from stratalog.costs.prices import load_prices
 
 SPREAD = 4
 PARTITION_UNITS = 1000
-GROUNDS = ("folder", "hosted")
 STANDING = 10_000
 COSTED = 200
 """How many commits are counted, where they are of a file each."""
@@ -68,29 +68,6 @@ class Case(msgspec.Struct, frozen=True):
     files: int = 1
     jobs: int = 0
     """How many jobs each writer does at most; 0 where it adds files."""
-
-
-class Row(msgspec.Struct, frozen=True):
-    """What a store did in one case, by its best tuning. Costs are for a commit, and only where they were counted."""
-
-    side: str
-    ground: str
-    writers: int
-    committers: int
-    tables: int
-    files: int
-    commits_per_second: float
-    files_per_second: float
-    p50_ms: float
-    p99_ms: float
-    failed: int
-    jobs: bool = False
-    tuning: Any = None
-    requests: float | None = None
-    kilobytes: float | None = None
-    dollars_per_million: float | None = None
-    partition_limit: float | None = None
-    """How many such commits a second one partition of DynamoDB takes: 1,000 write units."""
 
 
 class Share(msgspec.Struct, frozen=True):

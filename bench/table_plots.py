@@ -11,7 +11,7 @@ matplotlib.use("svg")
 
 from matplotlib import pyplot
 
-from bench.table import GROUNDS, Row
+from bench.table_rows import GROUNDS, Row
 
 __all__ = ["draw"]
 

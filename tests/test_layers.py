@@ -100,9 +100,12 @@ def module_name(path: Path) -> str:
 
 
 def module_imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    """Those of ``modules`` that a file imports when it is loaded."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Import):
+    """Those of ``modules`` that a file imports, also within functions. What only type checkers read does not count."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+        elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
