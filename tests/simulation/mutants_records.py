@@ -10,6 +10,7 @@ from stratalog.clock import Observation
 from stratalog.codec import sha256
 from stratalog.errors import OutcomeUnknown, StratalogError
 from stratalog.log.bodies import BodyRef
+from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Write
 from stratalog.records import batch, content, retention
@@ -103,7 +104,7 @@ MUTANTS = (
     Mutant(
         "records: doubt forgotten",
         RecordsWorld,
-        replaced(RecordAppend, "_verdict", lambda self, cause: cause),
+        replaced(ConditionalAppend, "_verdict", lambda self, cause: cause),
         ("refused",),
     ),
     Mutant(
