@@ -1,6 +1,6 @@
 // Exchange: rounds of push and pull between a replica and a server. It survives whatever either of them loses.
 
-import { NEVER, judge } from "./judge.js";
+import { NEVER, interpretPush } from "./pushDecision.js";
 
 const PUSH_MUTATIONS_MAX = 1000;
 const PUSH_TEXT_TARGET = 1024 * 1024;
@@ -89,14 +89,14 @@ export class Exchange {
     const mutations = batch.map(({ id, name, args }) => ({ client, id, name, args }));
     try {
       const pushed = await this.#http.ask("push", { group, mutations, incarnation: cookie?.incarnation ?? "" });
-      return judge(client, batch, before, pushed, first);
+      return interpretPush(client, batch, before, pushed, first);
     } catch (error) {
       if (NOTHING_COMMITTED.has(error.code)) await local.noteRefused(batch, before);
       throw error;
     }
   }
 
-  /** Whether it was a setback. @param {import("./judge.js").PushDecision} decision */
+  /** Whether it was a setback. @param {import("./pushDecision.js").PushDecision} decision */
   async #follow(batch, decision) {
     const { queued, committed, resendFrom, reset, uncommitted } = decision;
     const { local } = this.#replica;

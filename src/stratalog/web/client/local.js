@@ -4,7 +4,7 @@
 import { within } from "./database.js";
 import { State } from "./draft.js";
 import { StratalogError } from "./errors.js";
-import { COMMITTED, NEVER, OPEN, REFUSED } from "./judge.js";
+import { COMMITTED, NEVER, OPEN, REFUSED } from "./pushDecision.js";
 import { canonical } from "./values.js";
 
 const PENDING_MAX = 10_000;

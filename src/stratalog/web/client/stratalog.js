@@ -4,7 +4,7 @@
 // stratalog   `connect`, the client and the loop that keeps it in step
 // replica     what is shown and changed, subscriptions, handles
 // local       what is kept: canonical state, cookie, pending mutations      database   IndexedDB, a slot for each tab
-// exchange    rounds of push and pull      judge   what an answer to a push means      undo   what takes one back
+// exchange    rounds of push and pull      pushDecision   what an answer to a push means      undo   what takes one back
 // http live   the way to the server, and its pokes      backoff   how long to wait
 // mutators    the built-in ones      draft   what a mutator reads and writes      values errors   the ground floor
 

@@ -26,7 +26,7 @@ const REFUSALS = new Set(["unknown-client", "collected", "wrong-group"]);
  *
  * @returns {PushDecision}
  */
-export function judge(client, batch, before, pushed, first) {
+export function interpretPush(client, batch, before, pushed, first) {
   if (pushed.queued) return { queued: true, committed: [] };
   checkFits(client, batch, pushed.outcomes);
   const pairs = batch.map((waiting, place) => [waiting, pushed.outcomes[place], before[place]]);

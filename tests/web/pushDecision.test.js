@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { NEVER, OPEN, REFUSED, judge } from "../../src/stratalog/web/client/judge.js";
+import { NEVER, OPEN, REFUSED, interpretPush } from "../../src/stratalog/web/client/pushDecision.js";
 import { pauseMs } from "../../src/stratalog/web/client/backoff.js";
 
 const waiting = (id, sent = NEVER) => ({ id, sequence: id, sent });
 const outcome = (id, status, more = {}) => ({ client: "me", id, status, ...more });
 
-function judged(batch, ...outcomes) {
-  return judge(
+function decide(batch, ...outcomes) {
+  return interpretPush(
     "me",
     batch,
     batch.map(({ sent }) => sent),
@@ -19,7 +19,7 @@ function judged(batch, ...outcomes) {
 
 test("what is committed is told with its outcome", () => {
   const batch = [waiting(1), waiting(2), waiting(3)];
-  const { committed, reset } = judged(
+  const { committed, reset } = decide(
     batch,
     outcome(1, "applied"),
     outcome(2, "rejected", { reason: "no" }),
@@ -37,7 +37,7 @@ test("what is committed is told with its outcome", () => {
 });
 
 test("a gap says from where to send again", () => {
-  const { resendFrom } = judged(
+  const { resendFrom } = decide(
     [waiting(4), waiting(5), waiting(6)],
     outcome(4, "seen"),
     outcome(5, "seen"),
@@ -48,26 +48,26 @@ test("a gap says from where to send again", () => {
 
 test("a gap before all that waits means that the server lost what it had confirmed", () => {
   const batch = [waiting(4, OPEN), waiting(5, OPEN)];
-  const { reset, uncommitted } = judged(batch, outcome(4, "gap", { expected: 2 }), outcome(5, "gap", { expected: 2 }));
+  const { reset, uncommitted } = decide(batch, outcome(4, "gap", { expected: 2 }), outcome(5, "gap", { expected: 2 }));
   assert.equal(reset, true);
   assert.ok(batch.every(uncommitted));
 });
 
 test("a refused client goes on as another, and sends again only what was certainly not committed", () => {
   const batch = [waiting(1, OPEN), waiting(2, REFUSED), waiting(3, NEVER)];
-  const { reset, uncommitted } = judged(batch, ...batch.map(({ id }) => outcome(id, "unknown-client")));
+  const { reset, uncommitted } = decide(batch, ...batch.map(({ id }) => outcome(id, "unknown-client")));
   assert.equal(reset, true);
   assert.deepEqual(batch.map(uncommitted), [false, true, true]);
 });
 
 test("a number that holds another payload was never this mutation's", () => {
   const batch = [waiting(1, OPEN)];
-  assert.equal(judged(batch, outcome(1, "mismatch")).uncommitted(batch[0]), true);
+  assert.equal(decide(batch, outcome(1, "mismatch")).uncommitted(batch[0]), true);
 });
 
 test("an answer about other mutations is believed in nothing", () => {
-  assert.throws(() => judged([waiting(1)], outcome(2, "applied")), { code: "corrupt" });
-  assert.throws(() => judged([waiting(2)], outcome(2, "gap", { expected: 2 })), { code: "corrupt" });
+  assert.throws(() => decide([waiting(1)], outcome(2, "applied")), { code: "corrupt" });
+  assert.throws(() => decide([waiting(2)], outcome(2, "gap", { expected: 2 })), { code: "corrupt" });
 });
 
 test("pauses double up to a cap, by chance, and last as long as the server asked", () => {
@@ -78,7 +78,7 @@ test("pauses double up to a cap, by chance, and last as long as the server asked
 });
 
 test("what is queued is not looked at further: a worker will apply it", () => {
-  const { queued, committed } = judge("me", [waiting(1)], [NEVER], { outcomes: [], queued: true }, waiting(1));
+  const { queued, committed } = interpretPush("me", [waiting(1)], [NEVER], { outcomes: [], queued: true }, waiting(1));
   assert.equal(queued, true);
   assert.deepEqual(committed, []);
 });
