@@ -1,5 +1,6 @@
-// The IndexedDB behind the clients of one document. Each tab has a place of its own in it, called a slot, and holds a
-// Web Lock on it, so that no client id is ever used by two tabs; the browser lets go of the lock however the tab ends.
+// The IndexedDB behind the clients of one document. Each tab leases a part of it, which the stores call a slot, and
+// holds a Web Lock on that part, so that no client id is ever used by two tabs. The browser releases the lock however
+// the tab ends.
 
 import { StratalogError } from "./errors.js";
 
@@ -53,35 +54,37 @@ export class Database {
     return Promise.all(asked.map(answered));
   }
 
-  async slots() {
+  async tabLeases() {
     const [slots, pending] = await this.read((store) => [store("slots").getAll(), store("pending").getAllKeys()]);
     const waiting = new Set(pending.map(([slot]) => slot));
-    return slots.map((facts) => ({ ...facts, waits: waiting.has(facts.slot) }));
+    return slots.map(({ slot, used }) => ({ tabLease: slot, used, waits: waiting.has(slot) }));
   }
 
-  /** A slot that no other tab holds: the one this tab had, else one with work left, else the newest, else a new one. */
-  async takeSlot() {
+  /** Take a lease that no other tab holds: this tab's own, else one with work left, else the newest, else a new one. */
+  async takeTabLease() {
     const mine = remembered(this.name);
-    const order = ({ slot, waits, used }) => (slot === mine ? 2 ** 53 : (waits ? 2 ** 50 : 0) + used);
-    const known = (await this.slots()).sort((one, other) => order(other) - order(one)).map(({ slot }) => slot);
-    for (const slot of [...known, crypto.randomUUID()]) {
+    const order = ({ tabLease, waits, used }) => (tabLease === mine ? 2 ** 53 : (waits ? 2 ** 50 : 0) + used);
+    const leases = (await this.tabLeases()).sort((one, other) => order(other) - order(one));
+    const known = leases.map(({ tabLease }) => tabLease);
+    for (const tabLease of [...known, crypto.randomUUID()]) {
       // The page that is reloaded may not have let go yet.
-      const signal = slot === mine && isReload() ? AbortSignal.timeout(RELOAD_MS_MAX) : null;
-      const release = await this.hold(slot, signal);
+      const signal = tabLease === mine && isReload() ? AbortSignal.timeout(RELOAD_MS_MAX) : null;
+      const release = await this.hold(tabLease, signal);
       if (release) {
-        remember(this.name, slot);
-        return { slot, release };
+        remember(this.name, tabLease);
+        return { tabLease, release };
       }
     }
     throw new StratalogError("unavailable", "no place of its own for this tab");
   }
 
-  /** Hold a slot until the answer is called; null where another tab does, or did until `signal` aborted. */
-  hold(slot, /** @type {AbortSignal | null} */ signal = null) {
+  /** Hold a lease until the answer is called; null where another tab does, or did until `signal` aborted. */
+  hold(tabLease, /** @type {AbortSignal | null} */ signal = null) {
     return new Promise((resolve, reject) => {
       const held = (lock) => (lock ? new Promise((release) => resolve(release)) : resolve(null));
       const missed = (error) => (error.name === "TimeoutError" ? resolve(null) : reject(error));
-      navigator.locks.request(`${this.name} ${slot}`, signal ? { signal } : { ifAvailable: true }, held).catch(missed);
+      const options = signal ? { signal } : { ifAvailable: true };
+      navigator.locks.request(`${this.name} ${tabLease}`, options, held).catch(missed);
     });
   }
 
@@ -90,8 +93,8 @@ export class Database {
   }
 }
 
-/** All keys of one slot in the stores whose keys begin with it. */
-export const within = (slot) => IDBKeyRange.bound([slot], [slot, []]);
+/** All keys of one tab lease in the stores whose keys begin with it. */
+export const within = (tabLease) => IDBKeyRange.bound([tabLease], [tabLease, []]);
 
 function answered(request) {
   return new Promise((resolve, reject) => {
@@ -115,9 +118,9 @@ function remembered(name) {
   }
 }
 
-function remember(name, slot) {
+function remember(name, tabLease) {
   try {
-    sessionStorage.setItem(name, slot);
+    sessionStorage.setItem(name, tabLease);
   } catch {
     return;
   }

@@ -23,15 +23,15 @@ export class Local {
   #facts;
   #fault = null;
 
-  static async open(database, slot) {
+  static async open(database, tabLease) {
     const [facts, keys, values, pending, failures] = await database.read((store) => [
-      store("slots").get(slot),
-      store("items").getAllKeys(within(slot)),
-      store("items").getAll(within(slot)),
-      store("pending").getAll(within(slot)),
-      store("failures").getAll(within(slot)),
+      store("slots").get(tabLease),
+      store("items").getAllKeys(within(tabLease)),
+      store("items").getAll(within(tabLease)),
+      store("pending").getAll(within(tabLease)),
+      store("failures").getAll(within(tabLease)),
     ]);
-    const local = new Local(database, facts ?? { slot, sequence: 0, cookie: null });
+    const local = new Local(database, facts ?? { slot: tabLease, sequence: 0, cookie: null });
     keys.forEach(([, key], place) => local.state.set(key, canonical(values[place])));
     local.pending = pending.map((waiting) => ({ ...waiting, args: canonical(waiting.args), kept: true }));
     local.failures = failures;
@@ -192,7 +192,7 @@ export class Local {
       pulled.rejected.filter(({ client }) => client === this.client).map((one) => [one.id, one.reason]),
     );
     const settled = confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), told));
-    // A pull is asked after the pushes of its round: what it does not confirm is not there, whatever was answered.
+    // A pull follows the pushes of its sync cycle: what it does not confirm is not there, whatever was answered.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
     return this.#settle(settled, open, pulled.patch);

@@ -109,7 +109,7 @@ export class Replica {
     return () => this.#watchers.delete(callback);
   }
 
-  /** For the exchange: change the local state — by `patch`, or not the canonical part of it — and what follows. */
+  /** For the sync cycle: change the local state, by `patch` or not its canonical part, and what follows. */
   async settle(change, patch = []) {
     const was = this.#shownBefore(patch);
     const { settled, kept } = change(this.local);
@@ -122,7 +122,7 @@ export class Replica {
     await kept;
   }
 
-  /** For the exchange: something else than what is shown has changed. */
+  /** For the sync cycle: something else than what is shown has changed. */
   note() {
     for (const waiting of this.local.pending) this.#handle(waiting);
     this.#tell([]);

@@ -87,7 +87,7 @@ export interface Client {
   readonly version: number;
   /** Whether it keeps itself in step. */
   readonly running: boolean;
-  /** Why the last round failed; null where it did not. */
+  /** Why the last sync cycle failed; null where it did not. */
   readonly lastError: Error | null;
   /** The newest thousand mutations that came to nothing, oldest first. */
   readonly failures: Failure[];
@@ -117,7 +117,7 @@ export interface Client {
   /** Let others see this of the client, such as its cursor: up to a KiB; null for nothing. */
   show(state: Value): void;
 
-  /** One round of push and pull, now. Rejects with what went wrong. */
+  /** Run one sync cycle now: push, then pull. Rejects with what went wrong. */
   sync(): Promise<void>;
   start(): void;
   /** Be offline until `start`; what is changed meanwhile waits. */

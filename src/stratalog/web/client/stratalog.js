@@ -1,22 +1,24 @@
 // The local-first client of a document in a browser. It works offline, loses nothing that `mutate` resolved, and needs
 // no build step: import it as it is. docs/guides/browser-client.md tells how to use it.
 //
-// stratalog   `connect`, the client and the loop that keeps it in step
-// replica     what is shown and changed, subscriptions, handles
-// local       what is kept: canonical state, cookie, pending mutations      database   IndexedDB, a slot for each tab
-// exchange    rounds of push and pull      pushDecision   what an answer to a push means      undo   what takes one back
-// http live   the way to the server, and its pokes      backoff   how long to wait
-// mutators    the built-in ones      draft   what a mutator reads and writes      values errors   the ground floor
+// stratalog      `connect`, the client and the loop that keeps it in step
+// replica        what is shown and changed, subscriptions, handles
+// local          what is kept: canonical state, cookie, pending mutations
+// database       IndexedDB, and a lease for each tab
+// syncCycle      one push and one pull      pushDecision   what an answer to a push means
+// undo           what takes one mutation back      backoff   how long to wait
+// http live      the way to the server, and its pokes
+// mutators       the built-in ones      draft   what a mutator reads and writes      values errors   the ground floor
 
 import { Database } from "./database.js";
 import { StratalogError } from "./errors.js";
-import { Exchange } from "./exchange.js";
 import { Http } from "./http.js";
 import { Live } from "./live.js";
 import { Local } from "./local.js";
 import { BUILT_IN_MUTATORS } from "./mutators.js";
 import { Alarm, pauseMs } from "./backoff.js";
 import { Replica } from "./replica.js";
+import { SyncCycle } from "./syncCycle.js";
 
 export { Rejected, StratalogError } from "./errors.js";
 export { BUILT_IN_MUTATORS } from "./mutators.js";
@@ -35,11 +37,11 @@ export async function connect(url, options = {}) {
   const address = new URL(url, globalThis.location?.href).href;
   if (!DOCUMENT.test(address)) throw new StratalogError("invalid", "this is no document's URL", { value: url });
   const database = await Database.open(`stratalog ${address} ${name}`);
-  const { slot, release } = await database.takeSlot();
-  const client = new Client(await Local.open(database, slot), {
+  const { tabLease, release } = await database.takeTabLease();
+  const client = new Client(await Local.open(database, tabLease), {
     database,
     release,
-    slot,
+    tabLease,
     mutators,
     http: new Http(address, { token, create }),
     url: address,
@@ -49,10 +51,10 @@ export async function connect(url, options = {}) {
 }
 
 export class Client extends Replica {
-  /** Why the last round failed; null where it did not. @type {any} */
+  /** Why the last sync cycle failed; null where it did not. @type {any} */
   lastError = null;
   #parts;
-  #exchange;
+  #syncCycle;
   #live;
   #alarm = new Alarm();
   #loop = Promise.resolve();
@@ -64,7 +66,7 @@ export class Client extends Replica {
   constructor(local, parts) {
     super(local, parts.mutators);
     this.#parts = parts;
-    this.#exchange = new Exchange(this, parts.http);
+    this.#syncCycle = new SyncCycle(this, parts.http);
     const hear = { onPoke: () => this.#wake(), onPresence: () => this.note() };
     this.#live = new Live(() => parts.http.live(), () => parts.http.token(), hear);
   }
@@ -112,9 +114,9 @@ export class Client extends Replica {
     return handle;
   }
 
-  /** One round of push and pull, now. Throws what went wrong. */
+  /** Run one sync cycle now: push, then pull. Throws what went wrong. */
   sync() {
-    return this.#exchange.round();
+    return this.#syncCycle.run();
   }
 
   /** Keep in step from now on: after each change, at each poke, and now and then. */
@@ -145,7 +147,7 @@ export class Client extends Replica {
     this.#alarm.ring();
   }
 
-  /** Stop, and leave what is kept to the next tab. A round that does not end soon is left to itself. */
+  /** Stop, and leave what is kept to the next tab. A sync cycle that does not end soon is left to itself. */
   close() {
     if (this.#closed) return;
     this.#closed = true;
@@ -165,7 +167,7 @@ export class Client extends Replica {
     }
   }
 
-  // One round; how long to wait after it.
+  // Run one sync cycle. Returns how long to wait after it.
   async #attempt() {
     try {
       await this.sync();
@@ -184,16 +186,17 @@ export class Client extends Replica {
 
   // Send what tabs that ended left behind: each as the client it was, so that nothing is applied twice.
   async #adopt() {
-    const { database, http, slot } = this.#parts;
-    for (const { slot: other } of (await database.slots()).filter((one) => one.slot !== slot)) {
+    const { database, http, tabLease } = this.#parts;
+    const others = (await database.tabLeases()).filter((other) => other.tabLease !== tabLease);
+    for (const { tabLease: other } of others) {
       const release = await database.hold(other);
       if (!release) continue;
       try {
         const left = new Replica(await Local.open(database, other), {});
-        if (left.local.pending.length) await new Exchange(left, http).round();
+        if (left.local.pending.length) await new SyncCycle(left, http).run();
         if (!left.local.pending.length) await this.local.inherit(left.local);
       } catch {
-        // It stays where it is, and is tried again after the next round.
+        // It stays where it is, and is tried again after the next sync cycle.
         continue;
       } finally {
         release();

@@ -14,15 +14,15 @@ export class Keep {
   /** Take a place of its own among the tabs of this browser. Throws where the browser keeps nothing. */
   static async open(name) {
     const database = await Database.open(`stratalog sheet ${name}`);
-    const { slot, release } = await database.takeSlot();
-    await database.write(({ slots }) => slots.put({ slot, used: Date.now() }));
-    return new Keep(database, slot, release);
+    const { tabLease, release } = await database.takeTabLease();
+    await database.write(({ slots }) => slots.put({ slot: tabLease, used: Date.now() }));
+    return new Keep(database, tabLease, release);
   }
 
-  constructor(database, slot, release) {
+  constructor(database, tabLease, release) {
     this.#database = database;
     this.#release = release;
-    this.slot = slot;
+    this.tabLease = tabLease;
   }
 
   /** The snapshot or null; the entries after it without a gap; what waits, or null. */
@@ -30,7 +30,7 @@ export class Keep {
     const [snapshot, entries, pending] = await this.#database.read((store) => [
       store("items").get(SNAPSHOT),
       store("items").getAll(ENTRIES),
-      store("pending").get([this.slot, 0]),
+      store("pending").get([this.tabLease, 0]),
     ]);
     this.#told = signature(pending?.version, pending?.messages ?? []);
     return { snapshot: snapshot ?? null, entries: following(snapshot, entries), pending: pending ?? null };
@@ -56,17 +56,17 @@ export class Keep {
     if (told === this.#told) return;
     this.#told = told;
     await this.#database.write(({ pending }) => {
-      if (messages.length) pending.put({ slot: this.slot, sequence: 0, version, messages, incarnation });
-      else pending.delete([this.slot, 0]);
+      if (messages.length) pending.put({ slot: this.tabLease, sequence: 0, version, messages, incarnation });
+      else pending.delete([this.tabLease, 0]);
     });
   }
 
   /** Keep nothing of this tab's any more; nor anything else, unless something of another tab waits. */
   async forget() {
-    const slots = await this.#database.slots();
-    const isLast = slots.every(({ slot, waits }) => slot === this.slot || !waits);
+    const leases = await this.#database.tabLeases();
+    const isLast = leases.every(({ tabLease, waits }) => tabLease === this.tabLease || !waits);
     await this.#database.write(({ items, pending }) => {
-      pending.delete([this.slot, 0]);
+      pending.delete([this.tabLease, 0]);
       if (isLast) items.clear();
     });
   }

@@ -1,4 +1,4 @@
-// Exchange: rounds of push and pull between a replica and a server. It survives whatever either of them loses.
+// Sync cycle: one push and one pull between a replica and a server. It survives whatever either of them loses.
 
 import { NEVER, interpretPush } from "./pushDecision.js";
 
@@ -11,10 +11,10 @@ const GONE = new Set(["collected", "version-forgotten"]);
 // After these a push has certainly committed nothing.
 const NOTHING_COMMITTED = new Set(["forbidden", "invalid", "limit-exceeded", "not-found", "unreached", ...GONE]);
 
-export class Exchange {
+export class SyncCycle {
   #replica;
   #http;
-  #turn = Promise.resolve();
+  #previous = Promise.resolve();
   #met = false;
   /** @type {number | null} */
   #queuedSince = null;
@@ -25,23 +25,23 @@ export class Exchange {
   }
 
   /** Push everything that is unanswered, then pull. Throws what the way to the server does; what was learnt is kept. */
-  round() {
-    const round = this.#turn.then(() => this.#whole());
-    this.#turn = round.catch(() => {});
-    return round;
+  run() {
+    const cycle = this.#previous.then(() => this.#runAlone());
+    this.#previous = cycle.catch(() => {});
+    return cycle;
   }
 
-  async #whole() {
+  async #runAlone() {
     try {
-      await this.#once();
+      await this.#runOnce();
     } catch (error) {
       if (error.code !== "collected") throw error;
       await this.#replica.settle((local) => local.reset());
-      await this.#once();
+      await this.#runOnce();
     }
   }
 
-  async #once() {
+  async #runOnce() {
     const { local } = this.#replica;
     // Before the first push: a first pull cannot tell rejections, and any tells a copy of its twin.
     if (!local.cookie || (!this.#met && local.pending.some(({ sent }) => sent === NEVER))) await this.#pull();
