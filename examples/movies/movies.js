@@ -157,8 +157,8 @@ function drawHeader() {
   const failure = client.running && client.lastError ? "the server is out of reach" : "";
   const parts = [`version ${number.format(client.version)}`, `${number.format(client.keys("movies/").length)} movies`];
   say(at("state"), [...parts, failure, waiting ? changes : ""].filter(Boolean).join(" · "));
-  const way = client.lastError ? "disconnected" : waiting ? "waiting" : "even";
-  document.body.dataset.way = client.running ? way : "offline";
+  const status = client.lastError ? "disconnected" : waiting ? "waiting" : "even";
+  document.body.dataset.connectionStatus = client.running ? status : "offline";
   at("online").setAttribute("aria-checked", String(client.running));
   say(at("online").firstChild, client.running ? "Online" : "Offline");
   const badge = ({ name, hue }, isMe) => {

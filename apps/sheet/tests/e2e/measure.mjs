@@ -10,11 +10,11 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "
 async function seen() {
   const [ada, bob] = [await person(browser, "Ada Lace"), await person(browser, "Bob Hart")];
   await Promise.all([ada, bob].map((page) => open(page, url, small)));
-  await evaluate(bob, ([{ book }]) => {
+  await evaluate(bob, ([{ workbook }]) => {
     globalThis.seen = [];
     const now = () => performance.timeOrigin + performance.now();
-    const isShown = (text) => book.model.getters.getCellText({ sheetId: "sheet1", col: 3, row: 5 }) === text;
-    book.model.on("update", globalThis.seen, () => {
+    const isShown = (text) => workbook.model.getters.getCellText({ sheetId: "sheet1", col: 3, row: 5 }) === text;
+    workbook.model.on("update", globalThis.seen, () => {
       const text = String(globalThis.seen.length);
       if (isShown(text)) requestAnimationFrame(() => setTimeout(() => globalThis.painted.push(now())));
       if (isShown(text)) globalThis.seen.push(now());
@@ -23,9 +23,9 @@ async function seen() {
   });
   const [known, painted] = [[], []];
   for (let turn = 0; turn < Number(edits); turn++) {
-    const task = ([{ book }, content]) => {
+    const task = ([{ workbook }, content]) => {
       const now = performance.timeOrigin + performance.now();
-      book.model.dispatch("UPDATE_CELL", { sheetId: "sheet1", col: 3, row: 5, content });
+      workbook.model.dispatch("UPDATE_CELL", { sheetId: "sheet1", col: 3, row: 5, content });
       return now;
     };
     const set = await evaluate(ada, task, String(turn));

@@ -43,14 +43,14 @@ export async function type(page, cell, text) {
 }
 
 export async function choose(page, cell) {
-  const task = ([{ book }, name]) => {
+  const task = ([{ workbook }, name]) => {
     const { col, row } = o_spreadsheet.helpers.toCartesian(name);
-    book.model.selection.selectCell(col, row);
+    workbook.model.selection.selectCell(col, row);
   };
   await evaluate(page, task, cell);
 }
 
-/** What the module of a sheet's page exports: `book`, and the `past` that it shows. */
+/** What the module of a sheet's page exports: `workbook`, and its `versionViewer`. */
 const exportsOf = (page) => page.evaluateHandle(() => import("/web/sheet/edit.js"));
 
 /** Run a task in the page of a sheet, with what its module exports and an argument. */
@@ -61,24 +61,25 @@ export const until = async (page, task, argument) => page.waitForFunction(task, 
 
 export const textOf = (page, cell) => evaluate(page, read, [SHEET, cell]);
 export const shows = (page, cell, text) => until(page, says, [SHEET, cell, text]);
-export const isSaved = (page) => until(page, ([{ book }]) => book.way === "saved");
-export const hasVersion = (page, version) => until(page, ([{ book }, wanted]) => book.version >= wanted, version);
-export const versionOf = (page) => evaluate(page, ([{ book }]) => book.version);
+export const isSaved = (page) => until(page, ([{ workbook }]) => workbook.connectionStatus === "saved");
+export const hasVersion = (page, version) =>
+  until(page, ([{ workbook }, wanted]) => workbook.version >= wanted, version);
+export const versionOf = (page) => evaluate(page, ([{ workbook }]) => workbook.version);
 export const goOffline = (page) => page.click("#online[aria-checked=true]");
 export const goOnline = (page) => page.click("#online[aria-checked=false]");
 
-function read([{ book }, [sheetId, cell]]) {
+function read([{ workbook }, [sheetId, cell]]) {
   const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
-  return book.model.getters.getCellText(place, { showFormula: true });
+  return workbook.model.getters.getCellText(place, { showFormula: true });
 }
 
-function says([{ book }, [sheetId, cell, text]]) {
+function says([{ workbook }, [sheetId, cell, text]]) {
   const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
-  return book.model?.getters.getCellText(place, { showFormula: true }) === text;
+  return workbook.model?.getters.getCellText(place, { showFormula: true }) === text;
 }
 
 /** What the page's model holds: of now, or of the version that it looks at. */
-export const stateOf = (page, model = "book") =>
+export const stateOf = (page, model = "workbook") =>
   evaluate(page, ([exports, which]) => JSON.stringify(exports[which].model._exportData(false).sheets), model);
 
 /** All pages hold the same, and so does the server. */
@@ -117,6 +118,7 @@ export async function lookAt(page, version) {
     slider.value = wanted;
     slider.dispatchEvent(new Event("input"));
   }, version);
-  const isShown = ([{ past }, wanted]) => past.version === wanted && !document.getElementById("then").hidden;
+  const isShown = ([{ versionViewer }, wanted]) =>
+    versionViewer.version === wanted && !document.getElementById("then").hidden;
   await until(page, isShown, version);
 }

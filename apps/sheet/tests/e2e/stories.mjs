@@ -6,7 +6,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import * as people from "./people.mjs";
-import { past } from "./past.mjs";
+import { versionViewer } from "./versionViewer.mjs";
 import { titles } from "./titles.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, isSaved } = people;
@@ -36,11 +36,11 @@ const stories = {
     await page.waitForURL("**/edit.html*");
     await isOpen(page);
     assert.equal(await page.textContent("#title"), "Ironmonger’s list");
-    const { sheet, text } = await evaluate(page, ([{ book }]) => {
-      const [{ id }] = book.model._exportData(false).sheets;
+    const { sheet, text } = await evaluate(page, ([{ workbook }]) => {
+      const [{ id }] = workbook.model._exportData(false).sheets;
       return {
         sheet: id,
-        text: book.model.getters.getCellText({ sheetId: id, col: 1, row: 0 }, { showFormula: true }),
+        text: workbook.model.getters.getCellText({ sheetId: id, col: 1, row: 0 }, { showFormula: true }),
       };
     });
     assert.ok(sheet);
@@ -60,8 +60,8 @@ const stories = {
     await type(bob, "C2", "=B2*2");
     await shows(ada, "C2", "=B2*2");
     await choose(ada, "D7");
-    await until(bob, ([{ book }]) => {
-      const [other] = [...book.presence.people.values()];
+    await until(bob, ([{ workbook }]) => {
+      const [other] = [...workbook.presence.people.values()];
       return other?.name === "Ada Lace" && other.position?.col === 3 && other.position.row === 6;
     });
     await bob.waitForSelector('#people i[aria-label="Ada Lace"]');
@@ -76,7 +76,7 @@ const stories = {
     await type(ada, "D1", "=SUM(C21:C25)");
     await ada.waitForFunction(() => document.querySelector("#state").textContent.includes("1 change kept here"));
     await send(url, story, "POST", "/rows?author=Program", { row: 5 });
-    await until(bob, ([{ book }]) => book.version === 7);
+    await until(bob, ([{ workbook }]) => workbook.version === 7);
     await goOnline(ada);
     await shows(bob, "D1", "=SUM(C22:C26)");
     await shows(ada, "D1", "=SUM(C22:C26)");
@@ -88,7 +88,7 @@ const stories = {
     await goOffline(ada);
     await type(ada, "D1", "=SUM(C21:C25)");
     await type(ada, "D2", "second");
-    await until(ada, ([{ book }]) => book.waiting === 2);
+    await until(ada, ([{ workbook }]) => workbook.waiting === 2);
     await send(url, story, "POST", "/rows?author=Program", { row: 5 });
     await ada.reload();
     await isOpen(ada);
@@ -101,10 +101,10 @@ const stories = {
   async aBurstOfChangesIsKeptOnce(browser) {
     const [page] = await two(browser);
     await isSaved(page);
-    const reports = await evaluate(page, async ([{ book }]) => {
+    const reports = await evaluate(page, async ([{ workbook }]) => {
       let count = 0;
-      book.addEventListener("state", () => (count += 1));
-      for (let times = 0; times < 5; times++) book.model.trigger("update");
+      workbook.addEventListener("state", () => (count += 1));
+      for (let times = 0; times < 5; times++) workbook.model.trigger("update");
       await new Promise((resolve) => setTimeout(resolve));
       return count;
     });
@@ -113,14 +113,14 @@ const stories = {
 
   async aSheetOpensWithTheServerAway(browser) {
     const [ada, bob] = await two(browser, { A1: "kept" });
-    await ada.waitForSelector("body[data-kept]");
+    await ada.waitForSelector("body[data-cached]");
     await ada.context().setOffline(true);
     await type(ada, "A2", "typed offline");
     await ada.reload();
     await isOpen(ada);
     assert.equal(await textOf(ada, "A1"), "kept");
     assert.equal(await textOf(ada, "A2"), "typed offline");
-    await until(ada, ([{ book }]) => book.waiting === 1 && book.way === "disconnected");
+    await until(ada, ([{ workbook }]) => workbook.waiting === 1 && workbook.connectionStatus === "disconnected");
     assert.match(await ada.textContent("#state"), /No connection · 1 change kept here/);
     await type(ada, "A3", "and on");
     await ada.context().setOffline(false);
@@ -167,7 +167,7 @@ const stories = {
     await isSaved(ada);
     await ada.route("**/append*", (route) => route.abort());
     await ada.keyboard.press("Control+z");
-    await until(ada, ([{ book }]) => book.way === "disconnected" && book.waiting === 0);
+    await until(ada, ([{ workbook }]) => workbook.connectionStatus === "disconnected" && workbook.waiting === 0);
     await type(ada, "A2", "typed on");
     assert.equal(await textOf(ada, "A2"), "typed on");
     await ada.unroute("**/append*");
@@ -326,7 +326,7 @@ const stories = {
     assert.equal(await textOf(page, "A1"), "slowly");
   },
 
-  ...past({ url, story, two }),
+  ...versionViewer({ url, story, two }),
   ...titles({ url, story, two, folder }),
 };
 

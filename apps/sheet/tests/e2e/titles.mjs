@@ -87,7 +87,7 @@ export const titles = ({ url, story, two, folder }) => ({
     const [page] = await two(browser);
     await send(url, story, "POST", "/rename?author=Program", { title: "Told by a program" });
     await isCalled(page, "Told by a program");
-    await page.waitForSelector("body[data-kept]");
+    await page.waitForSelector("body[data-cached]");
     await page.context().setOffline(true);
     await page.reload();
     await isOpen(page);
@@ -141,7 +141,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await bob.click("text=Delete…");
     await bob.click("dialog[open] .bad");
     await bob.waitForFunction((name) => !document.querySelector(`li[data-name="${name}"]`), story);
-    await evaluate(ada, ([{ book }]) => book.goOnline());
+    await evaluate(ada, ([{ workbook }]) => workbook.goOnline());
     await isGone(ada);
     assert.match(await ada.textContent("#gone"), /was deleted.*2 changes of yours that came too late/);
     assert.equal(await ada.textContent("#state"), "Deleted");
@@ -154,9 +154,9 @@ export const titles = ({ url, story, two, folder }) => ({
     await ada.waitForURL("**/web/sheet/?in=local");
     await ada.setInputFiles("#file", file);
     await isOpen(ada);
-    const held = await evaluate(ada, ([{ book }]) => {
-      const [{ id }] = book.model._exportData(false).sheets;
-      const text = (row) => book.model.getters.getCellText({ sheetId: id, col: 0, row }, { showFormula: true });
+    const held = await evaluate(ada, ([{ workbook }]) => {
+      const [{ id }] = workbook.model._exportData(false).sheets;
+      const text = (row) => workbook.model.getters.getCellText({ sheetId: id, col: 0, row }, { showFormula: true });
       return [text(0), text(1), text(2)];
     });
     assert.deepEqual(held, ["kept", "too late", "=40+2"]);
@@ -189,7 +189,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await send(url, story, "DELETE", "/");
     await make(url, story, { A1: "1", A2: "2", A3: "3", A4: "4" }, "Another");
     for (const page of [ada, bob]) {
-      await evaluate(page, ([{ book }]) => book.goOnline());
+      await evaluate(page, ([{ workbook }]) => workbook.goOnline());
       await isGone(page);
     }
     assert.doesNotMatch(await bob.textContent("#gone"), /too late/);

@@ -1,6 +1,6 @@
-// One work: what the shared model says of it, and the past of its record.
+// One work: what the shared model says of it, and the history of its record.
 
-import { showPast } from "./past.js";
+import { showHistory } from "./history.js";
 import { ask, make, size } from "./parts.js";
 
 const RELATIONS_SHOWN = 60;
@@ -13,7 +13,7 @@ export async function showWork(place, base, asked, look, isWanted) {
     if (!isWanted()) return;
     document.title = `${work?.title ?? asked.id} · Catalogue`;
     place.replaceChildren(...(work ? described(work, look) : missing(asked.id, versions[0].deleted)));
-    showPast(place, base, asked, versions);
+    showHistory(place, base, asked, versions);
     place.scrollTop = 0;
   } catch (error) {
     if (isWanted()) place.replaceChildren(make("p", { class: "minor" }, error.message));

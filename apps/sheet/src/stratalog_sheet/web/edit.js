@@ -1,20 +1,20 @@
-// Edit: the page of one sheet. It brings the book, the stage, the timeline and the panel together.
+// Edit: the page of one sheet. It brings the workbook, the canvas, the timeline and the panel together.
 
-import { Book } from "./book.js";
+import { Canvas, theme } from "./canvas.js";
 import { find, make, save, sentence, toast } from "./dom.js";
 import { filesOf, goTo, nameOf, placeIn } from "./engine.js";
 import { ownName, rename } from "./identity.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
 import { addressOf, freshName } from "./names.js";
-import { keepPage } from "./offline.js";
+import { cachePage } from "./pageCache.js";
 import { Panel } from "./panel.js";
-import { Past } from "./past.js";
 import "./plugins.js";
 import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
-import { Stage, theme } from "./stage.js";
 import { Timeline } from "./timeline.js";
+import { VersionViewer } from "./versionViewer.js";
+import { Workbook } from "./workbook.js";
 import { zip } from "./zip.js";
 
 const COMPARED_CELLS_MAX = 5000;
@@ -24,29 +24,29 @@ const name = query.get("sheet") ?? "";
 const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };
 const marks = new Marks(() => shownModel()?.trigger("update"));
-const page = { marks, refusesUndo: () => book.way !== "saved" && book.way !== "saving" };
-export const book = new Book(server, name, me, page);
-export const past = new Past(server, server.path(name), page);
-const stages = { now: new Stage(find("#now")), then: new Stage(find("#then")) };
-let timeline, panel, shownNow, shownPast;
+const page = { marks, refusesUndo: () => !["saved", "saving"].includes(workbook.connectionStatus) };
+export const workbook = new Workbook(server, name, me, page);
+export const versionViewer = new VersionViewer(server, server.path(name), page);
+const canvases = { now: new Canvas(find("#now")), then: new Canvas(find("#then")) };
+let timeline, panel, shownNow, shownVersion;
 
-const shownModel = () => (timeline?.at == null ? book.model : past.model);
+const shownModel = () => (timeline?.at == null ? workbook.model : versionViewer.model);
 
 const followTheme = () => (theme.scheme = document.documentElement.dataset.scheme);
 addEventListener("stratalog-scheme", followTheme);
 followTheme();
 
 async function begin() {
-  book.addEventListener("state", showState);
-  book.addEventListener("people", showPeople);
-  book.addEventListener("error", (/** @type {any} */ { detail }) => complain(detail));
-  book.addEventListener("entry", (/** @type {any} */ { detail }) => noteEntry(detail));
-  book.addEventListener("model", mountNow);
-  book.addEventListener("gone", showGone);
-  await book.open();
+  workbook.addEventListener("state", showState);
+  workbook.addEventListener("people", showPeople);
+  workbook.addEventListener("error", (/** @type {any} */ { detail }) => complain(detail));
+  workbook.addEventListener("entry", (/** @type {any} */ { detail }) => noteEntry(detail));
+  workbook.addEventListener("model", mountNow);
+  workbook.addEventListener("gone", showGone);
+  await workbook.open();
   showTitle();
-  timeline = new Timeline(find("#timeline"), { isReadOnly: book.isReadOnly });
-  timeline.range = [book.facts.first, book.version];
+  timeline = new Timeline(find("#timeline"), { isReadOnly: workbook.isReadOnly });
+  timeline.range = [workbook.facts.first, workbook.version];
   for (const type of ["move", "restore", "copy", "name", "download"]) {
     timeline.addEventListener(type, ({ detail }) => does[type](detail).catch(complain));
   }
@@ -62,23 +62,23 @@ async function begin() {
   showNames();
   showState();
   find("#opening").hidden = true;
-  if (book.isDeleted) return showGone();
+  if (workbook.isDeleted) return showGone();
   if (query.has("at")) timeline.go(Number(query.get("at")));
-  keepPage().catch(() => {});
+  cachePage().catch(() => {});
 }
 
 async function mountNow() {
   const place = shownNow && placeIn(shownNow);
-  shownNow = book.model;
-  await stages.now.mount(book.model);
-  if (place) goTo(book.model, place);
+  shownNow = workbook.model;
+  await canvases.now.mount(workbook.model);
+  if (place) goTo(workbook.model, place);
   find("#now").hidden = (timeline?.at ?? null) !== null;
-  book.model.on("update", stages, chooseCell);
+  workbook.model.on("update", canvases, chooseCell);
   document.body.dataset.ready = "true";
 }
 
 function listen() {
-  find("#online").addEventListener("click", () => (book.isOnline ? book.goOffline() : book.goOnline()));
+  find("#online").addEventListener("click", () => (workbook.isOnline ? workbook.goOffline() : workbook.goOnline()));
   find("#history").addEventListener("click", () => showPanel(!panel.isOpen));
   // Who points at one of these goes on typing where they were.
   for (const button of document.querySelectorAll("#online, #history, #scheme, #title")) {
@@ -91,16 +91,16 @@ function listen() {
     const isInGrid = event.target instanceof Element && event.target.closest(".o-spreadsheet");
     if (event.key === "Escape" && timeline.at !== null && !isInGrid) timeline.go(null);
   });
-  addEventListener("beforeunload", (event) => book.waiting && !book.keeps && event.preventDefault());
+  addEventListener("beforeunload", (event) => workbook.waiting && !workbook.hasOfflineCache && event.preventDefault());
 }
 
 const does = {
   async move(version) {
     panel.at = version;
     if (version === null) return backToNow();
-    const isNew = await past.show(version);
+    const isNew = await versionViewer.show(version);
     if (timeline.at !== version) return;
-    if (isNew || find("#then").hidden) await showPast();
+    if (isNew || find("#then").hidden) await showVersion();
     chooseCell();
     const { changed, entry } = await changedAt(version);
     if (timeline.at !== version) return;
@@ -118,7 +118,7 @@ const does = {
   },
 
   async copy(version) {
-    const title = prompt("What shall the copy be called?", `${book.title}, version ${version}`);
+    const title = prompt("What shall the copy be called?", `${workbook.title}, version ${version}`);
     if (!title) return;
     const copy = { name: freshName(title), version, title };
     const made = await server.post(server.path(name, `/fork${signed()}`), copy);
@@ -136,7 +136,7 @@ const does = {
   async download(version) {
     const at = version ?? undefined;
     const file = await server.download(server.path(name, "/export.xlsx"), { at });
-    save(file, `${book.title}${version === null ? "" : ` (version ${version})`}.xlsx`);
+    save(file, `${workbook.title}${version === null ? "" : ` (version ${version})`}.xlsx`);
   },
 };
 
@@ -144,7 +144,7 @@ const does = {
 async function changedAt(version) {
   const [entry] = await entryOf(version);
   if (!timeline.isComparing) return { entry, changed: zonesOf(entry.message) };
-  const found = await server.get(server.path(name, "/changes"), { source: version, target: book.version });
+  const found = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
   if (found.length > COMPARED_CELLS_MAX)
     toast(`${found.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
   const zones = found.slice(0, COMPARED_CELLS_MAX).map(({ sheet_id, cell }) => zoneOf(sheet_id, cell));
@@ -152,30 +152,30 @@ async function changedAt(version) {
 }
 
 async function entryOf(version) {
-  const known = past.entry(version);
+  const known = versionViewer.entry(version);
   return known ? [known] : server.get(server.path(name, "/activity"), { before: version + 1, limit: 1 });
 }
 
-async function showPast() {
-  const place = placeIn(find("#then").hidden ? book.model : shownPast);
-  shownPast = past.model;
-  await stages.then.mount(past.model);
-  past.model.on("update", stages, chooseCell);
+async function showVersion() {
+  const place = placeIn(find("#then").hidden ? workbook.model : shownVersion);
+  shownVersion = versionViewer.model;
+  await canvases.then.mount(versionViewer.model);
+  versionViewer.model.on("update", canvases, chooseCell);
   find("#now").hidden = true;
-  goTo(past.model, place);
+  goTo(versionViewer.model, place);
 }
 
 function backToNow() {
   marks.set([]);
-  stages.then.clear();
+  canvases.then.clear();
   find("#now").hidden = false;
-  book.model.trigger("update");
+  workbook.model.trigger("update");
   timeline.shown();
 }
 
 function noteEntry(entry) {
-  if (timeline) timeline.range = [book.facts.first, entry.version];
-  const isOwn = book.model.session.pendingMessages.some(
+  if (timeline) timeline.range = [workbook.facts.first, entry.version];
+  const isOwn = workbook.model.session.pendingMessages.some(
     ({ nextRevisionId }) => nextRevisionId === entry.message?.nextRevisionId,
   );
   if (!isOwn && timeline?.at === null) marks.flash(zonesOf(entry.message));
@@ -201,31 +201,32 @@ function showPanel(isOpen) {
   dispatchEvent(new Event("resize"));
 }
 
-function showTitle(title = book.title) {
+function showTitle(title = workbook.title) {
   find("#title").textContent = title;
-  find("#title").disabled = book.isReadOnly || book.isDeleted;
+  find("#title").disabled = workbook.isReadOnly || workbook.isDeleted;
   document.title = `${title} · Stratalog`;
 }
 
 async function askTitle() {
-  if (!book.isOnline) return toast("You are offline. Titles are on the server.");
+  if (!workbook.isOnline) return toast("You are offline. Titles are on the server.");
   const save = (title) => server.post(server.path(name, `/rename${signed()}`), { title });
-  const change = await retitle(find("#title"), book.title, save);
+  const change = await retitle(find("#title"), workbook.title, save);
   if (change?.type === "renamed") showTitle(change.data.title);
 }
 
 /** The sheet was deleted: nothing more can be written, and nothing that was is lost without a word. */
 function showGone() {
-  stages.now.endTyping();
+  canvases.now.endTyping();
   timeline?.go(null);
   if (panel) showPanel(false);
   document.body.dataset.gone = "true";
   showTitle();
-  const waits = book.waiting ? `, and ${changes(book.waiting)} of yours that came too late` : "";
+  const waits = workbook.waiting ? `, and ${changes(workbook.waiting)} of yours that came too late` : "";
   const button = (text, does, look) =>
     make("button", { type: "button", class: look, onclick: () => does().catch(complain) }, text);
+  const deleted = make("b", {}, `“${workbook.title}” was deleted.`);
   find("#gone").replaceChildren(
-    make("p", {}, make("b", {}, `“${book.title}” was deleted.`), ` Below is what this window had of it${waits}.`),
+    make("p", {}, deleted, ` Below is what this window had of it${waits}.`),
     button("Download as .xlsx", downloadHere, "strong"),
     button("Discard", discard, "quiet"),
   );
@@ -234,34 +235,34 @@ function showGone() {
 }
 
 async function downloadHere() {
-  save(zip(await filesOf(book.model)), `${book.title}.xlsx`);
+  save(zip(await filesOf(workbook.model)), `${workbook.title}.xlsx`);
 }
 
 async function discard() {
-  await book.forget();
+  await workbook.forget();
   location.href = `/web/sheet/?${new URLSearchParams({ in: organisation })}`;
 }
 
-const WAYS = {
+const STATUS_TEXTS = {
   opening: () => "Opening…",
-  saved: () => (book.isReadOnly ? "Read only" : "Saved"),
+  saved: () => (workbook.isReadOnly ? "Read only" : "Saved"),
   saving: () => "Saving…",
   offline: (waiting) => (waiting ? `Offline · ${changes(waiting)} kept here` : "Offline"),
   disconnected: (waiting) => (waiting ? `No connection · ${changes(waiting)} kept here` : "No connection"),
-  ended: () => (book.isDeleted ? "Deleted" : sentence(book.fault)),
+  ended: () => (workbook.isDeleted ? "Deleted" : sentence(workbook.fault)),
 };
 const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);
 
 function showState() {
-  document.body.dataset.way = book.way;
-  find("#state").textContent = WAYS[book.way](book.waiting);
-  find("#online").setAttribute("aria-checked", String(book.isOnline));
+  document.body.dataset.connectionStatus = workbook.connectionStatus;
+  find("#state").textContent = STATUS_TEXTS[workbook.connectionStatus](workbook.waiting);
+  find("#online").setAttribute("aria-checked", String(workbook.isOnline));
 }
 
 function showPeople() {
-  if (!book.model) return;
-  const own = book.model.session.clientId;
-  const people = [...book.model.getters.getConnectedClients()].filter(({ id }) => id !== own);
+  if (!workbook.model) return;
+  const own = workbook.model.session.clientId;
+  const people = [...workbook.model.getters.getConnectedClients()].filter(({ id }) => id !== own);
   const badge = ({ name: text, color }) =>
     make("i", { role: "listitem", style: `--person: ${color}`, title: text, "aria-label": text }, initials(text));
   const mine = make(
@@ -277,7 +278,7 @@ function askName() {
   const text = prompt("The name that others see", me.name);
   if (!text?.trim()) return;
   me.name = rename(text);
-  book.presence.rename(me.name);
+  workbook.presence.rename(me.name);
   showPeople();
 }
 
@@ -294,7 +295,7 @@ function shareItems() {
     ],
     [at === null ? "Download as .xlsx" : `Download version ${at}`, () => does.download(at).catch(complain)],
     ["Download the original file", () => downloadOriginal().catch(complain)],
-    ["Make a copy", () => does.copy(at ?? book.version).catch(complain)],
+    ["Make a copy", () => does.copy(at ?? workbook.version).catch(complain)],
   ];
 }
 
@@ -310,7 +311,7 @@ function complain(error) {
 
 begin().catch((error) => {
   if (askForToken(error)) return;
-  document.body.dataset.way = "ended";
+  document.body.dataset.connectionStatus = "ended";
   find("#opening").textContent = error.code === "not-found" ? "There is no sheet of this name here." : sentence(error);
   find("#state").textContent = "";
 });

@@ -1,7 +1,7 @@
 // Home: all sheets of an organisation. A list to move through with the keyboard, two ways to make another sheet, and
 // for each one a menu to rename and delete it.
 
-import { ask } from "./ask.js";
+import { confirmInDialog } from "./confirm.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
 import { ownName } from "./identity.js";
 import { openMenu } from "./menu.js";
@@ -110,7 +110,7 @@ async function remove({ name, title, version, incarnation }) {
   const called = `“${title || name}”`;
   const versions = version === 1 ? "its one version" : `all its ${version.toLocaleString("en")} versions`;
   const text = `It goes for everybody, with ${versions}. Copies that were made of it stay. This cannot be undone.`;
-  if (!(await ask({ title: `Delete ${called}?`, text, yes: "Delete" }))) return;
+  if (!(await confirmInDialog({ title: `Delete ${called}?`, text, yes: "Delete" }))) return;
   try {
     await server.delete(server.path(name, "/"), { incarnation });
   } catch (error) {

@@ -1,11 +1,11 @@
-// The past of a work's record: its versions, and the difference between any two of them.
+// The history of a work's record: its versions, and the difference between any two of them.
 
 import { ask, canLink, make, moment, size } from "./parts.js";
 
 const FIELD = /^.([\w-]+):/;
 
 /** Add the versions to `place`, newest first, and what the newest one changed. */
-export function showPast(place, base, asked, versions) {
+export function showHistory(place, base, asked, versions) {
   const shown = make("div", { class: "difference", "aria-live": "polite" });
   const earlier = make("select", { "aria-label": "The version to compare with" });
   const raw = make("a", { class: "out", download: asked.id.replaceAll("/", "-") }, "The record as it came");

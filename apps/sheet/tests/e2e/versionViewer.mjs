@@ -1,4 +1,4 @@
-// Past: the stories of what a sheet was.
+// Version viewer: the stories of earlier versions of a sheet.
 
 import assert from "node:assert/strict";
 import {
@@ -24,7 +24,7 @@ import {
   write,
 } from "./people.mjs";
 
-export const past = ({ url, story, two }) => ({
+export const versionViewer = ({ url, story, two }) => ({
   async theSliderShowsEveryVersion(browser) {
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "=A1" });
     await type(page, "B1", "mine");
@@ -37,7 +37,7 @@ export const past = ({ url, story, two }) => ({
     for (const version of [4, 7, 6, 5, 3, 7, 2, 1, 6]) {
       await lookAt(page, version);
       const server = await (await send(url, story, "GET", `/state?at=${version}`)).json();
-      assert.deepEqual(cells(JSON.parse(await stateOf(page, "past"))), cells(server.sheets), `version ${version}`);
+      assert.deepEqual(cells(JSON.parse(await stateOf(page, "versionViewer"))), cells(server.sheets), `version ${version}`);
     }
     assert.match(await page.textContent("#timeline .when"), /Version 6 of 8/);
     await page.click('[data-do="now"]');
@@ -48,10 +48,15 @@ export const past = ({ url, story, two }) => ({
   async changedCellsStandOut(browser) {
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
     await lookAt(page, 3);
-    await until(page, ([{ past }]) => past.marks.in("sheet1").length === 1 && past.marks.in("sheet1")[0].top === 1);
+    await until(page, ([{ versionViewer }]) => {
+      const zones = versionViewer.marks.in("sheet1");
+      return zones.length === 1 && zones[0].top === 1;
+    });
     await page.click('[data-do="compare"]');
-    await until(page, ([{ past }]) => past.marks.in("sheet1").some(({ top, left }) => top === 2 && left === 0));
-    assert.equal(await evaluate(page, ([{ past }]) => past.marks.count), 1);
+    await until(page, ([{ versionViewer }]) =>
+      versionViewer.marks.in("sheet1").some(({ top, left }) => top === 2 && left === 0),
+    );
+    assert.equal(await evaluate(page, ([{ versionViewer }]) => versionViewer.marks.count), 1);
     assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
   },
 
@@ -59,8 +64,8 @@ export const past = ({ url, story, two }) => ({
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
     const seen = new Set();
     await page.exposeFunction("saw", (version) => seen.add(version));
-    await evaluate(page, ([{ past }]) => {
-      new MutationObserver(() => globalThis.saw(past.version)).observe(document.querySelector(".when"), {
+    await evaluate(page, ([{ versionViewer }]) => {
+      new MutationObserver(() => globalThis.saw(versionViewer.version)).observe(document.querySelector(".when"), {
         childList: true,
         subtree: true,
       });
@@ -88,7 +93,7 @@ export const past = ({ url, story, two }) => ({
     await choose(page, "B3");
     await page.waitForFunction(() => /Ada Lace/.test(document.querySelector("#panel .entries li")?.textContent));
     await page.click('[aria-label="Look at version 2"]');
-    await until(page, ([{ past }]) => past.version === 2);
+    await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
   async aVersionIsRestoredAsANewOne(browser) {
@@ -107,7 +112,9 @@ export const past = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
     await lookAt(ada, 3);
     assert.equal(
-      await evaluate(ada, ([{ past }]) => past.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 })),
+      await evaluate(ada, ([{ versionViewer }]) =>
+        versionViewer.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 }),
+      ),
       "second",
     );
   },
@@ -139,19 +146,19 @@ export const past = ({ url, story, two }) => ({
     await bob.click("#tab-versions");
     await bob.waitForSelector("text=Before the review");
     await bob.click('[aria-label="Look at version 2"]');
-    await until(bob, ([{ past }]) => past.version === 2);
+    await until(bob, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
   async aLinkForReadingChangesNothing(browser) {
     const [page] = await two(browser, { A1: "first", A2: "second" });
     await open(page, url, story, "&view&at=2");
-    await until(page, ([{ past }]) => past.version === 2);
+    await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
     await page.click('[data-do="now"]');
     await choose(page, "A1");
     await page.keyboard.type("changed");
     await page.keyboard.press("Enter");
     assert.equal(await textOf(page, "A1"), "first");
     assert.equal(await page.locator('[data-do="restore"]').count(), 0);
-    assert.equal(await evaluate(page, ([{ book }]) => book.waiting), 0);
+    assert.equal(await evaluate(page, ([{ workbook }]) => workbook.waiting), 0);
   },
 });

@@ -1,17 +1,17 @@
-// Book: a sheet that is open in this page. Its model stands on the log by the transport; what the browser keeps lets it
-// open again with only what is new, and without the server too, and loses nothing that was typed.
+// Workbook: a sheet that is open in this page. The transport connects its model to the log. From the offline cache it
+// opens again with only what is new, and without the server too, and loses nothing that was typed.
 
 import { StratalogError } from "/web/client/errors.js";
 import { Live } from "/web/client/live.js";
 import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, prepared, redo } from "./engine.js";
-import { Keep } from "./keep.js";
+import { OfflineCache } from "./offlineCache.js";
 import { Presence } from "./presence.js";
 import { token } from "./server.js";
 import { Transport } from "./transport.js";
 
 const BEHIND_ENTRIES_MAX = 1500;
 
-export class Book extends EventTarget {
+export class Workbook extends EventTarget {
   model = null;
   facts = null;
   /** Whether the user wants to be online, which the network may not allow. */
@@ -22,7 +22,7 @@ export class Book extends EventTarget {
   #server;
   #sheet;
   #me;
-  #keep = null;
+  #offlineCache = null;
   #live;
   #transport = null;
   #isSaving = false;
@@ -58,7 +58,7 @@ export class Book extends EventTarget {
   }
 
   /** One of: opening, saved, saving, offline, disconnected, ended. */
-  get way() {
+  get connectionStatus() {
     if (this.fault) return "ended";
     if (!this.model) return "opening";
     if (!this.isOnline) return "offline";
@@ -67,8 +67,8 @@ export class Book extends EventTarget {
   }
 
   /** Whether what waits outlives the page. */
-  get keeps() {
-    return this.#keep !== null;
+  get hasOfflineCache() {
+    return this.#offlineCache !== null;
   }
 
   /** How many changes no entry holds yet. */
@@ -76,9 +76,9 @@ export class Book extends EventTarget {
     return this.model ? this.model.session.pendingMessages.length : 0;
   }
 
-  /** Open the sheet, from what is kept and from the server. Throws where neither has it. */
+  /** Open the sheet, from the offline cache and from the server. Throws where neither has it. */
   async open() {
-    this.#keep = await Keep.open(this.#server.path(this.#sheet)).catch(() => null);
+    this.#offlineCache = await OfflineCache.open(this.#server.path(this.#sheet)).catch(() => null);
     await this.#load();
     this.#live = new Live(
       () => this.#server.live(this.#sheet),
@@ -110,84 +110,84 @@ export class Book extends EventTarget {
     this.#tell("state");
   }
 
-  /** Let go of what this browser keeps of the sheet, and of what waits. */
+  /** Delete this sheet's offline cache, and what waits. */
   async forget() {
-    await this.#keep?.forget();
+    await this.#offlineCache?.forget();
   }
 
   close() {
     this.#live.stop();
     this.#transport.stop();
     this.model.session.leave();
-    this.#keep?.close();
+    this.#offlineCache?.close();
   }
 
   async #load() {
-    const kept = (await this.#keep?.load()) ?? { snapshot: null, entries: [], pending: null };
+    const cached = (await this.#offlineCache?.load()) ?? { snapshot: null, entries: [], pending: null };
     let loaded;
     try {
-      await this.#ask();
-      this.#tellApart(kept);
-      loaded = await this.#fetch(kept);
+      await this.#fetchFacts();
+      this.#tellApart(cached);
+      loaded = await this.#fetch(cached);
     } catch (error) {
-      loaded = await this.#fallBack(kept, error);
+      loaded = await this.#fallBack(cached, error);
     }
-    this.#make(loaded.snapshot, loaded.entries, kept.pending);
+    this.#make(loaded.snapshot, loaded.entries, cached.pending);
     if (this.isDeleted) freeze(this.model);
   }
 
-  async #ask() {
+  async #fetchFacts() {
     this.facts = await this.#server.get(this.#server.path(this.#sheet, "/"));
     this.#server.incarnation = this.facts.incarnation;
   }
 
   /** What waits may be of a sheet that was deleted before this one was given its name. Throws where that is so. */
-  #tellApart(kept) {
-    const known = kept.snapshot?.facts.incarnation;
-    const typed = kept.pending && (kept.pending.incarnation ?? known);
+  #tellApart(cached) {
+    const known = cached.snapshot?.facts.incarnation;
+    const typed = cached.pending && (cached.pending.incarnation ?? known);
     if (!typed || typed === this.facts.incarnation) return;
     if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and another has its name");
     // Another tab has opened the new one: what those changes stand on is not here any more.
-    kept.pending = null;
+    cached.pending = null;
     const text = "changes that waited here were made to a sheet of this name that was deleted";
     this.#tell("error", new StratalogError("conflict", text));
   }
 
-  /** What is kept, where the server is away, or the sheet is gone and something of it waits. Else it throws. */
-  async #fallBack(kept, error) {
+  /** What is cached, where the server is away, or the sheet is gone and something of it waits. Else it throws. */
+  async #fallBack(cached, error) {
     const isGone = error.code === "not-found";
-    const isShown = kept.snapshot && (isGone ? kept.pending : error.code === "outcome-unknown");
-    if (isGone && !isShown) await this.#keep?.forget();
+    const isShown = cached.snapshot && (isGone ? cached.pending : error.code === "outcome-unknown");
+    if (isGone && !isShown) await this.#offlineCache?.forget();
     if (!isShown) throw error;
-    const title = kept.entries.findLast(({ data }) => data?.title)?.data.title ?? kept.snapshot.facts.title;
-    const version = kept.entries.at(-1)?.version ?? kept.snapshot.version;
-    this.facts = { ...kept.snapshot.facts, title, version };
+    const title = cached.entries.findLast(({ data }) => data?.title)?.data.title ?? cached.snapshot.facts.title;
+    const version = cached.entries.at(-1)?.version ?? cached.snapshot.version;
+    this.facts = { ...cached.snapshot.facts, title, version };
     this.#server.incarnation = this.facts.incarnation;
     if (isGone) this.fault = error;
-    return kept;
+    return cached;
   }
 
-  /** The snapshot and entries to begin with: those that are kept where they are near enough to the newest. */
-  async #fetch(kept) {
-    const { snapshot, entries } = kept;
+  /** The snapshot and entries to begin with: those that are cached where they are near enough to the newest. */
+  async #fetch(cached) {
+    const { snapshot, entries } = cached;
     const path = this.#server.path(this.#sheet, "/load");
-    if (snapshot?.facts.incarnation === this.facts.incarnation && this.#isNear(kept)) {
+    if (snapshot?.facts.incarnation === this.facts.incarnation && this.#isNear(cached)) {
       const after = entries.at(-1)?.version ?? snapshot.version;
       const answer = await this.#server.get(path, { known: snapshot.version, after });
       if (answer.data === null && !hasRestore(answer.entries)) {
-        this.#keep.putEntries(answer.entries);
+        this.#offlineCache.putEntries(answer.entries);
         return { snapshot, entries: [...entries, ...answer.entries] };
       }
     }
     const answer = await this.#server.get(path);
     const fresh = { version: answer.base, facts: this.facts };
-    // As text: the browser would take longer to keep it, and to give it back, as an object.
-    this.#keep?.putSnapshot({ ...fresh, text: JSON.stringify(answer.data) });
-    this.#keep?.putEntries(answer.entries);
+    // As text: the browser would take longer to store it, and to give it back, as an object.
+    this.#offlineCache?.putSnapshot({ ...fresh, text: JSON.stringify(answer.data) });
+    this.#offlineCache?.putEntries(answer.entries);
     return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
   }
 
-  /** Whether what is kept is worth going on with; what waits needs it in any case, to be rebased. */
+  /** Whether what is cached is worth going on with; what waits needs it in any case, to be rebased. */
   #isNear({ snapshot, pending }) {
     return pending !== null || this.facts.version - snapshot.version <= BEHIND_ENTRIES_MAX;
   }
@@ -237,7 +237,7 @@ export class Book extends EventTarget {
     this.#isReloading = true;
     this.#transport.stop();
     try {
-      await this.#ask();
+      await this.#fetchFacts();
       const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
       // What was typed while that took is among these.
       const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
@@ -270,7 +270,7 @@ export class Book extends EventTarget {
 
   #note(entry) {
     if (entry.data?.title) this.facts = { ...this.facts, title: entry.data.title };
-    this.#keep?.putEntries([entry]);
+    this.#offlineCache?.putEntries([entry]);
     if (entry.message) noteHistory(this.model, entry.message);
     this.dispatchEvent(new CustomEvent("entry", { detail: entry }));
   }
@@ -281,8 +281,8 @@ export class Book extends EventTarget {
     this.#isSaving = true;
     queueMicrotask(() => {
       this.#isSaving = false;
-      const kept = this.#keep?.putPending(this.version, pendingOf(this.model), this.facts.incarnation);
-      kept?.catch((error) => this.#tell("error", error));
+      const stored = this.#offlineCache?.putPending(this.version, pendingOf(this.model), this.facts.incarnation);
+      stored?.catch((error) => this.#tell("error", error));
       this.#tell("state");
     });
   }

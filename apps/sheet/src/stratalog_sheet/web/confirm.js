@@ -1,16 +1,16 @@
-// Ask: a question that something hangs on, with the answer that changes nothing chosen first.
+// Confirm: a dialog before something that cannot be undone. It opens with Cancel chosen.
 
 import { make } from "./dom.js";
 
 /** Whether the answer is `yes`. Escape is a no. */
-export function ask({ title, text, yes }) {
+export function confirmInDialog({ title, text, yes }) {
   const no = make("button", { class: "quiet", value: "", autofocus: true }, "Cancel");
   const choices = make("form", { method: "dialog" }, no, make("button", { class: "strong bad", value: "yes" }, yes));
   const dialog = make(
     "dialog",
-    { class: "ask", "aria-labelledby": "ask-title", "aria-describedby": "ask-text" },
-    make("h2", { id: "ask-title" }, title),
-    make("p", { id: "ask-text" }, text),
+    { class: "confirm", "aria-labelledby": "confirm-title", "aria-describedby": "confirm-text" },
+    make("h2", { id: "confirm-title" }, title),
+    make("p", { id: "confirm-text" }, text),
     choices,
   );
   // Keys are for the question, and not for what lies below it.

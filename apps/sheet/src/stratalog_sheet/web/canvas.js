@@ -1,5 +1,5 @@
-// Stage: where a model is shown. The engine shows one model for as long as its component lives, so another model is
-// another component.
+// Canvas: shows a model. The engine shows one model for as long as its component lives, so another model is another
+// component.
 
 import { endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
 import { toast } from "./dom.js";
@@ -7,7 +7,7 @@ import { toast } from "./dom.js";
 const TEMPLATES = "/web/sheet/engine/o-spreadsheet/dist/o_spreadsheet.xml";
 const { App, Component, reactive, useExternalListener, useState, xml } = globalThis.owl;
 
-/** The scheme that all stages show. */
+/** The scheme that all canvases show. */
 export const theme = reactive({ scheme: "light" });
 const SMALL_PIXELS = 700;
 let templates = null;
@@ -24,7 +24,7 @@ class Frame extends Component {
   }
 }
 
-export class Stage {
+export class Canvas {
   #place;
   #app = null;
   #frame = null;

@@ -1,22 +1,22 @@
-// Keep: what the browser keeps of a sheet. A snapshot as the server sent it and the entries after it, for all tabs; and
-// of each tab what was typed and is in no entry yet, with the version that it was typed at.
+// Offline cache: what the browser stores of a sheet. For all tabs, a snapshot as the server sent it and the entries
+// after it; for each tab, what was typed and is in no entry yet, with the version that it was typed at.
 
 import { Database } from "/web/client/database.js";
 
 const SNAPSHOT = ["snapshot"];
 const ENTRIES = IDBKeyRange.bound(["entry"], ["entry", []]);
 
-export class Keep {
+export class OfflineCache {
   #database;
   #release;
-  #told = "";
+  #stored = "";
 
-  /** Take a place of its own among the tabs of this browser. Throws where the browser keeps nothing. */
+  /** Open the cache of a sheet under a tab lease. Throws where the browser stores nothing. */
   static async open(name) {
     const database = await Database.open(`stratalog sheet ${name}`);
     const { tabLease, release } = await database.takeTabLease();
     await database.write(({ slots }) => slots.put({ slot: tabLease, used: Date.now() }));
-    return new Keep(database, tabLease, release);
+    return new OfflineCache(database, tabLease, release);
   }
 
   constructor(database, tabLease, release) {
@@ -32,11 +32,11 @@ export class Keep {
       store("items").getAll(ENTRIES),
       store("pending").get([this.tabLease, 0]),
     ]);
-    this.#told = signature(pending?.version, pending?.messages ?? []);
+    this.#stored = signature(pending?.version, pending?.messages ?? []);
     return { snapshot: snapshot ?? null, entries: following(snapshot, entries), pending: pending ?? null };
   }
 
-  /** Keep another snapshot, and no entry before it. */
+  /** Store another snapshot, and delete the entries before it. */
   putSnapshot(snapshot) {
     return this.#database.write(({ items }) => {
       items.delete(ENTRIES);
@@ -50,18 +50,18 @@ export class Keep {
     });
   }
 
-  /** Keep what waits, unless that is what is kept. */
+  /** Store what waits, unless it is stored already. */
   async putPending(version, messages, incarnation) {
-    const told = signature(version, messages);
-    if (told === this.#told) return;
-    this.#told = told;
+    const latest = signature(version, messages);
+    if (latest === this.#stored) return;
+    this.#stored = latest;
     await this.#database.write(({ pending }) => {
       if (messages.length) pending.put({ slot: this.tabLease, sequence: 0, version, messages, incarnation });
       else pending.delete([this.tabLease, 0]);
     });
   }
 
-  /** Keep nothing of this tab's any more; nor anything else, unless something of another tab waits. */
+  /** Delete what is stored for this tab; and everything else, unless something of another tab waits. */
   async forget() {
     const leases = await this.#database.tabLeases();
     const isLast = leases.every(({ tabLease, waits }) => tabLease === this.tabLease || !waits);

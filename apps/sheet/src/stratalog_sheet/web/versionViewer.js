@@ -1,11 +1,11 @@
-// Past: a sheet at any of its versions, in a model of its own that only reads. Going forward is reading on; going back
-// is taking entries back, or another model where that cannot be done.
+// Version viewer: a sheet at any of its versions, in a model of its own that only reads. To go forward it applies
+// entries. To go back it takes entries back, or makes another model where that cannot be done.
 
 import { makeModel, prepared, rewind } from "./engine.js";
 
 const CLIENT = { id: "past", name: "past" };
 
-export class Past {
+export class VersionViewer {
   model = null;
   version = -1;
   #server;
