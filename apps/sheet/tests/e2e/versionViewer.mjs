@@ -37,7 +37,8 @@ export const versionViewer = ({ url, story, two }) => ({
     for (const version of [4, 7, 6, 5, 3, 7, 2, 1, 6]) {
       await lookAt(page, version);
       const server = await (await send(url, story, "GET", `/state?at=${version}`)).json();
-      assert.deepEqual(cells(JSON.parse(await stateOf(page, "versionViewer"))), cells(server.sheets), `version ${version}`);
+      const shown = JSON.parse(await stateOf(page, "versionViewer"));
+      assert.deepEqual(cells(shown), cells(server.sheets), `version ${version}`);
     }
     assert.match(await page.textContent("#timeline .when"), /Version 6 of 8/);
     await page.click('[data-do="now"]');
