@@ -71,7 +71,7 @@ test("an answer about other mutations is believed in nothing", () => {
 });
 
 test("pauses double up to a cap, by chance, and last as long as the server asked", () => {
-  const bounds = { firstMs: 100, mostMs: 30_000 };
+  const bounds = { firstMs: 100, limitMs: 30_000 };
   const pauses = [1, 2, 3, 20].map((failures) => pauseMs(failures, { ...bounds, random: () => 0.5 }));
   assert.deepEqual(pauses, [50, 100, 200, 15_000]);
   assert.equal(pauseMs(1, { ...bounds, random: () => 0, retryAfter: 7 }), 7000);

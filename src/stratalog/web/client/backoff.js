@@ -1,8 +1,8 @@
 // How long to wait: capped exponential back-off with full jitter, never less than the server asked for.
 
-export function pauseMs(failures, { firstMs, mostMs, retryAfter = 0, random = Math.random }) {
-  const most = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
-  return Math.max(random() * most, retryAfter * 1000, 1);
+export function pauseMs(failures, { firstMs, limitMs, retryAfter = 0, random = Math.random }) {
+  const limit = Math.min(limitMs, firstMs * 2 ** Math.min(failures - 1, 30));
+  return Math.max(random() * limit, retryAfter * 1000, 1);
 }
 
 /** Waits that can be cut short. */

@@ -60,8 +60,8 @@ export class Draft {
   }
 
   put(key, value) {
-    const kept = canonical(value);
-    this.changes.set(checkKey(key), kept);
+    const frozen = canonical(value);
+    this.changes.set(checkKey(key), frozen);
   }
 
   /** Remove `key`; whether there was one. */

@@ -62,11 +62,11 @@ export class Http {
       // A browser does not say whether the request got there.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
-    const said = parsed(text);
-    if (!response.ok) throw problem(response, said);
+    const answer = parsed(text);
+    if (!response.ok) throw problem(response, answer);
     this.#heed(response.headers.get("Stratalog-Live") ?? "");
-    if (said === undefined) throw new StratalogError("corrupt", "the server's answer does not decode");
-    return decode(said);
+    if (answer === undefined) throw new StratalogError("corrupt", "the server's answer does not decode");
+    return decode(answer);
   }
 
   // The token goes there, so never with less care than the requests themselves.
@@ -79,13 +79,13 @@ export class Http {
 }
 
 // What only the document can say is believed only in the server's own words: a proxy that gives up tells nothing.
-function problem(response, said) {
+function problem(response, answer) {
   const { status } = response;
   const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
-  const code = status === 429 ? "unreached" : status === 401 ? "forbidden" : (said?.code ?? guess);
+  const code = status === 429 ? "unreached" : status === 401 ? "forbidden" : (answer?.code ?? guess);
   const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "0", 10) || 0;
   const retryAfter = Math.min(Math.max(0, seconds), RETRY_AFTER_SECONDS_MAX);
-  return new StratalogError(code, said?.message ?? "the server refused", { status, retryAfter });
+  return new StratalogError(code, answer?.message ?? "the server refused", { status, retryAfter });
 }
 
 function parsed(text) {

@@ -5,7 +5,7 @@ import { Alarm, pauseMs } from "./backoff.js";
 
 const SUBPROTOCOL = "stratalog.live.1";
 const SILENCE_SECONDS_MAX = 60;
-const BACKOFF = { firstMs: 200, mostMs: 30_000 };
+const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
 export class Live {
   /** The connection's own id among those who are here; null while there is none. */

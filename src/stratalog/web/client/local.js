@@ -8,7 +8,7 @@ import { COMMITTED, NEVER, OPEN, REFUSED } from "./pushDecision.js";
 import { canonical } from "./values.js";
 
 const PENDING_MAX = 10_000;
-const FAILURES_KEPT = 1000;
+const FAILURES_MAX = 1000;
 const REJECTIONS_TOLD_VERSIONS = 1000;
 const UNKNOWN =
   "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
@@ -16,7 +16,7 @@ const UNTOLD = "it was committed, but too long ago to be told whether it was rej
 
 export class Local {
   state = new State();
-  /** In order: {slot, sequence, id, name, args, sent, answer, reason}, and `kept` once it is durable. */
+  /** In order: {slot, sequence, id, name, args, sent, answer, reason}, and `isDurable` once it is. */
   pending = [];
   failures = [];
   #database;
@@ -33,7 +33,7 @@ export class Local {
     ]);
     const local = new Local(database, facts ?? { slot: tabLease, sequence: 0, cookie: null });
     keys.forEach(([, key], place) => local.state.set(key, canonical(values[place])));
-    local.pending = pending.map((waiting) => ({ ...waiting, args: canonical(waiting.args), kept: true }));
+    local.pending = pending.map((waiting) => ({ ...waiting, args: canonical(waiting.args), isDurable: true }));
     local.failures = failures;
     await local.#begin(facts === undefined);
     return local;
@@ -63,10 +63,10 @@ export class Local {
     }
     const { slot, next } = this.#facts;
     const sequence = ++this.#facts.sequence;
-    const waiting = { slot, sequence, id: next, name, args, sent: NEVER, answer: "", reason: null, kept: false };
+    const waiting = { slot, sequence, id: next, name, args, sent: NEVER, answer: "", reason: null, isDurable: false };
     this.#facts.next = next + 1;
-    const durable = this.#keep([waiting]).then(() => {
-      waiting.kept = true;
+    const durable = this.#store([waiting]).then(() => {
+      waiting.isDurable = true;
       return waiting;
     });
     this.pending.push(waiting);
@@ -80,7 +80,7 @@ export class Local {
     let size = 0;
     for (const waiting of start < 0 ? [] : this.pending.slice(start, start + countMax)) {
       size += JSON.stringify(waiting.args).length;
-      if (!waiting.kept || (batch.length && size > textTarget)) break;
+      if (!waiting.isDurable || (batch.length && size > textTarget)) break;
       batch.push(waiting);
     }
     return batch;
@@ -110,7 +110,7 @@ export class Local {
   async noteCommitted(pairs) {
     for (const [waiting, { status, reason }] of pairs)
       Object.assign(waiting, { answer: status, reason: reason ?? null });
-    if (pairs.length) await this.#keep(pairs.map(([waiting]) => waiting));
+    if (pairs.length) await this.#store(pairs.map(([waiting]) => waiting));
   }
 
   async resendFrom(id) {
@@ -145,9 +145,9 @@ export class Local {
   /** Take over a pull, whole. One that is older than the state, or answers another question, changes nothing. */
   apply(asked, pulled) {
     const { cookie } = pulled;
-    if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], kept: null };
+    if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], durable: null };
     const elsewhere = asked !== null && cookie.incarnation !== asked.incarnation;
-    if (elsewhere && !isWhole(pulled)) {
+    if (elsewhere && !hasWholeState(pulled)) {
       throw new StratalogError("corrupt", "a pull goes over to another incarnation without its whole state");
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
@@ -159,7 +159,7 @@ export class Local {
 
   async dropFailure(sequence) {
     this.failures = this.failures.filter((failure) => failure.sequence !== sequence);
-    await this.#keep([], (stores) => stores.failures.delete([this.#facts.slot, sequence]));
+    await this.#store([], (stores) => stores.failures.delete([this.#facts.slot, sequence]));
   }
 
   /** End another client of this browser, for which nothing waits: its failures are told here from now on. */
@@ -167,7 +167,7 @@ export class Local {
     const { slot } = this.#facts;
     const failed = other.failures.map((failure) => ({ ...failure, slot, sequence: ++this.#facts.sequence }));
     const dropped = this.#fail(failed);
-    await this.#keep([], (stores) => {
+    await this.#store([], (stores) => {
       writeFailures(stores.failures, failed, dropped);
       for (const name of ["items", "pending", "failures"]) stores[name].delete(within(other.#facts.slot));
       stores.slots.delete(other.#facts.slot);
@@ -178,10 +178,10 @@ export class Local {
     this.#facts.used = Date.now();
     if (isNew) this.#becomeNew();
     await this.resendQueued();
-    await this.#keep([]);
+    await this.#store([]);
   }
 
-  #confirm(pulled, told) {
+  #confirm(pulled, areRejectionsKnown) {
     const last = pulled.last[this.client] ?? 0;
     const confirmed = this.pending.filter(({ id }) => id <= last);
     // Somebody else commits under this client's id: what the browser keeps was copied.
@@ -191,7 +191,7 @@ export class Local {
     const reasons = new Map(
       pulled.rejected.filter(({ client }) => client === this.client).map((one) => [one.id, one.reason]),
     );
-    const settled = confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), told));
+    const settled = confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown));
     // A pull follows the pushes of its sync cycle: what it does not confirm is not there, whatever was answered.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
@@ -207,12 +207,12 @@ export class Local {
     for (const waiting of again) {
       Object.assign(waiting, { id: this.#facts.next++, sent: NEVER, answer: "", reason: null });
     }
-    const told = done.map((waiting) =>
+    const others = done.map((waiting) =>
       COMMITTED.has(waiting.answer)
         ? settle(waiting, undefined, false)
         : { waiting, status: "unknown", reason: UNKNOWN },
     );
-    return this.#settle([...settled, ...told], again, patch);
+    return this.#settle([...settled, ...others], again, patch);
   }
 
   // Memory first, then one transaction with everything: the patch, what is settled, what has changed, and the facts.
@@ -226,18 +226,18 @@ export class Local {
         return { slot, sequence, name, args, status, reason };
       });
     const dropped = this.#fail(failed);
-    const kept = this.#keep(changed, (stores) => {
+    const durable = this.#store(changed, (stores) => {
       this.#writePatch(stores.items, patch);
       for (const { slot, sequence } of gone) stores.pending.delete([slot, sequence]);
       writeFailures(stores.failures, failed, dropped);
     });
-    return { settled, kept };
+    return { settled, durable };
   }
 
   // The newest are kept; the answer is those that no longer are.
   #fail(failed) {
     this.failures.push(...failed);
-    return this.failures.splice(0, Math.max(0, this.failures.length - FAILURES_KEPT));
+    return this.failures.splice(0, Math.max(0, this.failures.length - FAILURES_MAX));
   }
 
   #becomeNew() {
@@ -248,14 +248,14 @@ export class Local {
   async #note(some, change) {
     if (this.#fault) throw this.#fault;
     for (const waiting of some) Object.assign(waiting, change);
-    if (some.length) await this.#keep(some);
+    if (some.length) await this.#store(some);
   }
 
   /** @param {any[]} changed @param {(stores: any) => void} more */
-  #keep(changed, more = () => {}) {
+  #store(changed, more = () => {}) {
     return this.#write((stores) => {
       more(stores);
-      for (const { kept, ...waiting } of changed) stores.pending.put(waiting);
+      for (const { isDurable, ...waiting } of changed) stores.pending.put(waiting);
       stores.slots.put(this.#facts);
     });
   }
@@ -285,11 +285,11 @@ function writeFailures(store, failed, dropped) {
   for (const { slot, sequence } of dropped) store.delete([slot, sequence]);
 }
 
-function settle(waiting, reason, told) {
+function settle(waiting, reason, areRejectionsKnown) {
   if (reason !== undefined || waiting.answer === "rejected") {
     return { waiting, status: "rejected", reason: reason ?? waiting.reason };
   }
-  if (told || waiting.answer === "applied") return { waiting, status: "applied", reason: null };
+  if (areRejectionsKnown || waiting.answer === "applied") return { waiting, status: "applied", reason: null };
   return { waiting, status: "unknown", reason: UNTOLD };
 }
 
@@ -301,6 +301,6 @@ function applyTo(state, { op, key, value }) {
 
 // Whether one that is committed and not among the rejected was applied: a server looks back only so far.
 const tellsRejections = (asked, pulled) =>
-  !isWhole(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_TOLD_VERSIONS;
+  !hasWholeState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_TOLD_VERSIONS;
 
-const isWhole = ({ patch }) => patch.some(({ op }) => op === "clear");
+const hasWholeState = ({ patch }) => patch.some(({ op }) => op === "clear");

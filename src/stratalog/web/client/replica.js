@@ -74,9 +74,9 @@ export class Replica {
    */
   async mutate(name, /** @type {any} */ args = null) {
     if (typeof name !== "string" || !name) throw invalid("a mutator's name must be a text");
-    const kept = canonical(args, "argument");
-    const effect = run(this.#draft, this.#mutators, name, kept);
-    const { waiting, durable } = this.local.add(name, kept);
+    const frozen = canonical(args, "argument");
+    const effect = run(this.#draft, this.#mutators, name, frozen);
+    const { waiting, durable } = this.local.add(name, frozen);
     const handle = this.#handle(waiting);
     handle.effect = effect;
     this.#tell([...effect.after.keys()].filter((key) => !same(effect.before.get(key), effect.after.get(key))));
@@ -112,14 +112,14 @@ export class Replica {
   /** For the sync cycle: change the local state, by `patch` or not its canonical part, and what follows. */
   async settle(change, patch = []) {
     const was = this.#shownBefore(patch);
-    const { settled, kept } = change(this.local);
+    const { settled, durable } = change(this.local);
     this.#show();
     for (const { waiting, status, reason } of settled) {
       this.#handles.get(waiting.sequence)?.end(status, reason);
       this.#handles.delete(waiting.sequence);
     }
     this.#tell(this.#changedSince(was));
-    await kept;
+    await durable;
   }
 
   /** For the sync cycle: something else than what is shown has changed. */

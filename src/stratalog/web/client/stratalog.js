@@ -25,7 +25,7 @@ export { BUILT_IN_MUTATORS } from "./mutators.js";
 
 const PULL_MS = 60_000;
 const PULL_MS_WITHOUT_POKES = 5_000;
-const BACKOFF = { firstMs: 100, mostMs: 30_000 };
+const BACKOFF = { firstMs: 100, limitMs: 30_000 };
 const DOCUMENT = /\/organisations\/[^/?#]+\/documents\/[^/?#]+$/;
 
 /**

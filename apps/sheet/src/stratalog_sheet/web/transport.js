@@ -5,7 +5,7 @@
 import { StratalogError } from "/web/client/errors.js";
 import { Alarm, pauseMs } from "/web/client/backoff.js";
 
-const BACKOFF = { firstMs: 250, mostMs: 15_000 };
+const BACKOFF = { firstMs: 250, limitMs: 15_000 };
 const IDLE_MS = 30_000;
 const PRESENCE = new Set(["CLIENT_JOINED", "CLIENT_MOVED", "CLIENT_LEFT"]);
 
