@@ -11,6 +11,7 @@ from stratalog.errors import NotFound, StratalogError
 from stratalog.group_commit import GroupCommit
 from stratalog.log import Log
 from stratalog.log.append import Appender, LogAppend
+from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.head import Head, head_rank
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.newest import Newest
@@ -112,7 +113,7 @@ MUTANTS = (
     _mutant("bystander gets the leader's exception", replaced(Appender, "_run", _fail_all), "bystander"),
     _mutant(
         "next leader forgets the version in doubt",
-        replaced(LogAppend, "interrupt", lambda self: None),
+        replaced(ConditionalAppend, "interrupt", lambda self: None),
         *("once", "refused", "acknowledged"),
     ),
     _mutant(
