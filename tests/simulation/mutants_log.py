@@ -9,7 +9,7 @@ from stratalog.codec import sha256
 from stratalog.errors import NotFound, StratalogError
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log import Entry, append, head, lifecycle, plan, retention
+from stratalog.log import Entry, append, conditional_append, head, lifecycle, plan, retention
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
@@ -45,7 +45,7 @@ def _write_later(self: Any, prefix: str, body: bytes) -> BodyRef:
 def _append_then_put(self: Any, pending: PendingEntry) -> Entry:
     entry = _append(self, pending)
     if "x" in pending.attributes:
-        write_body(self._environment.blobs, f"{self.name.owner}/bodies", pending.body)
+        write_body(self.environment.blobs, f"{self.name.owner}/bodies", pending.body)
     return entry
 
 
@@ -148,7 +148,11 @@ MUTANTS = (
     ),
     _mutant(
         "observation rule ignored by writers",
-        together(replaced(append, "OBSERVATION_SECONDS_MAX", AGES), replaced(head, "OBSERVATION_SECONDS_MAX", AGES)),
+        together(
+            replaced(append, "OBSERVATION_SECONDS_MAX", AGES),
+            replaced(conditional_append, "OBSERVATION_SECONDS_MAX", AGES),
+            replaced(head, "OBSERVATION_SECONDS_MAX", AGES),
+        ),
         "acknowledged",
         "stale-answer",
         "real-time",
