@@ -90,15 +90,15 @@ class SyncCycle:
         setbacks, size = 0, MUTATIONS_PER_BATCH_MAX
         while setbacks < SETBACKS_MAX and (batch := self._batch(size)):
             try:
-                judgement = self._push(batch)
+                decision = self._push(batch)
             except LimitExceeded as exc:
                 if len(batch) == 1:
                     self._give_up(batch[0], str(exc))
                 size = max(1, len(batch) // 2)
                 continue
             size = min(2 * size, MUTATIONS_PER_BATCH_MAX)
-            self._follow(batch, judgement)
-            setbacks += judgement.reset or judgement.resend_from is not None
+            self._follow(batch, decision)
+            setbacks += decision.reset or decision.resend_from is not None
 
     def _batch(self, size: int) -> list[Waiting]:
         with self._replica.held() as local:
@@ -117,16 +117,16 @@ class SyncCycle:
             raise
         return interpret_push(client, batch, pushed, first or batch[0])
 
-    def _follow(self, batch: Sequence[Waiting], judgement: PushDecision) -> None:
+    def _follow(self, batch: Sequence[Waiting], decision: PushDecision) -> None:
         with self._replica.held() as local:
-            local.note_committed(judgement.committed)
-            if judgement.resend_from is not None:
-                local.resend_from(judgement.resend_from)
-        if judgement.queued:
+            local.note_committed(decision.committed)
+            if decision.resend_from is not None:
+                local.resend_from(decision.resend_from)
+        if decision.queued:
             self._replica.note_queued(batch)
             self._queued = self._queued or Observation(self._clock)
-        if judgement.reset:
-            self._replica.settle(lambda local: local.reset(judgement.uncommitted))
+        if decision.reset:
+            self._replica.settle(lambda local: local.reset(decision.uncommitted))
 
     def _give_up(self, waiting: Waiting, reason: str) -> None:
         self._replica.settle(lambda local: local.refuse(waiting, reason))
