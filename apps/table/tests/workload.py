@@ -80,7 +80,7 @@ class Workload:
         self.schema = self.random.choice((LONG, LONG, TWO))
         self.forgets = self.random.random() < 0.3
         store = memory_store(self.clock, index, snapshot_entries_interval=5, segment_entries_target=10)
-        table = table_of(store, f"events-{seed}", self.schema)
+        table = table_of(store, f"workload-{seed}", self.schema)
         self.handles = [table, reopened(table)]
         self.model = Model(Partition("root", self.schema.whole()))
         self.shelf = Shelf(self.clock)
