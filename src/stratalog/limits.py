@@ -63,7 +63,7 @@ DOCUMENTS_HELD_MAX = 1000
 # Sync.
 MUTATIONS_PER_BATCH_MAX = 1000
 # A pull tells the rejections of so many versions; a client relies on it, so it is part of the protocol.
-REJECTIONS_TOLD_VERSIONS = 1000
+REJECTIONS_SHOWN_VERSIONS = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000
 PENDING_MUTATIONS_MAX = 10_000
 

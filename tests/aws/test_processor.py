@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stratalog.aws.listeners import TELL_SECONDS_MAX
+from stratalog.aws.listeners import ANNOUNCE_SECONDS_MAX
 from stratalog.aws.processor import END_SECONDS, Processor
 from stratalog.clock import SystemClock
 from stratalog.documents import Document, Rules
@@ -291,7 +291,7 @@ def test_a_group_is_told_of_once_and_not_where_little_time_is_left(works: Works)
     works.container.listeners.join("b", "acme", "plan", None)
     for id in (1, 2, 3):
         works.push(document, put(id))
-    works.remaining = END_SECONDS + TELL_SECONDS_MAX
+    works.remaining = END_SECONDS + ANNOUNCE_SECONDS_MAX
     assert works.poll() == 3
     assert works.held.said == []
     works.remaining = PLENTY

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stratalog.aws.listeners import CONNECTION_SECONDS_MAX, TELL_SECONDS_MAX, THREADS, Listeners
+from stratalog.aws.listeners import ANNOUNCE_SECONDS_MAX, CONNECTION_SECONDS_MAX, THREADS, Listeners
 from stratalog.aws.sockets import SILENCE_SECONDS, Sockets
 from stratalog.client import HttpTransport
 from stratalog.keys import listeners_partition
@@ -96,7 +96,7 @@ def test_a_connection_listens_to_one_document(room: Room) -> None:
     room.hello()
     room.take("message", type="hello", token=TOKENS["ann"], document="acme/other")
     assert room.held.closed == [RECORDED]
-    room.container.listeners.tell("acme", "other", Poke(1))
+    room.container.listeners.announce("acme", "other", Poke(1))
     assert (RECORDED, Poke(1)) not in room.held.said
 
 
@@ -123,7 +123,7 @@ def test_what_was_shown_by_one_that_went_without_a_word_is_taken_back(room: Room
     room.take("message", "a", type="presence", state=1)
     room.held.gone.add("a")
     room.held.said.clear()
-    room.container.listeners.tell("acme", "plan/2", Poke(1))
+    room.container.listeners.announce("acme", "plan/2", Poke(1))
     assert [message for id, message in room.held.said if id == "b"] == [Poke(1), Here({})]
     assert room.listening() == ["b"]
 
@@ -193,10 +193,10 @@ def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> 
     listeners.join("token", "acme", "plan", environment.clock.wall_ms() + 1000)
     listeners.join("gateway", "acme", "plan", None)
     environment.clock.sleep(2)
-    listeners.tell("acme", "plan", Poke(1))
+    listeners.announce("acme", "plan", Poke(1))
     assert (held.said, held.closed) == ([("gateway", Poke(1))], ["token"])
     environment.clock.sleep(CONNECTION_SECONDS_MAX)
-    listeners.tell("acme", "plan", Poke(2))
+    listeners.announce("acme", "plan", Poke(2))
     assert held.closed == ["token", "gateway"]
 
 
@@ -206,20 +206,20 @@ def test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told() -> None:
     listeners.join("over", "acme", "plan", environment.clock.wall_ms())
     listeners.join("living", "acme", "plan", None)
     held.refused.add("over")
-    listeners.tell("acme", "plan", Poke(1))
+    listeners.announce("acme", "plan", Poke(1))
     assert held.said == [("living", Poke(1))]
     held.refused.clear()
-    listeners.tell("acme", "plan", Poke(2))
+    listeners.announce("acme", "plan", Poke(2))
     assert held.closed == ["over"]
 
 
 def test_a_commit_does_not_wait_for_all_to_be_told_where_telling_is_slow() -> None:
     environment, held = memory_place(), Held()
-    held.on_post = lambda: environment.clock.sleep(TELL_SECONDS_MAX + 1)
+    held.on_post = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX + 1)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     for number in range(100):
         listeners.join(str(number), "acme", "plan", None)
-    listeners.tell("acme", "plan", Poke(1))
+    listeners.announce("acme", "plan", Poke(1))
     assert 1 <= len(held.said) <= THREADS
     assert len(list(listeners._all(("acme", "plan"), True))) == 100
 

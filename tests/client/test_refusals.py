@@ -347,8 +347,8 @@ def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(
     client: Client, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So many versions later the server does not look back for reasons."""
-    monkeypatch.setattr("stratalog.client.local.REJECTIONS_TOLD_VERSIONS", 5)
-    monkeypatch.setattr("stratalog.sync.pull.REJECTIONS_TOLD_VERSIONS", 5)
+    monkeypatch.setattr("stratalog.client.local.REJECTIONS_SHOWN_VERSIONS", 5)
+    monkeypatch.setattr("stratalog.sync.pull.REJECTIONS_SHOWN_VERSIONS", 5)
     client.mutate("put", {"key": "k", "value": 1})
     client.sync()
     document.mutate("put", {"key": "k", "value": "text"})

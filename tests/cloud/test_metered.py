@@ -61,8 +61,8 @@ def test_what_is_counted_is_what_dynamodb_says_it_consumed(
 ) -> None:
     """Of failed conditions it says nothing, since the answer is an error."""
     told: list[float] = []
-    ask = dynamodb._told
-    monkeypatch.setattr(dynamodb, "_told", lambda written: told.append(ask(written)) or told[-1])
+    ask = dynamodb._reported_units
+    monkeypatch.setattr(dynamodb, "_reported_units", lambda written: told.append(ask(written)) or told[-1])
     play(index, 7, SMALL)
     play(metered, 7, SMALL)
     assert sum(told) == metered.meter.total("write units") - metered.meter.total("wasted write units")

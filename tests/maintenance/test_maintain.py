@@ -331,7 +331,7 @@ def test_a_pass_with_little_time_goes_on_behind_the_last_one_it_tended() -> None
     seen: list[list[str]] = []
     for _ in range(30):
         told: list[str] = []
-        maintain(store, MaintenancePolicy(collect_hours=10**6), seconds=12, tell=told.append)
+        maintain(store, MaintenancePolicy(collect_hours=10**6), seconds=12, report=told.append)
         seen.append([what for what in told if what.startswith("acme/log")])
         if any("log-5" in what for what in told):
             break
@@ -345,7 +345,7 @@ def test_tending_and_collecting_share_the_time_so_that_neither_waits_for_the_oth
     for number in range(40):
         a_log(store, f"log-{number:02}", 1)
     told: list[str] = []
-    found = maintain(store, MaintenancePolicy(collect_hours=0), seconds=60, tell=told.append)
+    found = maintain(store, MaintenancePolicy(collect_hours=0), seconds=60, report=told.append)
     assert not found.is_finished
     assert "acme/log-00" in told
     assert "acme, its blobs" in told
@@ -356,7 +356,7 @@ def test_collecting_waits_for_its_hour(store: stratalog.Store) -> None:
     told: list[str] = []
     for hours in (0, 23, 2):
         store.environment.clock.sleep(hours * 3600)
-        maintain(store, tell=told.append)
+        maintain(store, report=told.append)
     assert told.count("acme, its blobs") == 2
 
 
@@ -370,9 +370,9 @@ def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        maintain(store, tell=die)
+        maintain(store, report=die)
     told: list[str] = []
-    maintain(store, tell=told.append)
+    maintain(store, report=told.append)
     assert told[0] == "acme/log-2"
 
 
@@ -389,7 +389,7 @@ def test_two_passes_at_once_do_no_harm(store: stratalog.Store) -> None:
             pass_grace(store)
 
     for _ in range(3):
-        assert maintain(store, policy, tell=another).failures == ()
+        assert maintain(store, policy, report=another).failures == ()
         pass_grace(store)
     assert document.log.floor() > 0
     assert [document.get("notes/a", at=version)[:2] for version in range(document.log.floor(), 15)]
@@ -406,7 +406,7 @@ def test_a_store_out_of_reach_ends_the_pass(store: stratalog.Store, monkeypatch:
     monkeypatch.setattr(log_pass, "list_segments", unavailable)
     told: list[str] = []
     with pytest.raises(Unavailable):
-        maintain(store, tell=told.append)
+        maintain(store, report=told.append)
     assert len([what for what in told if what.startswith("acme/log")]) == 10
 
 

@@ -60,7 +60,7 @@ class QueuePath:
 
     def new_worker(self) -> Worker:
         """Another process in the place of the one before."""
-        self.worker = Worker(self.store, tell=lambda message, reason: self.failures.append(reason))
+        self.worker = Worker(self.store, report_failure=lambda message, reason: self.failures.append(reason))
         return self.worker
 
     def push(self, *mutations: Mutation, document: Document | None = None, group: str = "g", owner: str = "") -> Pushed:

@@ -78,7 +78,7 @@ def test_a_rejection_moves_the_cookie_and_is_told_to_its_group() -> None:
 
 
 def test_rejections_of_long_ago_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull_module, "REJECTIONS_TOLD_VERSIONS", 3)
+    monkeypatch.setattr(pull_module, "REJECTIONS_SHOWN_VERSIONS", 3)
     document = World().create()
     start = pulled(document).cookie
     push_one(document, inc(by="x", id=1))  # type: ignore[arg-type]

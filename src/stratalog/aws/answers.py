@@ -87,8 +87,8 @@ class GatewayAnswer:
                 cookies.append(value)
             elif name != "content-length":
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        told = {"statusCode": self.status, "headers": headers, "isBase64Encoded": True}
-        return {**told, "body": b64encode(self._body).decode(), **({"cookies": cookies} if cookies else {})}
+        answer = {"statusCode": self.status, "headers": headers, "isBase64Encoded": True}
+        return {**answer, "body": b64encode(self._body).decode(), **({"cookies": cookies} if cookies else {})}
 
     def _is_whole(self) -> bool:
         """Whether it is a body as it is: no part of one, whose place counts its bytes, and none packed already."""

@@ -49,7 +49,7 @@ class Api:
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """What is answered to one request. Who listens is told before: afterwards the container is frozen."""
         answer = self._runner.run(self._answer(event))
-        self._container.tell()
+        self._container.announce()
         return answer.event(self._container.live_address)
 
     def close(self) -> None:

@@ -62,11 +62,11 @@ class Container:
         if version and self.sockets:
             self._news[organisation, name] = max(version, self._news.get((organisation, name), 0))
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Tell what was noted, as far as they can be reached. Raises nothing: it is a hint."""
         while self._news:
             (organisation, name), version = self._news.popitem()
-            self.listeners.tell(organisation, name, Poke(version))
+            self.listeners.announce(organisation, name, Poke(version))
 
 
 @cache

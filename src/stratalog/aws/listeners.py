@@ -24,7 +24,7 @@ from stratalog.log import Environment
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put
 from stratalog.protocol.live import FromServer, Here
 
-__all__ = ["CONNECTION_SECONDS_MAX", "SHOWN_MAX", "TELL_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
+__all__ = ["ANNOUNCE_SECONDS_MAX", "CONNECTION_SECONDS_MAX", "SHOWN_MAX", "Connections", "GatewayListener", "Listeners"]
 
 CONNECTION_SECONDS_MAX = 2 * 3600 + 300
 """API Gateway ends a connection after two hours; this lets clocks differ."""
@@ -32,7 +32,7 @@ CONNECTION_SECONDS_MAX = 2 * 3600 + 300
 SHOWN_MAX = 100
 """How many connections of a document show themselves: a message to a WebSocket is at most 128 KB there."""
 
-TELL_SECONDS_MAX = 3.0
+ANNOUNCE_SECONDS_MAX = 3.0
 """So long after the first was told nobody more is: who waits for the answer to a commit must not wait for all."""
 
 THREADS = 16
@@ -113,7 +113,7 @@ class Listeners:
         was = self._index.get(listeners_partition(*name), escape(id))
         self._forget(name, id)
         if was is not None and "s" in was.attributes:
-            self._tell_shown(name)
+            self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
         """Show this of the connection to the others; None takes it back. Raises LimitExceeded, Forbidden."""
@@ -130,7 +130,7 @@ class Listeners:
         known = _listener(item)
         with suppress(ConditionFailed):  # it has left meanwhile
             self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))
-        self._tell_shown(name)
+        self._send_shown(name)
 
     def here(self, organisation: str, name: str) -> Here:
         """What each connection of the document shows."""
@@ -141,34 +141,34 @@ class Listeners:
         item = self._index.get(connection_partition(id), NAME_SORT)
         return None if item is None else (str(item.attributes["o"]), str(item.attributes["d"]))
 
-    def tell(self, organisation: str, name: str, message: FromServer) -> None:
+    def announce(self, organisation: str, name: str, message: FromServer) -> None:
         """Tell all who listen, as far as they can be reached; forget who is gone. Raises nothing: it is a hint."""
         try:
             # Read at half the price of a consistent read: one who joined this moment pulls by itself.
-            self._tell((organisation, name), message, self._living((organisation, name), consistent=False))
+            self._send((organisation, name), message, self._living((organisation, name), consistent=False))
         except StratalogError as exc:
             _log.warning("those who listen to %s/%s were not told: %s", organisation, name, exc)
 
-    def _tell_shown(self, name: Name) -> None:
+    def _send_shown(self, name: Name) -> None:
         living = self._living(name, consistent=True)
-        self._tell(name, _shown(living), living)
+        self._send(name, _shown(living), living)
 
-    def _tell(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
+    def _send(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
         """Tell them, and what is shown without those who turn out to be gone."""
         begun = Observation(self._clock)
-        tell = partial(self._tell_one, name, message, begun)
+        send = partial(self._send_one, name, message, begun)
         if len(living) < 2:
-            stays = [tell(one) for one in living]
+            stays = [send(one) for one in living]
         else:
             with ThreadPoolExecutor(min(THREADS, len(living))) as threads:
-                stays = list(threads.map(tell, living))
+                stays = list(threads.map(send, living))
         left = [one for one, stay in zip(living, stays, strict=True) if stay]
         if _shown(left) != _shown(living):
-            self._tell(name, _shown(left), left)
+            self._send(name, _shown(left), left)
 
-    def _tell_one(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
+    def _send_one(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
         """False where it is gone, and forgotten."""
-        if begun.age_seconds() > TELL_SECONDS_MAX:
+        if begun.age_seconds() > ANNOUNCE_SECONDS_MAX:
             return True
         try:
             if self.connections.post(listener.id, message):

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from stratalog.aws.container import Container, container
-from stratalog.aws.listeners import TELL_SECONDS_MAX
+from stratalog.aws.listeners import ANNOUNCE_SECONDS_MAX
 from stratalog.backends.sqs import SqsQueue
 from stratalog.errors import Invalid, StratalogError
 from stratalog.ports.queue import Message
@@ -69,8 +69,8 @@ class Processor:
         again: list[Message] = []
         for group in sorted(groups.values(), key=lambda messages: max(message.receives for message in messages)):
             again += self._take(group, remaining)
-            if remaining() > END_SECONDS + TELL_SECONDS_MAX:
-                self._container.tell()
+            if remaining() > END_SECONDS + ANNOUNCE_SECONDS_MAX:
+                self._container.announce()
         return [ids[message.receipt] for message in again]
 
     def _take(self, messages: Sequence[Message], remaining: Remaining) -> Sequence[Message]:

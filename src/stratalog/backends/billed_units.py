@@ -72,11 +72,11 @@ def count_commit(
     writes: Sequence[Write],
     standing: Mapping[int, Item | None],
     *,
-    told: float = 0,
+    reported: float = 0,
     wasted: bool = False,
 ) -> None:
     """Count a commit that took place, or whose condition did not hold: by the rules, or as ``told`` if that is more."""
-    operation, units = commit_operation(writes), max(told, commit_units(writes, standing))
+    operation, units = commit_operation(writes), max(reported, commit_units(writes, standing))
     meter.add(operation, "write units", units)
     if wasted:
         meter.add(operation, "wasted write units", units)

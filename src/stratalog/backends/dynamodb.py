@@ -155,7 +155,7 @@ class DynamoIndex:
     def _settle(self, writes: Sequence[Write], answer: DynamoAnswer[_Written]) -> None:
         if answer.kind is Kind.DONE:
             # Only DynamoDB knows the size of what was overwritten or removed.
-            count_commit(self.meter, writes, {}, told=_told(answer.value))
+            count_commit(self.meter, writes, {}, reported=_reported_units(answer.value))
             return
         failed = {
             position: _item(reason.Item) if reason.Item else None
@@ -190,7 +190,7 @@ class DynamoIndex:
             raise Closed("the index is closed")
 
 
-def _told(written: _Written | None) -> float:
+def _reported_units(written: _Written | None) -> float:
     """What DynamoDB says that a commit cost, in all its tables."""
     consumed = written.ConsumedCapacity if written else None
     parts = consumed if isinstance(consumed, tuple) else (consumed,) if consumed else ()

@@ -273,6 +273,6 @@ def _error(operation: str, answer: DynamoAnswer[Any], lost: bool) -> StratalogEr
         return Unavailable("the index could not be asked in time", **details)
     codes = {answer.code, *(reason.Code for reason in answer.reasons)}
     if codes & {"ValidationException", "ValidationError"}:
-        told = " ".join([answer.message, *(reason.Message or "" for reason in answer.reasons)])
-        return (LimitExceeded if "size has exceeded" in told else Invalid)("the index refuses the request", **details)
+        text = " ".join([answer.message, *(reason.Message or "" for reason in answer.reasons)])
+        return (LimitExceeded if "size has exceeded" in text else Invalid)("the index refuses the request", **details)
     return Unavailable("the index refuses the request", **details)

@@ -256,8 +256,8 @@ def _reason(exc: Exception) -> str:
     text = str(exc)
     line = text.partition("\n")[0]
     status, code = STATUS.search(text), CODE.search(text)
-    told = [found[1] for found in (status, code) if found]
-    return " ".join(told) or line.partition(" - ")[2] or line
+    parts = [found[1] for found in (status, code) if found]
+    return " ".join(parts) or line.partition(" - ")[2] or line
 
 
 REFUSALS = (

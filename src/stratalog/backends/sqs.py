@@ -328,13 +328,13 @@ def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any
 
 def _message(record: Any) -> Message:
     """A message from what SQS says of it. One that another program sent has its message group as its group."""
-    told = record["Attributes"]
-    group = record.get("MessageAttributes", {}).get("group", {}).get("StringValue", told["MessageGroupId"])
+    attributes = record["Attributes"]
+    group = record.get("MessageAttributes", {}).get("group", {}).get("StringValue", attributes["MessageGroupId"])
     return Message(
-        id=told["MessageDeduplicationId"],
+        id=attributes["MessageDeduplicationId"],
         group=group,
         body=_body(record["Body"]),
-        receives=int(told["ApproximateReceiveCount"]),
+        receives=int(attributes["ApproximateReceiveCount"]),
         receipt=record["ReceiptHandle"],
     )
 

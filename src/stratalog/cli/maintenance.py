@@ -107,7 +107,7 @@ def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
         for record in store.records(organisation).list():
             total["record_versions"] += free_versions(store.environment, Name(organisation, record.id))
             step(1)
-        total["blobs"] += len(collect_blobs(store.environment, escape(organisation), tell=step).garbage)
+        total["blobs"] += len(collect_blobs(store.environment, escape(organisation), report=step).garbage)
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Do nothing, and say what would be done.")
@@ -130,7 +130,7 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
     found: list[CollectionReport] = []
     for one in [organisation] if organisation else list(store.organisations()):
         with progress(f"collecting {one}", None) as step:
-            found.append(collect_blobs(store.environment, escape(one), dry_run=dry_run, stop=stop, tell=step))
+            found.append(collect_blobs(store.environment, escape(one), dry_run=dry_run, stop=stop, report=step))
         if not found[-1].is_finished:
             break
     for one_found in found:
@@ -158,7 +158,7 @@ def maintain(
     store, steps = session.open(), _steps(session.open(), application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
     with progress("maintaining", None) as step:
-        found = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, tell=lambda what: step(1))
+        found = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, report=lambda what: step(1))
     if session.json:
         print_json(found)
     else:

@@ -50,7 +50,7 @@ def work(session: Session, application: str | None, drain: bool, visibility: flo
     server = _module("worker.worker")
     store = _opened(session, application)
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
-        worker = server.Worker(store, server.WorkerSettings(visibility_seconds=visibility), _tell, aside)
+        worker = server.Worker(store, server.WorkerSettings(visibility_seconds=visibility), _report_failure, aside)
         _announce(session)
         with _stopped_by_signals(worker), server.beating(worker, visibility / BEATS):
             worker.run(drain=drain)
@@ -137,7 +137,7 @@ def _stopped_by_signals(worker: Any) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _tell(message: Any, reason: str) -> None:
+def _report_failure(message: Any, reason: str) -> None:
     note(f"{message.group}: message {message.id}, given out {message.receives} times: {reason}")
 
 

@@ -22,8 +22,8 @@ def init(session: Session, url: str | None) -> None:
     """
     store = url or session.url
     made = make_store(store)
-    told = "".join(f"made {what}\n" for what in made)
-    session.answer({"store": store, "made": made}, f"{told}store ready at {store}")
+    lines = "".join(f"made {what}\n" for what in made)
+    session.answer({"store": store, "made": made}, f"{lines}store ready at {store}")
 
 
 @command("list", example="stratalog list acme")

@@ -16,7 +16,7 @@ from stratalog.client.push_decision import COMMITTED, NEVER, OPEN, REFUSED, Wait
 from stratalog.clock import Clock, new_id
 from stratalog.codec import canonical, decode, encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
-from stratalog.limits import PENDING_MUTATIONS_MAX, REJECTIONS_TOLD_VERSIONS
+from stratalog.limits import PENDING_MUTATIONS_MAX, REJECTIONS_SHOWN_VERSIONS
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
 
@@ -307,7 +307,7 @@ def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
 def _tells_rejections(asked: Cookie, pulled: Pulled) -> bool:
     """Whether a mutation that is committed and not among the rejected was applied: a server looks back only so far."""
     passed = pulled.cookie.version - asked.version
-    return not _is_whole(pulled) and passed <= REJECTIONS_TOLD_VERSIONS
+    return not _is_whole(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS
 
 
 def _is_whole(pulled: Pulled) -> bool:

@@ -110,15 +110,15 @@ def collect(
     *,
     dry_run: bool = False,
     stop: Stop = never,
-    tell: Callable[[int], None] = _unheard,
+    report: Callable[[int], None] = _unheard,
 ) -> CollectionReport:
     """Delete the blobs under ``scope``, an escaped organisation or an owner, that nothing refers to.
 
     One owner is in hand at a time. One that cannot be judged is left alone and told of; the others are collected. A
     dry run takes the same way up to the delete, and goes on from where the next run would. ``stop`` is asked often;
-    ``tell`` hears how many blobs were looked at. Raises Unavailable, OutcomeUnknown: call it again.
+    ``report`` hears how many blobs were looked at. Raises Unavailable, OutcomeUnknown: call it again.
     """
-    return _Collection(environment, scope, dry_run, stop, tell).run()
+    return _Collection(environment, scope, dry_run, stop, report).run()
 
 
 class _Stopped(Exception):
@@ -134,7 +134,7 @@ class _Collection:
         scope: str,
         dry_run: bool,
         stop: Stop,
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         *,
         is_strict: bool = False,
     ) -> None:
@@ -142,7 +142,7 @@ class _Collection:
         self._scope = scope
         self._dry_run = dry_run
         self._stop = stop
-        self._tell = tell
+        self._report = report
         self._is_strict = is_strict
         self._work, self._is_kept = load_work(environment, scope)
         self._saved = Observation(environment.clock)
@@ -209,7 +209,7 @@ class _Collection:
             self._pass_over(work.owner, exc)
         else:
             self._kept, self._young = self._kept + work.kept, self._young + work.young
-            self._tell(work.kept + work.young)
+            self._report(work.kept + work.young)
             self._work = CollectionProgress(after=work.upto)
 
     def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
@@ -284,7 +284,7 @@ class _Collection:
             else:
                 self._changed += 1
             del work.candidates[name]
-            self._tell(1)
+            self._report(1)
 
     def _delete(self, key: str, stamp: str) -> bool:
         """Look again, and delete the generation that was listed."""

@@ -69,7 +69,7 @@ def export_document(document: Document, file: BinaryIO, progress: Progress | Non
     )
     for entry in document.log.read(0, head.version, head=head):
         lines.write(_entry_line(document, entry))
-        _tell(progress, 1)
+        _report(progress, 1)
     digest = document.at(head.version).content_digest()
     lines.write({"end": head.version, "digest": digest, "sha256": lines.sha256()})
     return Exchanged(head.version, lines.count, digest)
@@ -105,7 +105,7 @@ def import_state(document: Document, file: BinaryIO, progress: Progress | None =
             if outcome.status != "applied":
                 raise Conflict("a line was not applied", status=outcome.status, reason=outcome.reason, lines=count)
         count += len(batch)
-        _tell(progress, len(batch))
+        _report(progress, len(batch))
     return count
 
 
@@ -187,6 +187,6 @@ def _batches(pairs: Iterable[tuple[dict[str, Any], int]]) -> Iterator[list[Mutat
         yield batch
 
 
-def _tell(progress: Progress | None, count: int) -> None:
+def _report(progress: Progress | None, count: int) -> None:
     if progress:
         progress(count)

@@ -36,15 +36,15 @@ class Written(msgspec.Struct):
 class Mirror:
     """Makes parts of ``target`` the same as in ``source``; nobody else may write those meanwhile.
 
-    ``told`` is called with what was just written: a number of items or blobs. Each method may be called again after a
+    ``report`` is called with what was just written: a number of items or blobs. Each method may be called again after a
     crash at any point, and goes on. Use it in a ``with`` statement.
     """
 
-    def __init__(self, source: Environment, target: Environment, told: Callable[[int], None]) -> None:
+    def __init__(self, source: Environment, target: Environment, report: Callable[[int], None]) -> None:
         self.source = source
         self.target = target
         self.written = Written()
-        self._told = told
+        self._report = report
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stratalog-copy")
 
     def __enter__(self) -> Mirror:
@@ -97,7 +97,7 @@ class Mirror:
         for keys in _grouped(_missing(ours, theirs), WORKERS):
             list(self._pool.map(self._copy_blob, keys))
             self.written.blobs += len(keys)
-            self._told(len(keys))
+            self._report(len(keys))
 
     def _copy_blob(self, key: str) -> None:
         try:
@@ -124,7 +124,7 @@ class Mirror:
         puts = sum(isinstance(write, Put) for write in writes)
         self.written.items += puts
         self.written.deleted += len(writes) - puts
-        self._told(puts)
+        self._report(puts)
 
     def _commit(self, writes: Sequence[Write]) -> None:
         """They depend on nothing, so that after a lost answer they are made again."""

@@ -92,16 +92,16 @@ def maintain(
     steps: Sequence[Step] = (),
     seconds: float | None = None,
     dry_run: bool = False,
-    tell: Callable[[str], None] = lambda what: None,
+    report: Callable[[str], None] = lambda what: None,
 ) -> MaintenanceReport:
     """Do what is due, for about so many ``seconds`` or to the end.
 
-    ``tell`` is called with the name of each log or record before its maintenance.
+    ``report`` is called with the name of each log or record before its maintenance.
 
     ``steps`` are the application's own; each is called once a pass, behind the logs and records, and not in a dry run.
     Raises Unavailable where the store cannot be reached, Closed; what else goes wrong is among the failures.
     """
-    return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, tell).run()
+    return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, report).run()
 
 
 class _Pass:
@@ -112,7 +112,7 @@ class _Pass:
         steps: Sequence[Step],
         seconds: float | None,
         dry_run: bool,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._store = store
         self._index = store.environment.index
@@ -120,7 +120,7 @@ class _Pass:
         self._policy = policy
         self._steps = steps
         self._dry_run = dry_run
-        self._tell = tell
+        self._report = report
         self._started = self._saved = Observation(self._clock)
         self._seconds = seconds
         self._position = self._load()
@@ -155,7 +155,7 @@ class _Pass:
         for at, what, act in self._stations(stop):
             if stop():
                 return False
-            self._tell(what)
+            self._report(what)
             self._do(what, act)
             self._position.organisation, self._position.shelf, self._position.id = at
             self._save_now_and_then()
@@ -253,7 +253,7 @@ class _Pass:
                 continue
             if stop():
                 return False
-            self._tell(f"{organisation}, its blobs")
+            self._report(f"{organisation}, its blobs")
             finished: list[bool] = []
             self._do(f"{organisation}, its blobs", partial(self._collect_one, organisation, stop, finished))
             if finished == [False]:

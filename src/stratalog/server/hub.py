@@ -128,9 +128,9 @@ class Hub:
         """A commit made here: tell those who listen, unless they know."""
         if self._poked is not None:
             self._poked(organisation, name, version)
-        self._tell(organisation, name, version)
+        self._announce(organisation, name, version)
 
-    def _tell(self, organisation: str, name: str, version: int) -> None:
+    def _announce(self, organisation: str, name: str, version: int) -> None:
         room = self._rooms.get((organisation, name))
         if room is not None and version > room.version:
             room.version = version
@@ -163,7 +163,7 @@ class Hub:
 
     def _note(self, name: Name, room: _Room, version: int | None) -> None:
         if version is not None:
-            self._tell(*name, version)
+            self._announce(*name, version)
             return
         room.give(Gone())
         if self._rooms.get(name) is room:

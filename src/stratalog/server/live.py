@@ -106,7 +106,7 @@ async def _serve(socket: Socket, service: Service, listener: Listener, principal
                 group.cancel_scope.cancel()
 
             group.start_soon(hear)
-            ended = await _tell(socket, service, listener, principal)
+            ended = await _send_messages(socket, service, listener, principal)
             group.cancel_scope.cancel()
         if ended is not None:
             await socket.close(code=ended[0], reason=ended[1])
@@ -114,7 +114,7 @@ async def _serve(socket: Socket, service: Service, listener: Listener, principal
         service.hub.leave(listener)
 
 
-async def _tell(socket: Socket, service: Service, listener: Listener, principal: Principal) -> tuple[int, str]:
+async def _send_messages(socket: Socket, service: Service, listener: Listener, principal: Principal) -> tuple[int, str]:
     """Send what is new until there is a reason to stop: the code and words to close with."""
     while messages := await listener.next():
         if is_expired(principal, service.store.environment.clock.wall_ms()):

@@ -9,7 +9,7 @@ from stratalog.documents import Document
 from stratalog.documents.changes import Changes, Member, changes_since, member_of, members, rejections
 from stratalog.documents.state import State
 from stratalog.errors import Collected, Forbidden, Invalid, NotFound
-from stratalog.limits import INTEGER_MAX, REJECTIONS_TOLD_VERSIONS
+from stratalog.limits import INTEGER_MAX, REJECTIONS_SHOWN_VERSIONS
 from stratalog.protocol.messages import check_identity
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Operation, Pull, Pulled, PutKey, Rejection
 
@@ -97,7 +97,7 @@ def _operation(document: Document, state: State, key: str) -> Operation:
 
 def _rejected(document: Document, state: State, since: int, clients: set[str]) -> list[Rejection]:
     """The rejections of these clients since; none where that is too long ago."""
-    if not clients or state.version - since > REJECTIONS_TOLD_VERSIONS:
+    if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:
         return []
     found = rejections(document.log, since, state.version, clients)
     return [Rejection(one.client, one.id, one.reason or "") for one in found]

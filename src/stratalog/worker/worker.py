@@ -34,7 +34,7 @@ from stratalog.worker.settlement import Settlement, Settler, again_seconds
 
 __all__ = ["Worker", "WorkerSettings", "beating"]
 
-Tell = Callable[[Message, str], None]
+ReportFailure = Callable[[Message, str], None]
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,16 +60,16 @@ class Worker:
     """Applies queued pushes; those that wait together for one document as one entry where they can be.
 
     Several processes may work on one store; each runs one worker. ``stop`` and ``beat`` may be called from other
-    threads. ``tell`` is called with a message that failed and why. What is applied is acknowledged ``aside``, on
-    threads of its own, so that both commits share a transaction where the store can; without any, each waits for the
-    other.
+    threads. ``report_failure`` is called with a message that failed and why. What is applied is acknowledged
+    ``aside``, on threads of its own, so that both commits share a transaction where the store can; without any, each
+    waits for the other.
     """
 
     def __init__(
         self,
         store: Store,
         settings: WorkerSettings | None = None,
-        tell: Tell = lambda message, reason: None,
+        report_failure: ReportFailure = lambda message, reason: None,
         aside: Executor | None = None,
     ) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class Worker:
             wait_seconds_first=self._settings.retry_seconds_first, wait_seconds_max=self._settings.retry_seconds_max
         )
         self._settler = Settler(store, self._settings.receives_max)
-        self._tell = tell
+        self._report_failure = report_failure
         self._aside = aside
         self._finishing: list[Future[None]] = []
         self._clock: Clock = store.environment.clock
@@ -218,7 +218,7 @@ class Worker:
 
     def _fail(self, message: Message, error: Exception) -> None:
         """Note why, and let the message go for a while, with all of its group that come after it."""
-        self._tell(message, self._settler.note_failure(message, error))
+        self._report_failure(message, self._settler.note_failure(message, error))
         self._size = 1
         self._give_back(message.group, again_seconds(message, self._settings.failure_seconds_max))
 

@@ -9,7 +9,7 @@ import { canonical } from "./values.js";
 
 const PENDING_MAX = 10_000;
 const FAILURES_MAX = 1000;
-const REJECTIONS_TOLD_VERSIONS = 1000;
+const REJECTIONS_SHOWN_VERSIONS = 1000;
 const UNKNOWN =
   "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
 const UNTOLD = "it was committed, but too long ago to be told whether it was rejected";
@@ -301,6 +301,6 @@ function applyTo(state, { op, key, value }) {
 
 // Whether one that is committed and not among the rejected was applied: a server looks back only so far.
 const tellsRejections = (asked, pulled) =>
-  !hasWholeState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_TOLD_VERSIONS;
+  !hasWholeState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_SHOWN_VERSIONS;
 
 const hasWholeState = ({ patch }) => patch.some(({ op }) => op === "clear");
