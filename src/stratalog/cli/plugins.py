@@ -12,14 +12,16 @@ GROUP = "stratalog.commands"
 
 
 class BrokenCommand(click.Command):
-    """A command that could not be loaded. The help shows why, and whoever runs it is told so."""
+    """A command that could not be loaded. The help shows the reason, and running the command fails with it."""
 
     def __init__(self, point: EntryPoint, reason: str) -> None:
         owner = point.dist.name if point.dist else "an unknown distribution"
         self.message = f"{point.name!r} of {owner} cannot be loaded: {reason}"
-        taken = {"ignore_unknown_options": True, "allow_extra_args": True}
         super().__init__(
-            point.name, short_help=f"(broken) {reason}", add_help_option=False, context_settings=dict(taken)
+            point.name,
+            short_help=f"(broken) {reason}",
+            add_help_option=False,
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
 
     def invoke(self, ctx: click.Context) -> None:
@@ -38,7 +40,7 @@ def plugin_command(name: str) -> click.Command | None:
         return None
     try:
         loaded = point.load()
-    except Exception as exc:  # noqa: BLE001 - code of strangers: whatever it raises, all other commands stay of use
+    except Exception as exc:  # noqa: BLE001 - a plugin may raise anything, and must not break other commands
         return BrokenCommand(point, f"{type(exc).__name__}: {exc}")
     if not isinstance(loaded, click.Command):
         return BrokenCommand(point, f"{point.value} is no click command")
