@@ -92,7 +92,7 @@ def test_nothing_is_written_by_what_is_refused(store: stratalog.Store, case: str
     with pytest.raises(StratalogError):
         REFUSED[case][0](store)
     document = store.document("acme", "budget")
-    assert (document.version, document.at().whole()) == (1, {"cells/C2": 100})
+    assert (document.version, document.at().to_dict()) == (1, {"cells/C2": 100})
     assert [line.id for line in store.list("acme")] == ["budget"]
 
 
@@ -103,7 +103,7 @@ def test_a_bad_key_is_a_rejection_that_says_why(store: stratalog.Store, key: str
     outcome = store.document("acme", "budget").mutate("put", {"key": key, "value": 1})
     assert outcome.status == "rejected"
     assert limit in str(outcome.reason)
-    assert store.document("acme", "budget").at().whole() == {"cells/C2": 100}
+    assert store.document("acme", "budget").at().to_dict() == {"cells/C2": 100}
 
 
 def blob_files(folder: Path) -> list[Path]:
@@ -138,7 +138,7 @@ def test_a_truncated_database_is_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "data" / "index.sqlite"
     os.truncate(path, path.stat().st_size // 2 - 100)
     with pytest.raises(stratalog.Corrupt), stratalog.open(tmp_path / "data") as store:
-        store.document("acme", "budget").at().whole()
+        store.document("acme", "budget").at().to_dict()
 
 
 def test_a_newer_database_format_is_unsupported(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_recreated_document_is_another_incarnation_and_empty(store: stratalog.
     first.delete()
     second = store.create("acme", "budget")
     assert second.log.record.incarnation != first.log.record.incarnation
-    assert second.at().whole() == {}
+    assert second.at().to_dict() == {}
     with pytest.raises(stratalog.NotFound):
         first.mutate("put", {"key": "name", "value": "late"})
 

@@ -179,7 +179,7 @@ class Session:
 
     def _check_states(self) -> None:
         document = self.document()
-        truth, digest = document.at().whole(), document.at().content_digest()
+        truth, digest = document.at().to_dict(), document.at().content_digest()
         for member in self.members:
             shown = dict(member.client.scan())
             assert shown == truth

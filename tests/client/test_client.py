@@ -245,7 +245,7 @@ def test_what_waits_is_there_after_a_restart(document: Document, tmp_path: Path)
         (handle,) = client.pending()
         client.sync()
         assert handle.status == "applied"
-    assert document.at().whole() == {"a": 1, "b": 2}
+    assert document.at().to_dict() == {"a": 1, "b": 2}
 
 
 def test_a_pending_mutation_whose_mutator_is_gone_is_still_sent(document: Document, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_batch_is_one_version() -> None:
         ("bob", 1, "applied", 1),
         ("ada", 2, "applied", 1),
     ]
-    assert document.at().whole() == {"a": 3, "b": 2}
+    assert document.at().to_dict() == {"a": 3, "b": 2}
 
 
 def test_a_mutation_seen_before_changes_nothing_and_writes_nothing() -> None:
@@ -58,7 +58,7 @@ def test_a_gap_stops_its_client_only_and_names_the_expected_id() -> None:
     outcomes = document.apply([inc(id=3), inc(id=4), inc("m", client="bob", id=1), inc(id=2)])
     assert statuses(outcomes) == ["gap", "gap", "applied", "gap"]
     assert [outcome.expected for outcome in outcomes] == [2, 2, None, 2]
-    assert document.at().whole() == {"n": 1, "m": 1}
+    assert document.at().to_dict() == {"n": 1, "m": 1}
 
 
 def test_another_payload_under_the_last_number_is_a_mismatch() -> None:
@@ -217,7 +217,7 @@ def test_any_exception_of_a_mutator_is_a_rejection_without_effect(error: Excepti
     document = World().create(rules=raises(error))
     outcome = document.mutate("bad")
     assert (outcome.status, outcome.reason, outcome.id) == ("rejected", reason, 1)
-    assert document.at().whole() == {}
+    assert document.at().to_dict() == {}
 
 
 @pytest.mark.parametrize("error", [Unavailable("u"), OutcomeUnknown("o"), Corrupt("c"), Closed("x")])
@@ -547,7 +547,7 @@ def test_a_deleted_document_answers_nothing_more() -> None:
         with pytest.raises(NotFound):
             call()
     again = world.create()
-    assert (again.at().whole(), again.version) == ({}, 0)
+    assert (again.at().to_dict(), again.version) == ({}, 0)
 
 
 def test_a_document_opened_anew_is_another_incarnation() -> None:
@@ -584,7 +584,7 @@ def test_readers_beside_writers_see_every_version_whole_and_never_an_older_one()
         while not stopped.is_set():
             view = document.at()
             if not (view.version >= last and view.get("a/n", 0) == view.get("b/n", 0) == view.version):
-                wrong.append((last, view.version, view.whole()))
+                wrong.append((last, view.version, view.to_dict()))
             last = view.version
 
     readers = [threading.Thread(target=read) for _ in range(3)]

@@ -35,14 +35,14 @@ def grown(world: World, versions: int = 12, rules: Rules | None = RULES) -> Docu
 def test_a_fork_is_its_parent_up_to_where_it_starts_and_itself_after(interval: int) -> None:
     world = World(snapshot_entries_interval=interval, segment_entries_target=4)
     document = grown(world)
-    whole = document.at(7).whole()
+    whole = document.at(7).to_dict()
     fork = document.fork("copy", at=7)
     fork.apply([put("c/0", "changed")])
     document.apply([put("c/0", "other")])
     for handle in (fork, world.open("copy")):
-        assert handle.at(7).whole() == whole
-        assert handle.at(8).whole() == handle.at().whole() == {**whole, "c/0": "changed"}
-        assert handle.at(3).whole() == document.at(3).whole()
+        assert handle.at(7).to_dict() == whole
+        assert handle.at(8).to_dict() == handle.at().to_dict() == {**whole, "c/0": "changed"}
+        assert handle.at(3).to_dict() == document.at(3).to_dict()
         assert [change.version for change in handle.history("c/0")] == [8, 5, 1]
         assert [one.key for one in handle.diff(7, 8)] == ["c/0"]
         assert len(list(handle.versions())) == 8
@@ -90,7 +90,7 @@ def test_a_fork_of_a_fork_has_both_their_pasts() -> None:
     early.apply([inc(client="bob")])
     reader = world.open("again")
     assert (reader.get("n"), reader.get("c/0"), reader.get("c/1")) == (10, "fork", "again")
-    assert (reader.at(8).whole(), reader.at(2).whole()) == (document.at(8).whole(), document.at(2).whole())
+    assert (reader.at(8).to_dict(), reader.at(2).to_dict()) == (document.at(8).to_dict(), document.at(2).to_dict())
     assert world.open("early").get("n") == 5
     assert [change.version for change in reader.history("c/0")] == [9, 5, 1]
     assert (verify(reader).start, verify(world.open("early")).start) == (9, 4)

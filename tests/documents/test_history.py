@@ -159,11 +159,11 @@ def test_a_state_once_given_out_stays_as_it_is() -> None:
     world = World(snapshot_entries_interval=3)
     document = grown(world)
     view = document.at()
-    before = view.whole()
+    before = view.to_dict()
     for n in range(200):
         document.apply([put(f"d/{n}", n)])
-    assert (view.version, view.whole()) == (8, before)
-    view.whole()["other"] = "changed"
+    assert (view.version, view.to_dict()) == (8, before)
+    view.to_dict()["other"] = "changed"
     assert view.get("other") == 7
     assert "d/1" not in view
 
@@ -198,7 +198,7 @@ def test_an_entry_of_a_newer_program_is_not_guessed_at() -> None:
     document.log.append(Event("commit", ["something", "new"], schema=2))
     with pytest.raises(Unsupported):
         world.open().at()
-    assert world.open().at(1).whole() == {"n": 1}
+    assert world.open().at(1).to_dict() == {"n": 1}
 
 
 def test_a_reader_whose_snapshot_was_forgotten_finds_the_new_one() -> None:
@@ -212,7 +212,7 @@ def test_a_reader_whose_snapshot_was_forgotten_finds_the_new_one() -> None:
     document.apply([put(key, "new") for key in keys[::2]])
     document.forget_below(2, lambda floor: verify(document, floor) and None)
     delete_blobs(world, set(world.blob_keys("/chunks/")) - kept_chunks(document))
-    assert reader.at().whole() == {key: "old" if position % 2 else "new" for position, key in enumerate(keys)}
+    assert reader.at().to_dict() == {key: "old" if position % 2 else "new" for position, key in enumerate(keys)}
 
 
 def delete_blobs(world: World, keys: set[str]) -> None:
@@ -246,7 +246,7 @@ def test_a_view_of_a_forgotten_snapshot_says_that_it_is_to_be_read_again() -> No
         with pytest.raises(Unavailable, match="read the document again"):
             view.get("c/001")
         with pytest.raises(Unavailable, match="read the document again"):
-            view.whole()
+            view.to_dict()
     assert reader.get("c/001") == "x" * 900
 
 

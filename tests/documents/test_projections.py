@@ -44,11 +44,11 @@ def test_it_follows_the_log_to_its_head() -> None:
 def test_at_least_stops_there_and_the_tail_is_left() -> None:
     world = World()
     projection = Projection(grown(world).log, "counts", count)
-    assert projection.catch_up(at_least=3) == 3
-    assert projection.catch_up(at_least=2) == 3
+    assert projection.catch_up(version_min=3) == 3
+    assert projection.catch_up(version_min=2) == 3
     assert [entry.version for entry in projection.tail(5)] == [4, 5]
     assert list(projection.tail(2)) == []
-    assert projection.catch_up(at_least=99) == 5
+    assert projection.catch_up(version_min=99) == 5
 
 
 def test_two_followers_have_the_effects_once() -> None:

@@ -110,7 +110,7 @@ def changes(contents: list[Content], key: str) -> list[tuple[int, Any, bool]]:
 
 
 def check(document: Document, contents: list[Content], source: int, target: int) -> None:
-    assert [document.at(version).whole() for version in range(len(contents))] == contents
+    assert [document.at(version).to_dict() for version in range(len(contents))] == contents
     for key in KEYS:
         history = [(one.version, one.value, one.deleted) for one in document.history(key)]
         assert history == changes(contents, key)

@@ -18,7 +18,7 @@ def test_query_1_the_whole_latest_version() -> None:
     document = world.create()
     document.apply([put("name", "My project"), put("Collection1/id1", large("a")), put("Collection1/id2", 2)])
     document.mutate("del", {"key": "Collection1/id2"})
-    assert world.open().at().whole() == {"name": "My project", "Collection1/id1": large("a")}
+    assert world.open().at().to_dict() == {"name": "My project", "Collection1/id1": large("a")}
     assert world.open().at().fields() == {"name": "My project"}
 
 
@@ -81,7 +81,7 @@ def test_query_4_all_versions_with_their_mutations_and_full_state() -> None:
     ]
     assert second.deleted == ("b",)
     assert third.mutations[0].reason == "no such mutator: nope"
-    states = [document.at(version).whole() for version in range(4)]
+    states = [document.at(version).to_dict() for version in range(4)]
     assert states == [{}, {"a": 6, "b": large("b")}, {"a": 6}, {"a": 6}]
 
 

@@ -110,10 +110,10 @@ def test_losing_every_snapshot_costs_time_and_no_data() -> None:
     document = world.create()
     for n in range(20):
         document.apply([put(f"c/{n % 7}", n)])
-    expected = document.at().whole()
+    expected = document.at().to_dict()
     for version in snapshots(document):
         world.backend._partitions[snapshots_partition(document.log.record.prefix)].delete(number(version))
-    assert world.open().at().whole() == expected
+    assert world.open().at().to_dict() == expected
 
 
 @pytest.mark.parametrize("tree", ["content", "clients", "tombstones"])
@@ -157,7 +157,7 @@ def grown(world: World, versions: int = 40) -> Document:
 def test_history_is_forgotten_only_above_a_verified_base() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
-    whole = {version: document.at(version).whole() for version in range(41)}
+    whole = {version: document.at(version).to_dict() for version in range(41)}
     verified: list[int] = []
 
     def prove(floor: int) -> None:
@@ -168,7 +168,7 @@ def test_history_is_forgotten_only_above_a_verified_base() -> None:
     world.clock.sleep(1000)
     assert free_segments(document.log) >= 3
     reader = world.open()
-    assert {version: reader.at(version).whole() for version in range(33, 41)} == {
+    assert {version: reader.at(version).to_dict() for version in range(33, 41)} == {
         version: whole[version] for version in range(33, 41)
     }
     with pytest.raises(VersionForgotten):
@@ -247,7 +247,7 @@ def test_a_state_does_not_change_with_the_mutators() -> None:
     world = World(snapshot_entries_interval=100)
     document = grown(world, 8)
     other = world.open(rules=Rules(mutators={"inc": lambda draft, args: draft.put("n", "changed")}))
-    assert other.at().whole() == document.at().whole()
+    assert other.at().to_dict() == document.at().to_dict()
     assert verify(other) == verify(document)
 
 
@@ -268,7 +268,7 @@ def test_a_snapshot_answered_late_puts_its_chunks_again() -> None:
     document.snapshot()
     world.recorder.before = None
     assert world.blob_keys("/chunks/")
-    assert len(world.open().at().whole()) == 100
+    assert len(world.open().at().to_dict()) == 100
 
 
 def test_chunks_are_put_again_where_the_answer_of_their_snapshot_is_lost() -> None:
@@ -291,7 +291,7 @@ def test_chunks_are_put_again_where_the_answer_of_their_snapshot_is_lost() -> No
     with pytest.raises(OutcomeUnknown):
         document.snapshot()
     assert snapshots(document) == [document.version]
-    assert world.open().at(document.version).whole() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
+    assert world.open().at(document.version).to_dict() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
 
 
 def test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made() -> None:
@@ -315,7 +315,7 @@ def test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made()
 
     world.recorder.before, world.recorder.after = sleep, lose_the_blobs
     assert document.snapshot() == document.version
-    assert world.open().at(document.version).whole() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
+    assert world.open().at(document.version).to_dict() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
 
 
 def test_chunks_are_put_again_with_patience_and_without_those_they_were_made_from() -> None:

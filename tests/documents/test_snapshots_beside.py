@@ -71,7 +71,7 @@ def test_what_is_committed_at_any_step_of_a_snapshot_stands_on_it(of: str) -> No
         state = document.state()
         assert (state.version, state.snapshot_version) == (document.version, max(snapshots(document)))
         change(document, 302)
-        assert document.at().whole() == world.open().at().whole()
+        assert document.at().to_dict() == world.open().at().to_dict()
         assert document.at().content_digest() == world.open().at().content_digest()
         document.snapshot()
         verify(document)
@@ -123,7 +123,7 @@ def test_a_snapshot_that_fails_leaves_what_was_committed_beside_it() -> None:
     assert snapshots(document) == [1]
     assert document.get("title") == "301"
     assert document.snapshot() == document.version
-    assert document.at().whole() == world.open().at().whole()
+    assert document.at().to_dict() == world.open().at().to_dict()
 
 
 @pytest.mark.parametrize("newer", [0, 2])
@@ -146,6 +146,6 @@ def test_a_snapshot_whose_base_is_forgotten_while_commits_go_on_harms_none_of_th
     world.recorder.before = None
     assert snapshots(document) == [wanted + newer]
     change(document, 303)
-    assert document.at().whole() == world.open().at().whole()
+    assert document.at().to_dict() == world.open().at().to_dict()
     assert document.snapshot() == document.version
     verify(document)

@@ -35,7 +35,7 @@ def stored(log: Log) -> set[str]:
 
 def parts_at(log: Log, version: int) -> list[bytes] | None:
     kept = log.app_snapshot(version)
-    return None if kept is None else list(log.snapshot_parts(kept))
+    return None if kept is None else list(log.read_snapshot(kept))
 
 
 def test_a_kept_state_is_found_at_its_version_and_after() -> None:

@@ -91,7 +91,7 @@ def keep(log: Log) -> str:
     log.save_snapshot(5, [LONG.encode()])
     kept = log.app_snapshot(5)
     assert kept is not None
-    return b"".join(log.snapshot_parts(kept)).decode()
+    return b"".join(log.read_snapshot(kept)).decode()
 
 
 @pytest.mark.parametrize("act", [append, keep])

@@ -61,7 +61,7 @@ def _told_of(document: Document) -> dict[str, Any]:
     for version in range(oldest, document.version + 1):
         with suppress(stratalog.NotFound):
             view = document.at(version)
-            answers[f"{name}@{version}"] = (view.whole(), list(view.list()), view.content_digest())
+            answers[f"{name}@{version}"] = (view.to_dict(), list(view.list()), view.content_digest())
     for client in ("ada", "bob"):
         last = document.last_mutation(client)
         answers[f"{name} {client}"] = (last, document.applied_in(client, last) if last and not oldest else None)
@@ -153,7 +153,7 @@ def _change_record(store: stratalog.Store, chance: Random) -> object:
     records, id = store.records("acme"), f"record-{chance.randrange(4)}"
     if chance.random() < 0.3:
         return records.delete(id)
-    return records.prune(id, keep=1 + chance.randrange(2))
+    return records.prune(id, retain=1 + chance.randrange(2))
 
 
 def _free_record(store: stratalog.Store, chance: Random) -> object:

@@ -140,7 +140,7 @@ def test_what_only_a_fork_needs_stays() -> None:
     put(copy, "notes/b", f"copy {LONG}")
     age(document)
     assert collect_family(document.log.environment, owner(document)).garbage == ()
-    assert copy.at().whole() == {"notes/a": f"1 {LONG}", "notes/b": f"copy {LONG}"}
+    assert copy.at().to_dict() == {"notes/a": f"1 {LONG}", "notes/b": f"copy {LONG}"}
 
 
 def test_a_family_is_collected_once_however_many_forks_it_has() -> None:

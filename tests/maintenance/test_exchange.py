@@ -51,7 +51,7 @@ def assert_same(source: stratalog.Document, copy: stratalog.Document) -> None:
     assert [entry.write_id for entry in copy.log.read()] == [entry.write_id for entry in source.log.read()]
     assert dict(copy.state().client_ids()) == dict(source.state().client_ids())
     for version in range(source.version + 1):
-        assert copy.at(version).whole() == source.at(version).whole()
+        assert copy.at(version).to_dict() == source.at(version).to_dict()
         assert copy.at(version).content_digest() == source.at(version).content_digest()
     stratalog.verify(copy)
 

@@ -89,7 +89,7 @@ def test_the_golden_export_still_has_its_content_at_every_version(imported: stra
     fourth = {"name": "Plan é 🐈", "cells/B2": {"note": NOTE}, "count": 3}
     sixth = {**fourth, "cells/A1": None}
     seventh = {"name": "Plan é 🐈", "count": 3, "cells/A1": None}
-    whole = [imported.at(version).whole() for version in range(8)]
+    whole = [imported.at(version).to_dict() for version in range(8)]
     assert whole == [{}, first, second, third, fourth, fourth, sixth, seventh]
 
 

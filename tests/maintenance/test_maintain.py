@@ -179,7 +179,7 @@ def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_ol
     assert log.floor() == 3
     kept = log.app_snapshot(log.floor())
     assert kept is not None
-    assert list(log.snapshot_parts(kept)) == [b"the state of version 3"]
+    assert list(log.read_snapshot(kept)) == [b"the state of version 3"]
 
 
 def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.Store) -> None:

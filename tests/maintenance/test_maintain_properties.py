@@ -181,7 +181,7 @@ class MaintainMachine(RuleBasedStateMachine):
         for name, states in self.states.items():
             document = self.document(name)
             for version in range(oldest(document.log), document.version + 1):
-                assert document.at(version).whole() == states[version]
+                assert document.at(version).to_dict() == states[version]
             self.check_floor(name, document.log)
         log = self.store().log("acme", "events")
         floor = log.floor()

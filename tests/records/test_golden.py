@@ -44,11 +44,11 @@ def written(folder: Path) -> Records:
     records = empty(folder)
     records.put(NAME, b"forgotten and gone", write_id="w1")
     records.put(NAME, b"forgotten", write_id="w2", source_time_ms=1_600_000_000_000, metadata={"title": "é", "n": 1.5})
-    records.prune(NAME, keep=1)
+    records.prune(NAME, retain=1)
     records.environment.clock.sleep(601)
     records.free(NAME)
     records.put(NAME, REPEATED, write_id="w3", metadata={"title": "é", "n": 1.5})
-    records.prune(NAME, keep=1)
+    records.prune(NAME, retain=1)
     records.put(NAME, LARGE, write_id="w4", source_time_ms=1_600_000_000_000)
     records.put(NAME, amid_upload(records), write_id="w5")
     records.delete(NAME, write_id="w6")
@@ -180,7 +180,7 @@ def test_the_golden_floor_amid_freeing_still_says_how_far_it_came(records: Recor
 
 
 def test_what_the_golden_floor_gave_up_is_still_freed_and_no_more(records: Records) -> None:
-    records.prune(NAME, keep=2)
+    records.prune(NAME, retain=2)
     records.environment.clock.sleep(601)
     assert records.free(NAME) == 4
     assert [version.version for version in records.versions(NAME)] == [6, 7]

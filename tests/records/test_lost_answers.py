@@ -124,7 +124,7 @@ def pruned_and_freed(world: World) -> None:
     other = world.handle()
     for n in range(5):
         other.put("b1", b"other %d" % n)
-    other.prune("b1", keep=1)
+    other.prune("b1", retain=1)
     world.pass_seconds()
     other.free("b1")
 

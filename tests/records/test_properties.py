@@ -80,7 +80,7 @@ class RecordsMachine(RuleBasedStateMachine):
     def prune(self, id: str, keep: int) -> None:
         if versions := self.model.get(id):
             self.floor[id] = max(self.floor.get(id, 1), len(versions) - keep + 1)
-            assert self.world.records.prune(id, keep=keep) == self.floor[id]
+            assert self.world.records.prune(id, retain=keep) == self.floor[id]
 
     @rule(id=IDS)
     def free(self, id: str) -> None:

@@ -32,7 +32,7 @@ def stored(world: World, id: str = "b1") -> list[str]:
 
 
 def test_b18_a_pruned_version_reads_as_forgotten_at_once(world: World) -> None:
-    assert world.records.prune("b1", keep=2) == 4
+    assert world.records.prune("b1", retain=2) == 4
     with pytest.raises(VersionForgotten):
         world.handle().get("b1", 3)
     assert world.handle().get("b1", 4).body == large(4)
@@ -42,7 +42,7 @@ def test_b18_a_pruned_version_reads_as_forgotten_at_once(world: World) -> None:
 
 def test_any_number_of_versions_is_marked_by_one_write(world: World) -> None:
     world.index.calls.clear()
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     assert world.index.calls["write"] == 1
 
 
@@ -55,29 +55,29 @@ def test_the_version_that_was_latest_at_the_time_is_kept(world: World) -> None:
 
 def test_the_latest_is_never_pruned(world: World) -> None:
     with pytest.raises(Invalid):
-        world.records.prune("b1", keep=0)
+        world.records.prune("b1", retain=0)
     assert world.records.prune("b1", before_ms=world.clock.now_ms * 2) == 5
-    assert world.records.prune("b1", keep=1) == 5
+    assert world.records.prune("b1", retain=1) == 5
     world.pass_seconds()
     assert world.records.free("b1") == 4
     assert world.records.get("b1").body == large(5)
 
 
 def test_pruning_needs_one_rule_and_a_record(world: World) -> None:
-    for rules in ({}, {"keep": 1, "before_ms": 1}):
+    for rules in ({}, {"retain": 1, "before_ms": 1}):
         with pytest.raises(Invalid):
             world.records.prune("b1", **rules)
     with pytest.raises(NotFound):
-        world.records.prune("unknown", keep=1)
+        world.records.prune("unknown", retain=1)
 
 
 def test_pruning_never_lowers_the_floor(world: World) -> None:
-    world.records.prune("b1", keep=1)
-    assert world.records.prune("b1", keep=4) == 5
+    world.records.prune("b1", retain=1)
+    assert world.records.prune("b1", retain=4) == 5
 
 
 def test_nothing_is_freed_before_the_observation_and_the_grace_are_over(world: World) -> None:
-    world.records.prune("b1", keep=2)
+    world.records.prune("b1", retain=2)
     world.pass_seconds(OBSERVATION_SECONDS_MAX + GRACE_SECONDS)
     assert world.records.free("b1") == 0
     world.pass_seconds(1)
@@ -87,9 +87,9 @@ def test_nothing_is_freed_before_the_observation_and_the_grace_are_over(world: W
 
 
 def test_each_mark_is_due_by_its_own_time(world: World) -> None:
-    world.records.prune("b1", keep=4)
+    world.records.prune("b1", retain=4)
     world.pass_seconds(400)
-    world.records.prune("b1", keep=2)
+    world.records.prune("b1", retain=2)
     world.pass_seconds(400)
     assert world.records.free("b1") == 1
     world.pass_seconds(400)
@@ -99,7 +99,7 @@ def test_each_mark_is_due_by_its_own_time(world: World) -> None:
 def test_a_record_pruned_after_every_put_is_freed_in_time(world: World) -> None:
     for n in range(RECORD_MARKS_MAX * 3):
         world.records.put("b2", b"%d" % n)
-        world.records.prune("b2", keep=1)
+        world.records.prune("b2", retain=1)
         world.pass_seconds(10)
         world.records.free("b2")
     world.pass_seconds()
@@ -110,7 +110,7 @@ def test_a_record_pruned_after_every_put_is_freed_in_time(world: World) -> None:
 
 
 def test_puts_go_on_after_versions_were_freed(world: World) -> None:
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     world.pass_seconds()
     world.records.free("b1")
     assert world.handle().put("b1", b"new").version == 6
@@ -118,7 +118,7 @@ def test_puts_go_on_after_versions_were_freed(world: World) -> None:
 
 
 def test_blobs_of_freed_versions_go(world: World) -> None:
-    world.records.prune("b1", keep=2)
+    world.records.prune("b1", retain=2)
     world.pass_seconds()
     world.records.free("b1")
     assert len(world.blob_keys()) == 2
@@ -126,7 +126,7 @@ def test_blobs_of_freed_versions_go(world: World) -> None:
 
 def test_a_blob_that_a_kept_version_shares_stays(world: World) -> None:
     world.records.put("b1", large(1))
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     world.pass_seconds()
     world.records.free("b1")
     assert world.records.get("b1").body == large(1)
@@ -148,7 +148,7 @@ def test_a_blob_of_a_lost_race_goes_when_it_is_old(world: World) -> None:
 
 
 def test_a_blob_put_again_while_the_collector_looks_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     world.pass_seconds()
     stat = world.blobs.stat
 
@@ -172,7 +172,7 @@ def test_parts_of_a_kept_body_stay(world: World) -> None:
 
 def test_what_stood_before_a_deletion_can_be_pruned_and_is_then_gone(world: World) -> None:
     world.records.delete("b1")
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     with pytest.raises(VersionForgotten):
         world.records.undelete("b1")
 
@@ -180,7 +180,7 @@ def test_what_stood_before_a_deletion_can_be_pruned_and_is_then_gone(world: Worl
 def test_a_revived_version_keeps_its_blob_when_the_one_before_is_freed(world: World) -> None:
     world.records.delete("b1")
     world.records.undelete("b1")
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     world.pass_seconds()
     world.records.free("b1")
     assert world.records.get("b1").body == large(5)
@@ -188,7 +188,7 @@ def test_a_revived_version_keeps_its_blob_when_the_one_before_is_freed(world: Wo
 
 def test_a_revival_that_meets_a_prune_looks_again(world: World) -> None:
     def prune_first(commit: object) -> None:
-        world.handle().prune("b1", keep=1)
+        world.handle().prune("b1", retain=1)
         assert callable(commit)
         commit()
 
@@ -202,7 +202,7 @@ def test_a_revival_that_meets_a_prune_looks_again(world: World) -> None:
 def test_a_reader_overtaken_by_freeing_is_told_so(world: World) -> None:
     first, latest = world.records.open("b1", 1), world.records.open("b1")
     world.records.put("b1", large(6))
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     world.pass_seconds()
     world.records.free("b1")
     for reader in (first, latest):
@@ -215,7 +215,7 @@ def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept(world: World) 
         world.records.put("b2", b"%d" % n)
     listing = world.records.versions("b2")
     seen = [next(listing).version]
-    world.records.prune("b2", keep=10)
+    world.records.prune("b2", retain=10)
     world.pass_seconds()
     world.records.free("b2")
     seen += [version.version for version in listing]

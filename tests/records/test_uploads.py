@@ -109,6 +109,6 @@ def test_nothing_stands_beside_the_versions_but_the_floor(world: World) -> None:
     assert list(world.backend.query(world.partition())) == []
     world.records.put("b1", b"1")
     world.records.put("b1", b"2")
-    world.records.prune("b1", keep=1)
+    world.records.prune("b1", retain=1)
     assert [item.sort for item in world.backend.query(world.partition())][:1] == ["!floor"]
     assert len(list(world.backend.query(world.partition()))) == 3

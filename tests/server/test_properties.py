@@ -112,7 +112,7 @@ class Model:
 
     def check(self, follower: Follower) -> None:
         """The follower's state is the document's, and its clients' last numbers are what was pushed."""
-        assert follower.content == self.document.at().whole()
+        assert follower.content == self.document.at().to_dict()
         expected = {client: self.numbers[client] for client in self.members(follower) if client in self.numbers}
         assert {client: id for client, id in follower.last.items() if client in self.numbers} == expected
 

@@ -40,7 +40,7 @@ def test_a_push_is_one_entry_with_its_outcomes_in_order() -> None:
         ("bob", 1, "applied", 1),
         ("ada", 3, "rejected", 1),
     ]
-    assert document.at().whole() == {"c/a": 1, "n": 2}
+    assert document.at().to_dict() == {"c/a": 1, "n": 2}
     assert not answer.queued
 
 

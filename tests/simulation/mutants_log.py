@@ -27,14 +27,14 @@ AGES = OBSERVATION_SECONDS_MAX * 10**6
 
 
 def _landed_unseen(self: Any, pending: PendingEntry, partition: str, version: int, head: Head) -> bool:
-    pending.doubts.remove((partition, version))
+    pending.in_doubt.remove((partition, version))
     return False
 
 
 def _landed_or_absent(self: Any, pending: PendingEntry, partition: str, version: int, head: Head) -> bool:
     landed = _landed(self, pending, partition, version, head)
     if not landed:
-        pending.doubts.clear()
+        pending.in_doubt.clear()
     return landed
 
 

@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant(
         "records: joint commit in doubt forgotten",
         _LossyWorld,
-        replaced(_Put, "doubt", lambda self: None),
+        replaced(_Put, "mark_in_doubt", lambda self: None),
         ("acknowledged", "once", "refused"),
     ),
     Mutant(

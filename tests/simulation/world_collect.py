@@ -144,7 +144,7 @@ class CollectWorld:
         self.scheduler.counts.bump("snapshots", verify(found).snapshots)
         oldest = max(found.log.floor(), found.log.first)
         for version in range(max(oldest, 1), found.version + 1):
-            found.at(version).whole()
+            found.at(version).to_dict()
         for _ in found.versions(oldest):
             pass
 

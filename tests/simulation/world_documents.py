@@ -186,7 +186,7 @@ class DocumentWorld:
         """The whole of some version, which anybody must find the same."""
         head = document.version
         version = head - int(process.clock.random() * min(head, 6))
-        whole = document.at(version).whole()
+        whole = document.at(version).to_dict()
         if self.seen.setdefault(version, whole) != whole:
             raise Violation("state", "two readers of one version differ", version=version)
         self.scheduler.counts.bump("reads")
@@ -333,7 +333,7 @@ class DocumentWorld:
         versions = {oldest, head} | {self.scheduler.random.randint(oldest, head) for _ in range(SAMPLED_VERSIONS)}
         try:
             for version in sorted(versions):
-                truth.check_state(version, fresh.at(version).whole())
+                truth.check_state(version, fresh.at(version).to_dict())
             for _ in fresh.versions(oldest):
                 pass
             verify(fresh)

@@ -145,7 +145,7 @@ class RecordsWorld:
         """Forget old versions, free what was forgotten long enough ago, collect blobs."""
         id = choose(process.clock, IDS)
         if process.clock.random() < 0.6:
-            records.prune(id, keep=1 + int(process.clock.random() * 3))
+            records.prune(id, retain=1 + int(process.clock.random() * 3))
             self.scheduler.counts.bump("pruned")
         self.scheduler.counts.bump("freed", records.free(id))
 

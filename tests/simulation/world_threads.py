@@ -265,7 +265,7 @@ class ThreadWorld:
 
     def _whole(self, document: Document, at: int | None) -> tuple[int, dict[str, Any]]:
         view = document.at(at)
-        return view.version, view.whole()
+        return view.version, view.to_dict()
 
     def _mutation(self, client: str, number: int) -> Mutation:
         key = ("count", f"own/{client}", "large/1")[number % 3]
@@ -280,7 +280,7 @@ class ThreadWorld:
         for version, whole in self.states.items():
             truth.check_state(version, whole)
         try:
-            truth.check_state(document.version, document.at().whole())
+            truth.check_state(document.version, document.at().to_dict())
             verify(document)
         except NotFound as exc:
             raise Violation("kept", str(exc)) from exc

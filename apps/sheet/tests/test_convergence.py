@@ -12,7 +12,7 @@ RUNS = 30
 RUNS_AT_ONCE = 5
 STEPS = 200
 SEED_ACROSS = 2
-"""A run in which an undo reaches across a kept state."""
+"""A run in which an undo reaches across an app snapshot."""
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ def test_a_kept_state_has_the_title_of_its_version(short: Sheets) -> None:
     while (version := sheet.snapshot_due()) is not None:
         versions.append(version)
     kept = [sheet.log.app_snapshot(version) for version in versions]
-    assert [title_in(next(sheet.log.snapshot_parts(one))) for one in kept if one] == ["Plan", "Budget"]
+    assert [title_in(next(sheet.log.read_snapshot(one))) for one in kept if one] == ["Plan", "Budget"]
 
 
 def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:

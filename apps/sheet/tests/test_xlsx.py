@@ -54,7 +54,7 @@ def test_the_large_workbook_loads_from_its_kept_state(sheets: Sheets) -> None:
     kept = sheet.log.app_snapshot(1)
     assert kept is not None
     assert count_cells(sheet.load().data) == 91_399
-    first = sum(map(len, sheet.log.snapshot_parts(kept)))
+    first = sum(map(len, sheet.log.read_snapshot(kept)))
     sheet.set("B7", "changed")
     before = _stored(sheet)
     sheet.log.save_snapshot(2, _parts(sheet))

@@ -123,7 +123,7 @@ def undelete(session: Session, record: str) -> None:
 def prune(session: Session, record: str, keep: int | None, before: str | None) -> None:
     """Forget old versions; `sweep` frees their room later."""
     handle, id = _open(session, record)
-    oldest = handle.prune(id, keep=keep, before_ms=milliseconds(before) if before else None)
+    oldest = handle.prune(id, retain=keep, before_ms=milliseconds(before) if before else None)
     session.answer({"name": record, "oldest_kept": oldest}, f"{record} keeps its versions from {oldest} on")
 
 

@@ -52,7 +52,9 @@ def changes_since(log: Log, state: State, version: int) -> Changes:
 def rejections(log: Log, after: int, upto: int, clients: set[str]) -> Iterator[Recorded]:
     """The rejected mutations of ``clients`` in the versions ``after`` + 1 to ``upto``, in order."""
     for commit in _commits(log, after, upto):
-        yield from (one for one in commit.mutations if one.reason is not None and one.client in clients)
+        yield from (
+            mutation for mutation in commit.mutations if mutation.reason is not None and mutation.client in clients
+        )
 
 
 def member_of(state: State, client: str) -> Member | None:
@@ -65,8 +67,8 @@ def member_of(state: State, client: str) -> Member | None:
 
 def members(state: State, group: str) -> list[Member]:
     """The clients of a group, whoever owns them."""
-    found = (member_of(state, client) for client in state.members(group))
-    return [member for member in found if member is not None]
+    members = (member_of(state, client) for client in state.members(group))
+    return [member for member in members if member is not None]
 
 
 def _by_entries(log: Log, after: int, upto: int) -> Changes:

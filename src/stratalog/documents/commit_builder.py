@@ -17,18 +17,18 @@ from stratalog.log.blob_batch import BlobBatch
 __all__ = ["commit_of"]
 
 
-def commit_of(state: State, run: Run, values: Values, upload: BlobBatch) -> Commit:
+def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch) -> Commit:
     """The commit that follows ``state``. Large values stand as blobs on return: blob first, index second."""
     touched = _touched(run.ran)
     items: dict[bytes, bytes] = {}
     patch = []
     for key, encoded, slot in net_changes(state, run):
-        stored = None if encoded is None else values.store(key, encoded, upload)
+        stored = None if encoded is None else values.store(key, encoded, blob_batch)
         if stored is not encoded and stored and (reference := as_reference(stored)):
             items[reference.content_hash] = stored
         patch.append(PatchRow(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
     return Commit(
-        mutations=tuple(_recorded(ran, values, upload, items) for ran in run.ran),
+        mutations=tuple(_recorded(ran, values, blob_batch, items) for ran in run.ran),
         patch=tuple(patch),
         bindings=tuple(run.bindings),
         fields_bytes=run.fields_bytes if run.fields_bytes != state.fields_bytes else None,
@@ -45,26 +45,26 @@ def load_arguments(recorded: Recorded, values: Values) -> Any:
     return _loaded(args, values)
 
 
-def _recorded(ran: Ran, values: Values, upload: BlobBatch, items: dict[bytes, bytes]) -> Recorded:
+def _recorded(ran: Ran, values: Values, blob_batch: BlobBatch, items: dict[bytes, bytes]) -> Recorded:
     mutation = ran.mutation
     args, payload = ran.args, None
     if len(args) > VALUE_INLINE_BYTES_MAX:
-        args, payload = encode(_externalised(mutation.args, values, upload, items)), ran.payload
+        args, payload = encode(_externalised(mutation.args, values, blob_batch, items)), ran.payload
     return Recorded(mutation.client, mutation.id, mutation.name, args, ran.reason, payload, mutation.origin)
 
 
-def _externalised(args: Any, values: Values, upload: BlobBatch, items: dict[bytes, bytes]) -> Any:
+def _externalised(args: Any, values: Values, blob_batch: BlobBatch, items: dict[bytes, bytes]) -> Any:
     """Arguments with each large one replaced by a reference; an item with the same bytes shares its blob."""
     if isinstance(args, dict):
-        return {name: _argument(value, values, upload, items) for name, value in args.items()}
-    return _argument(args, values, upload, items)
+        return {name: _argument(value, values, blob_batch, items) for name, value in args.items()}
+    return _argument(args, values, blob_batch, items)
 
 
-def _argument(value: Any, values: Values, upload: BlobBatch, items: dict[bytes, bytes]) -> Any:
+def _argument(value: Any, values: Values, blob_batch: BlobBatch, items: dict[bytes, bytes]) -> Any:
     encoded = encode(value)
     if len(encoded) <= VALUE_INLINE_BYTES_MAX:
         return value
-    return decode(items.get(sha256(encoded)) or values.store_argument(encoded, upload))
+    return decode(items.get(sha256(encoded)) or values.store_argument(encoded, blob_batch))
 
 
 def _loaded(value: Any, values: Values) -> Any:
@@ -74,8 +74,8 @@ def _loaded(value: Any, values: Values) -> Any:
 def _touched(ran: list[Ran]) -> dict[str, tuple[int, ...]]:
     """Which mutations touched each key."""
     touched: dict[str, tuple[int, ...]] = {}
-    for position, one in enumerate(ran):
+    for position, mutation in enumerate(ran):
         alone = (position,)
-        for key in one.changes:
+        for key in mutation.changes:
             touched[key] = touched[key] + alone if key in touched else alone
     return touched

@@ -167,8 +167,8 @@ class Document:
 
     def last_mutation(self, client: str) -> int:
         """The number of the client's newest committed mutation; 0 for a client nobody has seen."""
-        found = self.state().client(client)
-        return found.id if found else 0
+        newest = self.state().client(client)
+        return newest.id if newest else 0
 
     # Copies, snapshots, retention
 
@@ -239,9 +239,9 @@ class Document:
         return run
 
     def _append(self, state: State, run: Run, author: str) -> Entry:
-        upload = BlobBatch(self.log.environment)
-        event = commit_of(state, run, self.values, upload).event()
-        return self.log.append(event, expected=state.version, author=author, upload=upload, checked=True)
+        blob_batch = BlobBatch(self.log.environment)
+        event = commit_of(state, run, self.values, blob_batch).event()
+        return self.log.append(event, expected=state.version, author=author, blob_batch=blob_batch, checked=True)
 
     def _append_event(self, event: Event) -> Entry:
         with self._commit_lock:

@@ -130,7 +130,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
         else:
             low = middle
     for entry in log.read(low, high):
-        if any(one.client == client and one.id == id for one in read_commit(entry).mutations):
+        if any(mutation.client == client and mutation.id == id for mutation in read_commit(entry).mutations):
             return entry.version
     return None
 
@@ -141,8 +141,8 @@ def _applied(recorded: Recorded, values: Values) -> Applied:
 
 
 def _reached(state: State, client: str, id: int) -> bool:
-    found = state.client(client)
-    return found is not None and found.id >= id
+    newest = state.client(client)
+    return newest is not None and newest.id >= id
 
 
 def _candidates(old: State, new: State) -> set[str]:

@@ -32,23 +32,23 @@ class Projection:
         item = self._log.environment.index.get(self._partition, self._sort)
         return int(item.attributes["v"]) if item else 0
 
-    def catch_up(self, at_least: int | None = None) -> int:
-        """Project what is new; answer the checkpoint. ``at_least`` stops there, so that a query waits no longer."""
+    def catch_up(self, version_min: int | None = None) -> int:
+        """Project what is new; answer the checkpoint. ``version_min`` stops there, so that a query waits no longer."""
         checkpoint = self.checkpoint()
         head = self._log.head()
-        upto = head.version if at_least is None else min(at_least, head.version)
+        upto = head.version if version_min is None else min(version_min, head.version)
         if upto <= checkpoint:
             return checkpoint
         for entry in self._log.read(checkpoint, upto, head=head):
             if not self._advance(checkpoint, entry):
-                return self.catch_up(at_least)
+                return self.catch_up(version_min)
             checkpoint = entry.version
         return checkpoint
 
-    def tail(self, at_least: int) -> Iterator[Entry]:
-        """The entries between the checkpoint and ``at_least``, for a query that folds them itself."""
+    def tail(self, version_min: int) -> Iterator[Entry]:
+        """The entries between the checkpoint and ``version_min``, for a query that folds them itself."""
         checkpoint = self.checkpoint()
-        return self._log.read(checkpoint, max(at_least, checkpoint))
+        return self._log.read(checkpoint, max(version_min, checkpoint))
 
     def _advance(self, checkpoint: int, entry: Entry) -> bool:
         """Commit an entry's effects with the checkpoint. False: another follower was first."""

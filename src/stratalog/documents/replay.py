@@ -60,12 +60,12 @@ def merge(fork: Document, target: Document) -> list[Replayed]:
     own = list(_own_mutations(fork, fork.log.first))
     for start in range(0, len(own), BATCH_MUTATIONS):
         batch = own[start : start + BATCH_MUTATIONS]
-        outcomes = target.apply([one.mutation for one in batch], author=_replay_client(fork))
+        outcomes = target.apply([change.mutation for change in batch], author=_replay_client(fork))
         version = next((outcome.version for outcome in outcomes if outcome.version), None)
         state = target.state(None if version is None else version - 1)
         report += [
-            msgspec.structs.replace(one, merged_in=outcome.version)
-            for one, outcome in zip(_reports(batch, state, target), outcomes, strict=True)
+            msgspec.structs.replace(change, merged_in=outcome.version)
+            for change, outcome in zip(_reports(batch, state, target), outcomes, strict=True)
         ]
     return report
 
@@ -108,12 +108,12 @@ def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
 
 def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed]:
     """Run a batch on a state of the target, without those that it has merged already, and compare."""
-    found = state.client(batch[0].mutation.client) if batch else None
-    waiting = [one.mutation for one in batch if found is None or one.mutation.id > found.id]
+    newest = state.client(batch[0].mutation.client) if batch else None
+    waiting = [change.mutation for change in batch if newest is None or change.mutation.id > newest.id]
     unnumbered = [msgspec.structs.replace(mutation, id=0) for mutation in waiting]
     run = run_batch(state, target.values, target.rules.mutators, unnumbered, "", "")
     by_id = {mutation.id: ran for mutation, ran in zip(waiting, run.ran, strict=False)}
-    return [_report(one, by_id.get(one.mutation.id)) for one in batch]
+    return [_report(change, by_id.get(change.mutation.id)) for change in batch]
 
 
 def _report(own: _Own, ran: Ran | None) -> Replayed:

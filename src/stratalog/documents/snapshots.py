@@ -50,27 +50,27 @@ def take_snapshot(log: Log, state: State) -> State:
         return state
     if base is not None and (base.version, base.prefix) == (state.version, log.record.prefix):
         return state
-    upload = BlobBatch(log.environment)
-    roots = tree_roots(state, partial(_put_chunks, upload, state.chunks))
-    upload.refresh()
+    blob_batch = BlobBatch(log.environment)
+    roots = tree_roots(state, partial(_put_chunks, blob_batch, state.chunks))
+    blob_batch.refresh()
     try:
         put_snapshot(log.environment, log.record.prefix, state.version, encode(roots), base)
     except ConditionFailed:
         log.environment.counters["snapshot whose base was gone"] += 1
         return state
     except OutcomeUnknown:
-        upload.renew()
+        blob_batch.renew()
         raise
-    upload.renew()
+    blob_batch.renew()
     return state.onto(state.version, roots)
 
 
-def _put_chunks(upload: BlobBatch, chunks: Chunks, fresh: Collection[Chunk]) -> None:
+def _put_chunks(blob_batch: BlobBatch, chunks: Chunks, fresh: Collection[Chunk]) -> None:
     """Few chunks one by one, so that a failure when they are put again costs one; many by batches, to wait together."""
     size = 1 if len(fresh) < TOGETHER_MIN else BATCH_CHUNKS
     left = iter(fresh)
     while batch := list(islice(left, size)):
-        upload.put(partial(chunks.write_all, batch))
+        blob_batch.put(partial(chunks.write_all, batch))
 
 
 def tree_roots(state: State, write: Write | None = None) -> Roots:

@@ -34,7 +34,7 @@ NOTHING = encode(None)
 _UNKNOWN = Slot(GONE, 0)
 RECENT_MIN = 64
 RECENT_PART = 16
-FOUND_MAX = 1024
+KNOWN_MAX = 1024
 NEAR_MAX = 32
 
 
@@ -61,21 +61,21 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
 class Layer:
     """One tree with changes over it. Adding changes makes another layer and leaves this one as it is."""
 
-    __slots__ = ("_found", "_near", "_old", "_order", "_recent", "_root")
+    __slots__ = ("_known", "_near", "_old", "_order", "_recent", "_root")
 
     def __init__(
         self,
         root: Root,
         old: dict[str, Slot] | None = None,
         recent: dict[str, Slot] | None = None,
-        found: dict[str, Slot | None] | None = None,
+        known: dict[str, Slot | None] | None = None,
         order: _Order | None = None,
         near: _Near | None = None,
     ) -> None:
         self._root = root
         self._old = old or {}
         self._recent = recent or {}
-        self._found = {} if found is None else found
+        self._known = {} if known is None else known
         self._order = order or _Order()
         self._near = near or _Near()
 
@@ -85,8 +85,8 @@ class Layer:
             return self
         recent = {**self._recent, **changes}
         if len(recent) <= max(RECENT_MIN, len(self._old) // RECENT_PART):
-            return Layer(self._root, self._old, recent, self._found, self._order, self._near)
-        return Layer(self._root, {**self._old, **recent}, None, self._found, None, self._near)
+            return Layer(self._root, self._old, recent, self._known, self._order, self._near)
+        return Layer(self._root, {**self._old, **recent}, None, self._known, None, self._near)
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
         """The changes over the tree by versions above ``after``; a deleted key has the value `GONE`."""
@@ -112,17 +112,17 @@ class Layer:
 
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
         """What the tree says, remembered for all layers over it: readers ask for the same keys several times."""
-        found = self._found.get(key, _UNKNOWN)
-        if found is not _UNKNOWN:
-            return found
-        if len(self._found) >= FOUND_MAX:
-            self._found.clear()
-        slot = self._found[key] = self._near.get(chunks, self._root, key)
+        known = self._known.get(key, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        slot = self._known[key] = self._near.get(chunks, self._root, key)
         return slot
 
 
 class _Order:
-    """The order of a layer's old changes, found at the first scan and kept for all layers that share them."""
+    """The order of a layer's old changes, known at the first scan and kept for all layers that share them."""
 
     __slots__ = ("_keys",)
 

@@ -25,10 +25,10 @@ EXTENSION_HEADS = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
 class ValueReference(msgspec.Struct, frozen=True, array_like=True):
-    """A large value: where its canonical bytes lie, under which place of the owner, and its metadata inline."""
+    """A large value: where its canonical bytes lie, under which folder of the owner, and its metadata inline."""
 
     body: BodyRef
-    place: str
+    folder: str
     metadata: dict[str, Any]
 
     @property
@@ -50,38 +50,38 @@ class Values:
         reference = as_reference(stored)
         if reference is None:
             return stored
-        return read_body(self._blobs, f"{self._owner}/{reference.place}", reference.body)
+        return read_body(self._blobs, f"{self._owner}/{reference.folder}", reference.body)
 
     def metadata(self, stored: bytes) -> dict[str, Value]:
         """The metadata fields of a value, without opening a body."""
         reference = as_reference(stored)
         return reference.metadata if reference else self._metadata(stored)
 
-    def store(self, key: str, encoded: bytes, upload: BlobBatch) -> bytes:
+    def store(self, key: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:
         """What a slot holds for ``key``; a large value is a blob on return."""
         if len(encoded) <= VALUE_INLINE_BYTES_MAX:
             return encoded
         collection = collection_of(key)
-        return self._store(f"items/{escape(collection)}" if collection else "fields", encoded, upload)
+        return self._store(f"items/{escape(collection)}" if collection else "fields", encoded, blob_batch)
 
-    def store_argument(self, encoded: bytes, upload: BlobBatch) -> bytes:
+    def store_argument(self, encoded: bytes, blob_batch: BlobBatch) -> bytes:
         """What a mutation holds for a large argument that is no item's value; a blob on return."""
-        return self._store(ARGUMENTS, encoded, upload)
+        return self._store(ARGUMENTS, encoded, blob_batch)
 
-    def _store(self, place: str, encoded: bytes, upload: BlobBatch) -> bytes:
-        body = upload.write(f"{self._owner}/{place}", encoded)
-        reference = ValueReference(body, place, self._metadata(encoded))
+    def _store(self, folder: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:
+        body = blob_batch.write(f"{self._owner}/{folder}", encoded)
+        reference = ValueReference(body, folder, self._metadata(encoded))
         return encode(msgspec.msgpack.Ext(EXTENSION, encode(reference)))
 
     def _metadata(self, encoded: bytes) -> dict[str, Value]:
         """The declared fields, in order, as long as they fit."""
         value = decode(encoded)
-        found: dict[str, Value] = {}
+        fields: dict[str, Value] = {}
         if isinstance(value, dict):
             for field in self._fields:
-                if field in value and len(encode({**found, field: value[field]})) <= METADATA_BYTES_MAX:
-                    found[field] = value[field]
-        return found
+                if field in value and len(encode({**fields, field: value[field]})) <= METADATA_BYTES_MAX:
+                    fields[field] = value[field]
+        return fields
 
 
 def as_reference(stored: bytes) -> ValueReference | None:

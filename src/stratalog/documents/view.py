@@ -56,7 +56,7 @@ class View:
         slots = ((key, slot) for key, slot in self._state.scan() if "/" not in key)
         return {key: decode(self._values.load(slot.value)) for key, slot in slots}
 
-    def whole(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Every key and value."""
         return dict(self.scan())
 

@@ -1,4 +1,4 @@
-"""Kept states: an application's state of a version as a list of parts, each a blob that other versions may share.
+"""App snapshots: an application's state of a version as a list of parts, each a blob that other versions may share.
 
 For what stands on the log itself and has another model than keys and values. The application cuts its state into parts
 so that a small change leaves most of them as they were; a part that stands already is not written again. The rule is
@@ -25,10 +25,10 @@ from stratalog.ports.blobs import Blobs
 __all__ = [
     "AppSnapshot",
     "Manifest",
+    "app_snapshot_addresses",
     "app_snapshot_at",
     "manifest_of",
-    "part_addresses",
-    "read_parts",
+    "read_app_snapshot",
     "save_app_snapshot",
 ]
 
@@ -36,7 +36,7 @@ ADDRESS_BYTES = 32
 
 
 class Manifest(msgspec.Struct, frozen=True, array_like=True):
-    """What a snapshot record holds of a kept state: the hashes of its parts in order, here or in a body."""
+    """What a snapshot record holds of a app_snapshot state: the hashes of its parts in order, here or in a body."""
 
     kind: Literal["parts"]
     format: Literal[1]
@@ -45,7 +45,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AppSnapshot(msgspec.Struct, frozen=True):
-    """A kept state: its version, when it was kept, and where its parts lie."""
+    """A app_snapshot state: its version, when it was app_snapshot, and where its parts lie."""
 
     version: int
     created_ms: int
@@ -55,21 +55,21 @@ class AppSnapshot(msgspec.Struct, frozen=True):
 def save_app_snapshot(
     environment: Environment, record: NameRecord, base: Snapshot | None, version: int, parts: Sequence[bytes]
 ) -> bool:
-    """Keep the state of ``version``; False where one is kept. ``base`` is the newest snapshot at or below it.
+    """Keep the state of ``version``; False where one is app_snapshot. ``base`` is the newest snapshot at or below it.
 
     Raises Invalid or LimitExceeded for parts that may not be stored, and what the ports raise.
     """
     if not parts or max(map(len, parts)) > BODY_PART_BYTES:
-        raise LimitExceeded("a kept state has no part, or a part that is too large", limit=BODY_PART_BYTES)
+        raise LimitExceeded("a app_snapshot state has no part, or a part that is too large", limit=BODY_PART_BYTES)
     if base is not None and (base.version, base.prefix) == (version, record.prefix):
         return False
     while True:
-        upload = BlobBatch(environment)
+        blob_batch = BlobBatch(environment)
         body = encode(
-            _write(environment.blobs, record.owner, upload, parts, _shared(environment.blobs, record.owner, base))
+            _write(environment.blobs, record.owner, blob_batch, parts, _shared(environment.blobs, record.owner, base))
         )
         try:
-            upload.refresh()
+            blob_batch.refresh()
             made = put_snapshot(environment, record.prefix, version, body, base)
         except ConditionFailed:
             if base is None:
@@ -78,65 +78,67 @@ def save_app_snapshot(
             environment.counters["snapshot whose base was gone"] += 1
             continue
         except OutcomeUnknown:
-            upload.renew()
+            blob_batch.renew()
             raise
-        upload.renew()
+        blob_batch.renew()
         return made
 
 
 def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
-    """The kept state that a snapshot record names. Raises Invalid for a snapshot of another kind."""
+    """The app_snapshot state that a snapshot record names. Raises Invalid for a snapshot of another kind."""
     if snapshot is None:
         return None
     if manifest_of(snapshot) is None:
-        raise Invalid("the snapshot is no state kept in parts", version=snapshot.version)
+        raise Invalid("the snapshot is no state app_snapshot in parts", version=snapshot.version)
     return AppSnapshot(snapshot.version, snapshot.created_ms, snapshot)
 
 
-def read_parts(blobs: Blobs, owner: str, kept: AppSnapshot) -> Iterator[bytes]:
+def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> Iterator[bytes]:
     """The parts in order, each verified. Raises Corrupt for one that is missing or damaged."""
-    for address in part_addresses(blobs, owner, kept.snapshot):
+    for address in app_snapshot_addresses(blobs, owner, app_snapshot.snapshot):
         try:
             yield blobs.get(f"{_prefix(owner)}/{address.hex()}")
         except NotFound as exc:
-            raise Corrupt("a part of a kept state is missing", version=kept.version, part=address.hex()) from exc
+            raise Corrupt(
+                "a part of a app_snapshot state is missing", version=app_snapshot.version, part=address.hex()
+            ) from exc
 
 
-def part_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list[bytes]:
-    """The hashes of the parts of a kept state, in order; none for a snapshot of another kind."""
+def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list[bytes]:
+    """The hashes of the parts of a app_snapshot state, in order; none for a snapshot of another kind."""
     manifest = manifest_of(snapshot)
     if manifest is None:
         return []
     listed = manifest.inline
     if listed is None:
         if manifest.body is None:
-            raise Corrupt("a kept state names no parts", version=snapshot.version)
+            raise Corrupt("a app_snapshot state names no parts", version=snapshot.version)
         listed = read_body(blobs, _prefix(owner), manifest.body)
     return [listed[at : at + ADDRESS_BYTES] for at in range(0, len(listed), ADDRESS_BYTES)]
 
 
 def manifest_of(snapshot: Snapshot) -> Manifest | None:
-    """What a snapshot record says of a kept state; None for one of another kind."""
+    """What a snapshot record says of a app_snapshot state; None for one of another kind."""
     try:
         return _decode_manifest(snapshot.body)
     except msgspec.DecodeError:
         return None
 
 
-def _write(blobs: Blobs, owner: str, upload: BlobBatch, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
+def _write(blobs: Blobs, owner: str, blob_batch: BlobBatch, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
     addresses = [sha256(part) for part in parts]
     for address, part in zip(addresses, parts, strict=True):
         if address not in shared:
-            upload.write(_prefix(owner), part)
+            blob_batch.write(_prefix(owner), part)
             shared.add(address)
     listed = b"".join(addresses)
     if len(listed) <= BODY_INLINE_BYTES_MAX:
         return Manifest("parts", 1, listed, None)
-    return Manifest("parts", 1, None, upload.write(_prefix(owner), listed))
+    return Manifest("parts", 1, None, blob_batch.write(_prefix(owner), listed))
 
 
 def _shared(blobs: Blobs, owner: str, base: Snapshot | None) -> set[bytes]:
-    return set(part_addresses(blobs, owner, base)) if base is not None else set()
+    return set(app_snapshot_addresses(blobs, owner, base)) if base is not None else set()
 
 
 def _prefix(owner: str) -> str:

@@ -41,7 +41,7 @@ __all__ = ["Appender", "LogAppend"]
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 
-_doubts = attrgetter("doubts")
+_in_doubt_versions = attrgetter("in_doubt")
 
 
 class Appender:
@@ -116,8 +116,8 @@ class Appender:
     def _fill(self, batch: list[PendingEntry]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
         size = len(batch[0].body)
-        most = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
-        while len(batch) < most and size < JOINT_BYTES_MAX and self._group_commit.take(batch):
+        entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
+        while len(batch) < entries_max and size < JOINT_BYTES_MAX and self._group_commit.take(batch):
             size += len(batch[-1].body)
 
     def _run(self, batch: list[PendingEntry]) -> None:
@@ -145,7 +145,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return not self._batch
 
     def _in_doubt(self) -> bool:
-        return any(map(_doubts, self._batch))
+        return any(map(_in_doubt_versions, self._batch))
 
     def _turn(self) -> AbstractContextManager[bool]:
         return self._appender.turn()
@@ -164,8 +164,8 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         """Put again the blobs that grew old before this try, which is then as late as they were."""
         renewed = 0
         for pending in self._batch:
-            if pending.upload is not None:
-                renewed += pending.upload.refresh()
+            if pending.blob_batch is not None:
+                renewed += pending.blob_batch.refresh()
         if renewed:
             self._sent = Observation(self._environment.clock)
 
@@ -213,13 +213,13 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _refuse(self, pending: PendingEntry, head: Head) -> None:
         """The version expected is not the head's — unless an earlier call of the same write id made it so."""
         expected, name = pending.expected or 0, self._appender.name.name
-        if not (pending.named and expected < head.version and self._stands_at(pending, expected + 1)):
+        if not (pending.named and expected < head.version and self._is_answered_at(pending, expected + 1)):
             pending.error = VersionConflict(
                 "the log is not at the expected version", log=name, expected=expected, actual=head.version
             )
         self._batch.remove(pending)
 
-    def _stands_at(self, pending: PendingEntry, version: int) -> bool:
+    def _is_answered_at(self, pending: PendingEntry, version: int) -> bool:
         """Whether the answer is found at ``version``: the entry itself, or that its place is forgotten by now."""
         try:
             entry = self._appender.stored_entry(version)
@@ -262,7 +262,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _land(self, plan: Plan, head: Head) -> None:
         """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
-            self._doubt(plan)
+            self._mark_in_doubt(plan)
             return
         self._settle(plan)
         self._appender.heads.offer(Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent))
@@ -281,7 +281,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             try:
                 pending.settle(version, plan.created_ms)
             except OutcomeUnknown:
-                self._doubt(plan)
+                self._mark_in_doubt(plan)
                 raise
             self._batch.remove(pending)
 
@@ -289,20 +289,20 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         """The head is read after the wait, not before it: what is read now would be left behind by then."""
         ours = {pending.write_id for pending in plan.batch}
         if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
-            self._doubt(plan)
+            self._mark_in_doubt(plan)
         self._appender.left_behind = head
         self._appender.contention.lost(self._environment.settings)
         return any(pending.expected is None for pending in plan.batch)
 
-    def _doubt(self, plan: Plan) -> None:
+    def _mark_in_doubt(self, plan: Plan) -> None:
         for version, pending in enumerate(plan.batch, plan.first):
-            if (plan.partition, version) not in pending.doubts:
-                pending.doubts.append((plan.partition, version))
+            if (plan.partition, version) not in pending.in_doubt:
+                pending.in_doubt.append((plan.partition, version))
 
     def _resolve_doubts(self, head: Head) -> None:
         for pending in list(self._batch):
-            for doubt in list(pending.doubts):
-                if self._landed(pending, *doubt, head):
+            for possible in list(pending.in_doubt):
+                if self._landed(pending, *possible, head):
                     self._batch.remove(pending)
                     break
 
@@ -311,11 +311,11 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         if item is None and version > head.version:
             return False
         ours = item is not None and item.attributes.get("w") == pending.write_id
-        if (item is None or ours) and self._stands_at(pending, version):
+        if (item is None or ours) and self._is_answered_at(pending, version):
             return True
         if item is not None and ours:
             self._remove_orphan(item, pending)
-        pending.doubts.remove((partition, version))
+        pending.in_doubt.remove((partition, version))
         return False
 
     def _remove_orphan(self, item: Item, pending: PendingEntry) -> None:

@@ -19,7 +19,7 @@ __all__ = ["open_archive", "read_archive", "write_archive"]
 
 
 def write_archive(
-    environment: Environment, prefix: str, owner: str, segment: Segment, last: int, upload: BlobBatch
+    environment: Environment, prefix: str, owner: str, segment: Segment, last: int, blob_batch: BlobBatch
 ) -> BodyRef:
     """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie.
 
@@ -27,7 +27,7 @@ def write_archive(
     """
     items = _indexed(environment, prefix, segment, last)
     body = encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
-    ref = upload.write(f"{owner}/archive", body)
+    ref = blob_batch.write(f"{owner}/archive", body)
     try:
         read_body(environment.blobs, f"{owner}/archive", ref)
     except Corrupt as exc:

@@ -48,13 +48,13 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
     if ref.digest is None:
         yield _get(blobs, prefix, ref.address)
         return
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     addresses = _manifest(blobs, prefix, ref)
     for position, address in enumerate(addresses):
         part = _get(blobs, prefix, address)
-        whole.update(part)
-        if position == len(addresses) - 1 and whole.digest() != ref.digest:
-            raise Corrupt("a body's parts do not have the hash of the whole", address=ref.address.hex())
+        digest.update(part)
+        if position == len(addresses) - 1 and digest.digest() != ref.digest:
+            raise Corrupt("a body's parts do not have the hash of the digest", address=ref.address.hex())
         yield part
 
 
@@ -78,14 +78,14 @@ def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _write_parts(blobs: Blobs, prefix: str, parts: Iterable[bytes]) -> BodyRef:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     addresses: list[bytes] = []
     size = 0
     for part in parts:
-        whole.update(part)
+        digest.update(part)
         size += len(part)
         addresses.append(_put(blobs, prefix, part))
-    return BodyRef(_put(blobs, prefix, encode(addresses)), size, whole.digest())
+    return BodyRef(_put(blobs, prefix, encode(addresses)), size, digest.digest())
 
 
 def _put(blobs: Blobs, prefix: str, body: bytes) -> bytes:

@@ -94,7 +94,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
     def interrupt(self) -> None:
         """The thread is interrupted. Its commit may have been under way, so whoever goes on must look for it."""
         if isinstance(self._state, InFlight):
-            self._doubt(self._state.plan)
+            self._mark_in_doubt(self._state.plan)
 
     @abstractmethod
     def _is_settled(self) -> bool:
@@ -133,7 +133,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
 
     @abstractmethod
-    def _doubt(self, plan: P) -> None:
+    def _mark_in_doubt(self, plan: P) -> None:
         """The commit may stand, or may still come to stand."""
 
     @abstractmethod
@@ -200,7 +200,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
             if self._learn(plan, head, exc):
                 self._state = RaceLost(exc)
         except OutcomeUnknown:
-            self._doubt(plan)
+            self._mark_in_doubt(plan)
             raise
         else:
             self._land(plan, head)

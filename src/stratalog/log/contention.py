@@ -15,7 +15,7 @@ __all__ = ["READ_SHARE", "Contention"]
 READ_SHARE = 0.2
 """What a read of the head costs of a put, in DynamoDB's prices: reading first pays where more puts than that lose."""
 
-KEPT = 7 / 8  # of what was seen before, each time something is seen
+RETAINED = 7 / 8  # of what was seen before, each time something is seen
 FORGOTTEN = 1 / 16  # an entry counts for nothing once less than that is left of it
 BACKOFF_GROWTH = 2.0
 BACKOFF_DECAY = 0.8
@@ -42,9 +42,9 @@ class Contention:
 
     def saw(self, others: int, seconds: float) -> None:
         """The log holds so many entries of others more than so many seconds before."""
-        kept = self._others * KEPT
-        self._others = others + (kept if kept > FORGOTTEN else 0)
-        self._seconds = max(0.0, seconds) + self._seconds * KEPT
+        retained = self._others * RETAINED
+        self._others = others + (retained if retained > FORGOTTEN else 0)
+        self._seconds = max(0.0, seconds) + self._seconds * RETAINED
         self.contended = self._others > 0
 
     def is_behind(self, age_seconds: float) -> bool:
@@ -61,5 +61,5 @@ class Contention:
     def lost(self, settings: LogSettings) -> None:
         """A put came too late."""
         self.contended = True
-        first, most = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
-        self.backoff_seconds = min(most, max(first, self.backoff_seconds * BACKOFF_GROWTH))
+        first, limit = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
+        self.backoff_seconds = min(limit, max(first, self.backoff_seconds * BACKOFF_GROWTH))

@@ -41,9 +41,9 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
     while True:
         seen = Observation(clock)
         name = require_name(index, name.organisation, name.name, name.incarnation)
-        found = _look(index, clock, name, first_head(name, seen))
-        if found is not None:
-            return found
+        current = _head_from(index, clock, name, first_head(name, seen))
+        if current is not None:
+            return current
 
 
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
@@ -52,19 +52,19 @@ def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None)
     A segment seen longer ago than the observation rule allows may be freed, and a late write may have fallen into it.
     """
     if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
-        found = _look(index, clock, name, head)
-        if found is not None:
-            return found
+        current = _head_from(index, clock, name, head)
+        if current is not None:
+            return current
     return find_head(index, clock, name)
 
 
-def _look(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head | None:
+def _head_from(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head | None:
     """The head now; None where ``head`` was seen too long ago by then, or names a segment whose entries are gone."""
     seen = Observation(clock)
-    found = _walk(index, name, head.segment, seen)
-    if found is None and head.version < head.segment:
-        found = msgspec.structs.replace(head, seen=seen)
-    return found if head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX else None
+    current = _walk(index, name, head.segment, seen)
+    if current is None and head.version < head.segment:
+        current = msgspec.structs.replace(head, seen=seen)
+    return current if head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX else None
 
 
 def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> Head | None:

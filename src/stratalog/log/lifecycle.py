@@ -90,8 +90,8 @@ def delete_log(log: Log) -> None:
         )
 
         def landed(seal: Item = seal) -> bool:
-            found = environment.index.get(seal.partition, seal.sort)
-            return found is not None and found.attributes.get("w") == seal.attributes["w"]
+            stored = environment.index.get(seal.partition, seal.sort)
+            return stored is not None and stored.attributes.get("w") == seal.attributes["w"]
 
         try:
             commit_once(environment, _deletion(record, seal, environment.clock.wall_ms()), landed)
@@ -135,8 +135,8 @@ def _create(
     writes = creation + (_pin(source, record) if source else [])
 
     def landed() -> bool:
-        found = read_name(environment.index, organisation, name)
-        return found is not None and found.incarnation == incarnation
+        stored = read_name(environment.index, organisation, name)
+        return stored is not None and stored.incarnation == incarnation
 
     try:
         commit_once(environment, writes, landed)

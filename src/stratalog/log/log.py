@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
-from stratalog.log.app_snapshots import AppSnapshot, app_snapshot_at, read_parts, save_app_snapshot
+from stratalog.log.app_snapshots import AppSnapshot, app_snapshot_at, read_app_snapshot, save_app_snapshot
 from stratalog.log.append import Appender
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.entries import Entry, Event, Upcasters
@@ -63,15 +63,15 @@ class Log:
         expected: int | None = None,
         author: str = "",
         write_id: str | None = None,
-        upload: BlobBatch | None = None,
+        blob_batch: BlobBatch | None = None,
         checked: bool = False,
     ) -> Entry:
         """Append ``events`` as one entry, durably, and return it.
 
         With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own
-        a repeated call with the same ``expected`` finds what it wrote the first time. ``upload`` holds the blobs that
-        the events refer to, put before the call; they are renewed where the answer was long in coming. ``checked`` says
-        that the events' data is canonical already, which spares looking at all of it.
+        a repeated call with the same ``expected`` finds what it wrote the first time. ``blob_batch`` holds the blobs
+        that the events refer to, put before the call; they are renewed where the answer was long in coming.
+        ``checked`` says that the events' data is canonical already, which spares looking at all of it.
 
         Raises, with the state after it:
         VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
@@ -86,7 +86,7 @@ class Log:
             expected=expected,
             author=author,
             write_id=write_id,
-            upload=upload,
+            blob_batch=blob_batch,
             checked=checked,
         )
         return self._appender.append(pending)
@@ -118,15 +118,15 @@ class Log:
         return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
-        """The oldest version kept, read now; 0 while all are."""
+        """The oldest version app_snapshot, read now; 0 while all are."""
         record = self.record
         floor = require_name(self.environment.index, record.organisation, record.name, record.incarnation).floor
         return self._floor.offer(floor)
 
     def entry(self, version: int) -> Entry:
         """One entry. Raises NotFound, VersionForgotten."""
-        self._check_version(version, least=1)
-        self._check_kept(version)
+        self._check_version(version, minimum=1)
+        self._check_above_floor(version)
         reader, _ = self._reader_of(version)
         return reader.entry(version, self._appender.known_head() if reader is self._reader else None)
 
@@ -137,8 +137,8 @@ class Log:
         ``head``; the log reads it again before it calls ``upto`` too high.
         Raises NotFound for an ``upto`` beyond the head, VersionForgotten, Corrupt — while iterating.
         """
-        self._check_version(after, least=0)
-        self._check_kept(after + 1)
+        self._check_version(after, minimum=0)
+        self._check_above_floor(after + 1)
         if head is None or (upto is not None and upto > head.version):
             head = self.head()
         last = head.version if upto is None else upto
@@ -159,7 +159,7 @@ class Log:
     def version_at(self, time_ms: int) -> int:
         """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.
 
-        Raises VersionForgotten where that version is no longer kept.
+        Raises VersionForgotten where that version is no longer app_snapshot.
         """
         low, high, gone = 0, self.head().version, None
         while low < high:
@@ -178,13 +178,13 @@ class Log:
 
     def snapshot_at(self, version: int) -> Snapshot | None:
         """The newest snapshot of ``version`` or below, an ancestor's included."""
-        found = newest_snapshot(self.environment.index, self.record.prefix, version)
+        snapshot = newest_snapshot(self.environment.index, self.record.prefix, version)
         for parent, _ in reversed(self._ancestors):
-            found = found or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
-        return found
+            snapshot = snapshot or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
+        return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Keep an application's state of ``version`` as parts of at most 8 MiB; False where one is kept.
+        """Keep an application's state of ``version`` as parts of at most 8 MiB; False where one is app_snapshot.
 
         A part that the newest state at or below it has too is not written again, so cut the state such that a small
         change leaves most parts alone. Raises NotFound for a version that is not there, LimitExceeded.
@@ -193,12 +193,12 @@ class Log:
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, parts)
 
     def app_snapshot(self, at: int) -> AppSnapshot | None:
-        """The newest state that was kept at ``at`` or before, an ancestor's included; see `parts`."""
+        """The newest state that was app_snapshot at ``at`` or before, an ancestor's included; see `parts`."""
         return app_snapshot_at(self.snapshot_at(at))
 
-    def snapshot_parts(self, kept: AppSnapshot) -> Iterator[bytes]:
-        """The parts of a kept state in order, each verified. Raises Corrupt."""
-        return read_parts(self.environment.blobs, self.record.owner, kept)
+    def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
+        """The parts of a app_snapshot state in order, each verified. Raises Corrupt."""
+        return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
         for parent, reader in self._ancestors:
@@ -221,15 +221,17 @@ class Log:
         """Whether a log with state has a snapshot in its current segment, so that the segment may be sealed."""
         if self.record.kind == "log":
             return True
-        found = newest_snapshot(self.environment.index, self.record.prefix, head.version)
-        return found is not None and found.version >= head.segment
+        snapshot = newest_snapshot(self.environment.index, self.record.prefix, head.version)
+        return snapshot is not None and snapshot.version >= head.segment
 
-    def _check_kept(self, version: int) -> None:
+    def _check_above_floor(self, version: int) -> None:
         """What lies below the floor is forgotten at once, also while its segment still stands."""
         floor = self._floor.require()
         if version < floor:
-            raise VersionForgotten("the version is not kept", log=self.record.name, version=version, floor=floor)
+            raise VersionForgotten(
+                "the version is not app_snapshot", log=self.record.name, version=version, floor=floor
+            )
 
-    def _check_version(self, version: int, least: int) -> None:
-        if type(version) is not int or version < least:
-            raise Invalid("a version must be a whole number", value=version, least=least)
+    def _check_version(self, version: int, minimum: int) -> None:
+        if type(version) is not int or version < minimum:
+            raise Invalid("a version must be a whole number", value=version, minimum=minimum)

@@ -24,16 +24,16 @@ class PendingEntry:
 
     __slots__ = (
         "attributes",
+        "blob_batch",
         "body",
-        "doubts",
         "entry",
         "error",
         "events",
         "expected",
+        "in_doubt",
         "is_leader",
         "latch",
         "named",
-        "upload",
         "write_id",
     )
 
@@ -43,16 +43,16 @@ class PendingEntry:
         body: bytes,
         attributes: dict[str, Attribute],
         expected: int | None,
-        upload: BlobBatch | None,
+        blob_batch: BlobBatch | None,
     ) -> None:
         self.events = tuple(events)
         self.body = body
         self.attributes = attributes
         self.expected = expected
-        self.upload = upload
+        self.blob_batch = blob_batch
         self.write_id = str(attributes["w"])
         self.named = False
-        self.doubts: list[tuple[str, int]] = []
+        self.in_doubt: list[tuple[str, int]] = []
         self.entry: Entry | None = None
         self.error: BaseException | None = None
         self.latch: Latch | None = None
@@ -65,19 +65,19 @@ class PendingEntry:
 
     def settle(self, version: int, created_ms: int) -> None:
         """It stands as entry ``version``. Raises OutcomeUnknown where its blobs could not be renewed."""
-        if self.upload is not None:
-            self.upload.renew()
+        if self.blob_batch is not None:
+            self.blob_batch.renew()
         self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
 
     def fail(self, cause: BaseException) -> None:
         """It was not written; or, where the log was deleted before that could be seen, it is not known whether."""
         self.error = cause
-        if isinstance(cause, NotFound) and self.doubts:
+        if isinstance(cause, NotFound) and self.in_doubt:
             self.error = OutcomeUnknown("the log was deleted before an append was answered", write_id=self.write_id)
             self.error.__cause__ = cause
-        if self.upload is not None and isinstance(self.error, OutcomeUnknown):
+        if self.blob_batch is not None and isinstance(self.error, OutcomeUnknown):
             with suppress(OutcomeUnknown):
-                self.upload.renew()
+                self.blob_batch.renew()
 
     def answer(self) -> Entry:
         """The entry as it stands. Raises what kept it from being written."""
@@ -94,7 +94,7 @@ def prepare_entry(
     expected: int | None = None,
     author: str = "",
     write_id: str | None = None,
-    upload: BlobBatch | None = None,
+    blob_batch: BlobBatch | None = None,
     checked: bool = False,
 ) -> PendingEntry:
     """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
@@ -108,8 +108,8 @@ def prepare_entry(
     if len(stored) <= environment.settings.body_inline_bytes_max:
         attributes[name] = stored
     else:
-        upload = upload or BlobBatch(environment)
-        attributes["x"] = encode(upload.write(f"{owner}/bodies", body))
-    pending = PendingEntry(events, body, attributes, expected, upload)
+        blob_batch = blob_batch or BlobBatch(environment)
+        attributes["x"] = encode(blob_batch.write(f"{owner}/bodies", body))
+    pending = PendingEntry(events, body, attributes, expected, blob_batch)
     pending.named = write_id is not None
     return pending

@@ -44,7 +44,7 @@ class Reader:
         """
         item = self._item(version, head.segment) if head is not None and version >= head.segment else None
         if item is None or head is None or _outdated(head.seen):
-            item = self._found(version)
+            item = self._stored_item(version)
         return self._entry(item)
 
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
@@ -104,13 +104,13 @@ class Reader:
     def _again(self, version: int) -> Entry:
         """An entry that must exist and was not met where it was looked for: moved to the archive, or lost."""
         try:
-            return self._entry(self._found(version))
+            return self._entry(self._stored_item(version))
         except VersionForgotten:
             raise
         except NotFound as exc:
             raise Corrupt("an entry below the head is missing", prefix=self._prefix, version=version) from exc
 
-    def _found(self, version: int) -> Item:
+    def _stored_item(self, version: int) -> Item:
         """The item of an entry, wherever it lies now. Looks again, since a segment may be freed between two reads.
 
         Raises Unavailable where every look took so long that what it saw proves nothing.
@@ -143,7 +143,7 @@ class Reader:
         items = self._archived.get(segment.first)
         if items is None:
             items = self._opened(segment)
-            self._archived.keep(segment.first, items)
+            self._archived.store(segment.first, items)
         if not segment.first <= first <= last <= segment.last:
             raise NotFound("no such version", prefix=self._prefix, version=last)
         yield from items[first - segment.first : last - segment.first + 1]
@@ -182,6 +182,6 @@ class _Archived:
         with self._lock:
             return self._items if first == self._first else None
 
-    def keep(self, first: int, items: list[Item]) -> None:
+    def store(self, first: int, items: list[Item]) -> None:
         with self._lock:
             self._first, self._items = first, items

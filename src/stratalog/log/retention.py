@@ -62,18 +62,18 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
             continue
         if stop():
             break
-        upload = BlobBatch(environment)
+        blob_batch = BlobBatch(environment)
         try:
-            ref = write_archive(environment, prefix, log.record.owner, segment, last, upload)
+            ref = write_archive(environment, prefix, log.record.owner, segment, last, blob_batch)
         except Corrupt:
             if _changed(environment.index, prefix, segment):
                 continue
             raise
-        upload.refresh()
+        blob_batch.refresh()
         try:
             archived += _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
         finally:
-            upload.renew()  # also where the answer was lost: the mark may stand
+            blob_batch.renew()  # also where the answer was lost: the mark may stand
     environment.counters["archive"] += archived
     return archived
 
@@ -138,7 +138,7 @@ def free_time_reached(clock: Clock, marked_ms: int) -> bool:
     return clock.wall_ms() - marked_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
-def delete_items(index: Index, partition: str, *, keep: str | None = None) -> int:
+def delete_items(index: Index, partition: str, *, spared_kind: str | None = None) -> int:
     """Delete a partition's items in ascending order, a seal last, so that a reader of a half-freed one sees its end.
 
     One by one where a commit of many is a transaction, which costs twice as much for each of them.
@@ -147,7 +147,7 @@ def delete_items(index: Index, partition: str, *, keep: str | None = None) -> in
     deleted = 0
     batch: list[Write] = []
     for item in index.query(partition):
-        if item.attributes.get("k") != keep or keep is None:
+        if item.attributes.get("k") != spared_kind or spared_kind is None:
             batch.append(Delete(partition, item.sort))
         if len(batch) == size:
             index.commit(batch)
@@ -199,24 +199,24 @@ def _pinned(index: Index, prefix: str) -> list[int]:
 
 
 def _commit_floor(environment: Environment, record: NameRecord, floor: int) -> bool:
-    """Raise the floor in the name record and name the base in the first kept segment. False: the record changed.
+    """Raise the floor in the name record and name the base in the first segment above it. False: the record changed.
 
     A fork that now has its own base at or above where its own history starts lets go of its ancestors.
     """
-    kept = _first_kept(environment.index, record.prefix, floor)
+    base_segment = _segment_above(environment.index, record.prefix, floor)
     own = bool(record.lineage) and record.lineage[-1].version <= floor
     raised = msgspec.structs.replace(
         record, floor=floor, revision=record.revision + 1, lineage=() if own else record.lineage
     )
     writes: list[Write] = [name_put(raised)]
-    if kept is not None:
-        writes.append(segment_change(record.prefix, msgspec.structs.replace(kept, base=floor)))
+    if base_segment is not None:
+        writes.append(segment_change(record.prefix, msgspec.structs.replace(base_segment, base=floor)))
     if own:
         writes += [Delete(forks_partition(parent.prefix), record.prefix) for parent in record.lineage]
 
     def landed() -> bool:
-        found = read_name(environment.index, record.organisation, record.name)
-        return found is not None and (found.incarnation, found.floor) == (record.incarnation, floor)
+        stored = read_name(environment.index, record.organisation, record.name)
+        return stored is not None and (stored.incarnation, stored.floor) == (record.incarnation, floor)
 
     try:
         commit_once(environment, writes, landed)
@@ -225,7 +225,7 @@ def _commit_floor(environment: Environment, record: NameRecord, floor: int) -> b
     return True
 
 
-def _first_kept(index: Index, prefix: str, floor: int) -> Segment | None:
+def _segment_above(index: Index, prefix: str, floor: int) -> Segment | None:
     for segment, last in sealed_segments(index, prefix):
         if last > floor:
             return segment

@@ -53,7 +53,7 @@ def _sweep(environment: Environment, gone: Item) -> None:
     for segment in list_segments(environment.index, prefix):
         # Readers who come amid the sweep are told that the versions are gone, not that an entry is missing.
         forget_segment(environment, prefix, segment)
-        delete_items(environment.index, entries_partition(prefix, segment.first), keep=END)
+        delete_items(environment.index, entries_partition(prefix, segment.first), spared_kind=END)
     for partition in (segments_partition(prefix), snapshots_partition(prefix), checkpoints_partition(prefix)):
         delete_items(environment.index, partition)
     _release_ancestors(environment, gone)

@@ -213,10 +213,10 @@ class _Import:
         return fork, load_state(log, fork.chunks, state.version)
 
     def _write(self, document: Document, state: State, entry: _Entry) -> State:
-        upload = BlobBatch(document.log.environment)
-        event = Event(*_event(entry)) if entry.event else _commit(state, entry, document.values, upload).event()
+        blob_batch = BlobBatch(document.log.environment)
+        event = Event(*_event(entry)) if entry.event else _commit(state, entry, document.values, blob_batch).event()
         written = document.log.append(
-            event, expected=state.version, author=entry.author, write_id=entry.write_id, upload=upload
+            event, expected=state.version, author=entry.author, write_id=entry.write_id, blob_batch=blob_batch
         )
         state = state.after([written])
         if state.version - state.snapshot_version >= self._environment.settings.snapshot_entries_interval:
@@ -239,9 +239,9 @@ class _Import:
             delete_log(ancestor)
 
 
-def _commit(state: State, entry: _Entry, values: Values, upload: BlobBatch) -> Commit:
+def _commit(state: State, entry: _Entry, values: Values, blob_batch: BlobBatch) -> Commit:
     """The commit as this store would have made it; it must say what the export says."""
-    commit = commit_of(state, _run_of(state, entry), values, upload)
+    commit = commit_of(state, _run_of(state, entry), values, blob_batch)
     ours = [(change.key, change.before, change.by) for change in commit.patch]
     if ours != [(change.key, change.before, change.by) for change in entry.patch]:
         raise Corrupt("a version of an export does not follow from those before it", version=entry.version)

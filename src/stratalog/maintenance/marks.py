@@ -20,7 +20,7 @@ from stratalog.documents.values import as_reference
 from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import entries_partition, family_partition
 from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
-from stratalog.log.app_snapshots import Manifest, manifest_of, part_addresses
+from stratalog.log.app_snapshots import Manifest, app_snapshot_addresses, manifest_of
 from stratalog.log.archive import read_archive
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.entries import Entry, entry_from_item
@@ -157,10 +157,10 @@ class Marking:
                 raise
 
     def _mark_parts(self, snapshot: Snapshot, manifest: Manifest) -> None:
-        """The parts of an application's kept state, and the list of them where that is a body."""
+        """The parts of an app snapshot, and the list of them where that is a body."""
         if manifest.body is not None:
             self._mark_body("parts", manifest.body)
-        for address in part_addresses(self._environment.blobs, self._owner, snapshot):
+        for address in app_snapshot_addresses(self._environment.blobs, self._owner, snapshot):
             self._mark(f"parts/{address.hex()}")
 
     def _mark_tree(self, root: Root) -> None:
@@ -191,7 +191,7 @@ class Marking:
     def _mark_value(self, stored: bytes) -> None:
         reference = as_reference(stored) if stored else None
         if reference is not None:
-            self._mark_body(reference.place, reference.body)
+            self._mark_body(reference.folder, reference.body)
 
     def _mark_body(self, place: str, body: BodyRef) -> None:
         if body.digest is None:

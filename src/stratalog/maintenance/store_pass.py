@@ -223,7 +223,7 @@ class _Pass:
         if keep is not None or before_ms is not None:
             floor = read_floor(environment.index, name).version
             with suppress(NotFound):  # no version was ever put
-                raised = prune_versions(environment, name, keep=keep, before_ms=before_ms, dry_run=self._dry_run)
+                raised = prune_versions(environment, name, retain=keep, before_ms=before_ms, dry_run=self._dry_run)
                 self._counts["pruned_records"] += int(raised > floor)
         self._counts["freed_record_versions"] += free_versions(environment, name, dry_run=self._dry_run)
 

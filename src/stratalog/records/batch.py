@@ -98,10 +98,10 @@ class _Put:
         elif not planned.draft.guards:
             self.planned = planned
 
-    def doubt(self) -> None:
+    def mark_in_doubt(self) -> None:
         """The joint commit was not answered."""
         if self.planned is not None:
-            self.append.doubt(self.planned)
+            self.append.mark_in_doubt(self.planned)
 
     def landed(self, sent: Observation) -> None:
         """The joint commit was answered."""
@@ -183,7 +183,7 @@ def _commit(environment: Environment, group: list[_Put], writes: list[Write]) ->
         environment.index.commit(writes)
     except OutcomeUnknown:
         for put in group:
-            put.doubt()
+            put.mark_in_doubt()
     except (ConditionFailed, Unavailable):
         environment.counters["record joint put failed"] += 1
     else:
@@ -212,14 +212,14 @@ def _call(environment: Environment, organisation: str, body: NewBody) -> RecordC
 
 
 def _decide(call: RecordCall, body: NewBody, made: list[RecordBody]) -> Decide:
-    said = {**check_metadata(body.metadata), **check_source_time(body.source_time_ms)}
+    given = {**check_metadata(body.metadata), **check_source_time(body.source_time_ms)}
     content = RecordBody(call.environment, call.name, body.body)
     made.append(content)
     if not body.newer_only:
-        return next_put(call, Wanted(said, body.metadata is not None, content, None), None)
+        return next_put(call, Wanted(given, body.metadata is not None, content, None), None)
     if body.source_time_ms is None:
         raise Invalid("without the source's time nothing can be newer", record=body.id)
-    return next_newer(call, said, content, body.source_time_ms, body.changed_only)
+    return next_newer(call, given, content, body.source_time_ms, body.changed_only)
 
 
 def _turn(rest: Iterator[NewBody]) -> list[NewBody]:

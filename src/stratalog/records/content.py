@@ -60,7 +60,7 @@ class RecordBody:
         """The whole body, where it is held in memory."""
 
         if isinstance(body, bytes):
-            self._hold(body)
+            self._hold_bytes(body)
         else:
             self._take(iter(body))
 
@@ -72,7 +72,7 @@ class RecordBody:
     def attributes(self) -> dict[str, Attribute]:
         """What the item keeps of the body, which is uploaded by now, and not too long ago. Raises Unavailable."""
         if not self._attributes.keys() & {"b", "z", "x"} and self.bytes is not None:
-            self._place_bytes(self.bytes)
+            self._inline_or_upload(self.bytes)
         for _ in range(UPLOADS_MAX):
             if not self._ages():
                 return self._attributes
@@ -104,7 +104,7 @@ class RecordBody:
             with suppress(StratalogError):
                 self._environment.index.commit(self.guards())
 
-    def _hold(self, body: bytes) -> None:
+    def _hold_bytes(self, body: bytes) -> None:
         _check_size(self._size, len(body), True)
         self.bytes = body
         self._attributes = {"n": len(body), "h": sha256(body)}
@@ -117,7 +117,7 @@ class RecordBody:
             if len(start) > BODY_PART_BYTES:
                 self._stream(chain((bytes(start),), pieces))
                 return
-        self._hold(bytes(start))
+        self._hold_bytes(bytes(start))
 
     def _stream(self, pieces: Iterator[bytes]) -> None:
         self._set_pin()
@@ -128,11 +128,11 @@ class RecordBody:
             raise
         self._point_to(ref)
 
-    def _place_bytes(self, body: bytes) -> None:
-        most = self._environment.settings.body_inline_bytes_max
-        if len(body) <= most * INLINE_RATIO_MAX:
+    def _inline_or_upload(self, body: bytes) -> None:
+        inline_max = self._environment.settings.body_inline_bytes_max
+        if len(body) <= inline_max * INLINE_RATIO_MAX:
             attribute, stored = inline_body(body)
-            if len(stored) <= most:
+            if len(stored) <= inline_max:
                 self._attributes[attribute] = stored
                 return
         if len(body) > BODY_PART_BYTES:

@@ -40,16 +40,16 @@ class RecordCall(msgspec.Struct, frozen=True):
 class Wanted(msgspec.Struct, frozen=True):
     """What a put is to store, and when a version that stands is as good as that."""
 
-    said: dict[str, Attribute]
-    metadata_said: bool
+    given: dict[str, Attribute]
+    metadata_given: bool
     content: RecordBody
     equal: Callable[[bytes, bytes], bool] | None
 
-    def stands_in(self, call: RecordCall, item: Item) -> bool:
+    def is_stored_in(self, call: RecordCall, item: Item) -> bool:
         """Whether ``item`` says the same and holds the same."""
-        if _deleted(item) or ("t" in self.said and self.said["t"] != item.attributes.get("t")):
+        if _deleted(item) or ("t" in self.given and self.given["t"] != item.attributes.get("t")):
             return False
-        if self.metadata_said and self.said.get("u") != item.attributes.get("u"):
+        if self.metadata_given and self.given.get("u") != item.attributes.get("u"):
             return False
         if self.content.digest == item.attributes["h"]:
             return True
@@ -63,16 +63,16 @@ def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
         if latest is not None and call.wrote(latest):
             return latest
         if expected is not None and expected != _version(latest):
-            return _followed(call, expected, _version(latest), lambda item: wanted.stands_in(call, item))
-        if latest is not None and wanted.stands_in(call, latest):
+            return _followed(call, expected, _version(latest), lambda item: wanted.is_stored_in(call, item))
+        if latest is not None and wanted.is_stored_in(call, latest):
             return latest
-        return _draft(call, wanted.said, wanted.content)
+        return _draft(call, wanted.given, wanted.content)
 
     return decide
 
 
 def next_newer(
-    call: RecordCall, said: dict[str, Attribute], content: RecordBody, source_time_ms: int, changed_only: bool = False
+    call: RecordCall, given: dict[str, Attribute], content: RecordBody, source_time_ms: int, changed_only: bool = False
 ) -> Decide:
     """The body, unless the latest version's source time is the same or later; or, so asked, its bytes are the same."""
 
@@ -83,7 +83,7 @@ def next_newer(
                 return latest
             if changed_only and not _deleted(latest) and content.digest == latest.attributes["h"]:
                 return latest
-        return _draft(call, said, content)
+        return _draft(call, given, content)
 
     return decide
 
@@ -101,14 +101,14 @@ def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: by
         content = _content(call, made, function(_body(call, latest)))
         if content.digest == latest.attributes["h"]:
             return latest
-        kept = {name: latest.attributes[name] for name in ("t", "u") if name in latest.attributes}
-        return _draft(call, kept, content)
+        times_and_metadata = {name: latest.attributes[name] for name in ("t", "u") if name in latest.attributes}
+        return _draft(call, times_and_metadata, content)
 
     return decide
 
 
-def next_deletion(call: RecordCall, said: dict[str, Attribute], expected: int | None) -> Decide:
-    """A tombstone, unless the latest version is one; with the source's time as said or as it was."""
+def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int | None) -> Decide:
+    """A tombstone, unless the latest version is one; with the source's time as given or as it was."""
 
     def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is None:
@@ -118,7 +118,7 @@ def next_deletion(call: RecordCall, said: dict[str, Attribute], expected: int | 
         if call.wrote(latest) or _deleted(latest):
             return latest
         time = {"t": latest.attributes["t"]} if "t" in latest.attributes else {}
-        return RecordDraft({"w": call.write_id, "k": TOMBSTONE, "n": 0, "h": b"", **time, **said})
+        return RecordDraft({"w": call.write_id, "k": TOMBSTONE, "n": 0, "h": b"", **time, **given})
 
     return decide
 
@@ -144,8 +144,8 @@ def next_revival(call: RecordCall) -> Decide:
     return decide
 
 
-def _draft(call: RecordCall, said: dict[str, Attribute], content: RecordBody) -> RecordDraft:
-    attributes = {"w": call.write_id, **said, **content.attributes()}
+def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -> RecordDraft:
+    attributes = {"w": call.write_id, **given, **content.attributes()}
     guards = tuple(content.guards())
     return RecordDraft(attributes, guards, content.lost_pin if guards else None, content.refresh)
 

@@ -81,7 +81,7 @@ class Heads:
         """The head as last seen, which others may have left behind."""
         return self._heads.get(id)
 
-    def keep(self, id: str, head: RecordHead) -> None:
+    def store(self, id: str, head: RecordHead) -> None:
         """Remember ``head``, unless a later version is known."""
         with self._lock:
             known = self._heads.get(id)
@@ -156,7 +156,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     def plan(self) -> Item | Planned:
         """From one look: what a commit is to write, or the item that is the answer. Nothing is tried again here.
 
-        Whoever commits it says `landed`, or `doubt` where the outcome is not known; or just calls `write` instead.
+        Whoever commits it says `landed`, or `mark_in_doubt` where the outcome is unknown; or calls `write`.
         """
         self._sent = Observation(self._environment.clock)
         return self._planned(self._usable_head())
@@ -168,7 +168,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         self._land(planned, planned.head)
         return self._answer if isinstance(self._answer, Item) else None
 
-    def doubt(self, planned: Planned) -> None:
+    def mark_in_doubt(self, planned: Planned) -> None:
         """The commit may stand or may still come to stand: `write` finds out."""
         self._note(planned)
         self._doubts.add(planned.version)
@@ -207,7 +207,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     def _reread(self) -> RecordHead:
         seen = Observation(self._environment.clock)
         head = RecordHead(latest_item(self._environment.index, self._name.partition), seen)
-        self._heads.keep(self._name.id, head)
+        self._heads.store(self._name.id, head)
         self._fresh, self._behind = True, False
         return head
 
@@ -252,14 +252,14 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
 
     def _land(self, plan: Planned, head: RecordHead) -> None:
         """Before anything else, which may fail, the body is made sure of."""
-        self._doubt(plan)
+        self._mark_in_doubt(plan)
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             return
         self._doubts.discard(plan.version)
-        self._heads.keep(self._name.id, RecordHead(plan.item, self._sent))
+        self._heads.store(self._name.id, RecordHead(plan.item, self._sent))
         self._answer = plan.item
 
-    def _doubt(self, plan: Planned) -> None:
+    def _mark_in_doubt(self, plan: Planned) -> None:
         self._doubts.add(plan.version)
         self._make_sure()
 
@@ -288,12 +288,12 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
             if item is not None and not ours:
                 self._doubts.discard(version)
             return item if ours else None
-        if not ours or version >= floor.freed or self._sends[version] > 1 or not self._stands(version):
+        if not ours or version >= floor.freed or self._sends[version] > 1 or not self._is_stored(version):
             return OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
         self._doubts.discard(version)
         return None
 
-    def _stands(self, version: int) -> bool:
+    def _is_stored(self, version: int) -> bool:
         """Whether ours, met in a place below where all is gone, stands there still, so came late.
 
         Else it was a version when it was met, for all we know, and was freed before the floor was read.

@@ -33,24 +33,26 @@ def prune_versions(
     environment: Environment,
     name: Name,
     *,
-    keep: int | None = None,
+    retain: int | None = None,
     before_ms: int | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Forget all but the newest ``keep`` versions, or those superseded before ``before_ms``; answer the oldest kept.
+    """Forget all but the newest ``retain`` versions, or those superseded before ``before_ms``; answer the oldest kept.
 
     A dry run answers which would be the oldest kept.
     Raises NotFound, Invalid, Unavailable, OutcomeUnknown.
     """
-    if (keep is None) == (before_ms is None):
-        raise Invalid("pruning needs either a number of versions to keep or a time", keep=keep, before_ms=before_ms)
-    if keep is not None and keep < 1:
-        raise Invalid("the latest version is never pruned", keep=keep)
+    if (retain is None) == (before_ms is None):
+        raise Invalid(
+            "pruning needs either a number of versions to retain or a time", retain=retain, before_ms=before_ms
+        )
+    if retain is not None and retain < 1:
+        raise Invalid("the latest version is never pruned", retain=retain)
     while True:
         floor = read_floor(environment.index, name)
         wanted = (
-            _oldest_kept(environment, name, keep)
-            if keep is not None
+            _oldest_retained(environment, name, retain)
+            if retain is not None
             else _current_at(environment, name, before_ms or 0)
         )
         if wanted <= floor.version:
@@ -109,8 +111,8 @@ def is_known(environment: Environment, name: Name) -> bool:
     return any(next(items, None) is not None for items in lists) or failure_item(environment, name) is not None
 
 
-def _oldest_kept(environment: Environment, name: Name, keep: int) -> int:
-    return max(1, parse_number(item_of(environment, name, None).sort) - keep + 1)
+def _oldest_retained(environment: Environment, name: Name, retain: int) -> int:
+    return max(1, parse_number(item_of(environment, name, None).sort) - retain + 1)
 
 
 def _current_at(environment: Environment, name: Name, time_ms: int) -> int:

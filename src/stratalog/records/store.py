@@ -71,11 +71,13 @@ class Records:
         is larger than ``size_max``.
         """
         for _ in range(READ_ATTEMPTS_MAX):
-            found, pieces = self._open(id, version)
-            if size_max is not None and found.size > size_max:
-                raise LimitExceeded("the body is larger than is wanted", record=id, value=found.size, limit=size_max)
+            version_record, pieces = self._open(id, version)
+            if size_max is not None and version_record.size > size_max:
+                raise LimitExceeded(
+                    "the body is larger than is wanted", record=id, value=version_record.size, limit=size_max
+                )
             try:
-                return Record(found, b"".join(pieces))
+                return Record(version_record, b"".join(pieces))
             except VersionForgotten:
                 if version is not None:
                     raise
@@ -118,11 +120,11 @@ class Records:
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
         call = self._call(id, write_id)
-        said = {**check_metadata(metadata), **check_source_time(source_time_ms)}
+        given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         if equal is not None and not isinstance(body, bytes):
             raise Invalid("only a body held in memory can be compared", record=id)
         content = RecordBody(self.environment, call.name, body, size)
-        wanted = Wanted(said, metadata is not None, content, equal)
+        wanted = Wanted(given, metadata is not None, content, equal)
         return self._run(call, next_put(call, wanted, expected), [content])
 
     def put_if_newer(
@@ -136,10 +138,10 @@ class Records:
     ) -> RecordVersion | None:
         """Store ``body`` unless the latest version's source time is the same or later; None where it was discarded."""
         call = self._call(id, write_id)
-        said = {**check_metadata(metadata), **check_source_time(source_time_ms)}
+        given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         content = RecordBody(self.environment, call.name, body)
-        found = self._run(call, next_newer(call, said, content, source_time_ms), [content])
-        return found if found.write_id == call.write_id else None
+        stored = self._run(call, next_newer(call, given, content, source_time_ms), [content])
+        return stored if stored.write_id == call.write_id else None
 
     def put_many(self, bodies: Iterable[NewBody], *, threads: int = PUT_THREADS) -> Iterator[Stored]:
         """Store many bodies, each as `put` or `put_if_newer` would; answer in their order, as they come to stand.
@@ -181,12 +183,12 @@ class Records:
         call = self._call(id, write_id)
         return self._run(call, next_revival(call), [])
 
-    def prune(self, id: str, *, keep: int | None = None, before_ms: int | None = None) -> int:
-        """Forget all but the newest ``keep`` versions, or those superseded before a time; answer the oldest kept.
+    def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
+        """Forget all but the newest ``retain`` versions, or those superseded before a time; answer the oldest kept.
 
         They read as VersionForgotten at once; `free` deletes them when nobody can rely on them any more.
         """
-        return prune_versions(self.environment, self._name(id), keep=keep, before_ms=before_ms)
+        return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 
     def free(self, id: str) -> int:
         """Delete versions forgotten long enough ago, and blobs nothing refers to; answer how many versions."""
@@ -250,10 +252,10 @@ class Records:
     def _open(self, id: str, version: int | None) -> tuple[RecordVersion, Iterator[bytes]]:
         name = self._name(id)
         item = item_of(self.environment, name, version)
-        found = version_from_item(name, item)
-        if found.deleted:
-            raise NotFound("the record is deleted", record=id, version=found.version)
-        return found, stream_item(self.environment, name, item)
+        latest = version_from_item(name, item)
+        if latest.deleted:
+            raise NotFound("the record is deleted", record=id, version=latest.version)
+        return latest, stream_item(self.environment, name, item)
 
     def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
         """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""

@@ -251,7 +251,7 @@ def _whole(view: View) -> dict[str, Any]:
         size += info.size
         if size > PAGE_BYTES_MAX:
             raise LimitExceeded("a whole state is too large; ask for it by pages", limit=PAGE_BYTES_MAX)
-    return view.whole()
+    return view.to_dict()
 
 
 def _blob(stored: bytes) -> str | None:

@@ -50,13 +50,13 @@ class Chunks:
         if root.inline is None:
             return self.load(root.address)
         with self._lock:
-            found = self._cache.get(root.address)
-        if found is not None:
-            return found
+            cached = self._cache.get(root.address)
+        if cached is not None:
+            return cached
         if sha256(root.inline) != root.address:
             raise Corrupt("an inline chunk does not have the root's address", address=root.address.hex())
         node = decode_node(root.inline)
-        self._keep(root.address, node, len(root.inline))
+        self._remember(root.address, node, len(root.inline))
         return node
 
     def child(self, node: Inner, position: int) -> Node:
@@ -69,12 +69,12 @@ class Chunks:
     def load(self, address: bytes) -> Node:
         """The node of the chunk at ``address``."""
         with self._lock:
-            found = self._cache.get(address)
-        if found is not None:
-            return found
+            cached = self._cache.get(address)
+        if cached is not None:
+            return cached
         body = self.read(address)
         node = decode_node(body)
-        self._keep(address, node, len(body))
+        self._remember(address, node, len(body))
         return node
 
     def read(self, address: bytes) -> bytes:
@@ -89,7 +89,7 @@ class Chunks:
         with self._lock:
             self.writes += 1
             self.bytes_written += len(chunk.body)
-        self._keep(chunk.address, chunk.node, len(chunk.body))
+        self._remember(chunk.address, chunk.node, len(chunk.body))
 
     def write_all(self, chunks: Collection[Chunk]) -> None:
         """Store many, durably on return. They wait for the disk or the network together: one alone mostly waits."""
@@ -101,7 +101,7 @@ class Chunks:
             for _ in pool.map(self.write, chunks):
                 pass
 
-    def _keep(self, address: bytes, node: Node, size: int) -> None:
+    def _remember(self, address: bytes, node: Node, size: int) -> None:
         with self._lock:
             self._cache.put(address, node, size + ROW_OVERHEAD_BYTES * len(node.keys))
 
@@ -114,11 +114,11 @@ class _Cache:
         self._nodes: OrderedDict[bytes, tuple[Node, int]] = OrderedDict()
 
     def get(self, address: bytes) -> Node | None:
-        found = self._nodes.get(address)
-        if found is None:
+        cached = self._nodes.get(address)
+        if cached is None:
             return None
         self._nodes.move_to_end(address)
-        return found[0]
+        return cached[0]
 
     def put(self, address: bytes, node: Node, size: int) -> None:
         self._drop(address)
@@ -128,6 +128,6 @@ class _Cache:
             self._drop(next(iter(self._nodes)))
 
     def _drop(self, address: bytes) -> None:
-        found = self._nodes.pop(address, None)
-        if found is not None:
-            self._bytes_left += found[1]
+        cached = self._nodes.pop(address, None)
+        if cached is not None:
+            self._bytes_left += cached[1]

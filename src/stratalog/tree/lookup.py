@@ -14,8 +14,8 @@ __all__ = ["count", "get", "leaf_of", "nth", "scan"]
 
 def get(chunks: Chunks, root: Root, key: str) -> Slot | None:
     """What ``key`` holds, or None. Reads one node per level."""
-    found = leaf_of(chunks, root, key)
-    return found[1].slot(key) if found else None
+    leaf = leaf_of(chunks, root, key)
+    return leaf[1].slot(key) if leaf else None
 
 
 def leaf_of(chunks: Chunks, root: Root, key: str) -> tuple[str, Leaf] | None:

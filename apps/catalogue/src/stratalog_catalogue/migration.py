@@ -175,7 +175,7 @@ def _note(records: Records, table: str, position: dict[str, Any] | None) -> None
     """The next run goes on there; after the last page, at the beginning."""
     id = f"{CHECKPOINTS}!migrate/{table}"
     records.put(id, msgspec.json.encode(position))
-    records.prune(id, keep=1)
+    records.prune(id, retain=1)
 
 
 def _client(service: str) -> Any:

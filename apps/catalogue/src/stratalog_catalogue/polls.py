@@ -121,7 +121,7 @@ def _keep(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int)
     """Store a checkpoint, after all records before it."""
     kept = {**checkpoint, "location": source.scope, "polled_ms": now_ms}
     records.put(CHECKPOINTS + source.name, msgspec.json.encode(kept))
-    records.prune(CHECKPOINTS + source.name, keep=2)
+    records.prune(CHECKPOINTS + source.name, retain=2)
 
 
 def _is_due(records: Records, source: Source, now_ms: int) -> bool:

@@ -61,7 +61,7 @@ def write_summary(records: Records, source: str, tally: ReconciliationCounts, no
         (SUMMARIES + source, msgspec.json.encode(summary)),
     ):
         records.put(id, body)
-        records.prune(id, keep=VERSIONS_KEPT)
+        records.prune(id, retain=VERSIONS_KEPT)
     return summary
 
 

@@ -138,7 +138,7 @@ class _Scan:
 
     def _note(self, run: ScanRun) -> None:
         self._records.put(RUN, msgspec.json.encode(run))
-        self._records.prune(RUN, keep=1)
+        self._records.prune(RUN, retain=1)
 
 
 def _pieces(records: Records, source: Source, after: str) -> Iterator[list[str]]:

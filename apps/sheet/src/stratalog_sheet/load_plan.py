@@ -91,7 +91,7 @@ class LoadPlans:
         kept = self._log.app_snapshot(version)
         if kept is None or kept.version != version:
             raise Corrupt("a state that was kept is gone", log=self._log.record.name, version=version)
-        data = join_state(self._log.snapshot_parts(kept))
+        data = join_state(self._log.read_snapshot(kept))
         return self._hold(Base(version, revision_in(data), data))
 
     def _hold(self, base: Base) -> Base:

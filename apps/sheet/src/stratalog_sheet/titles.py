@@ -1,7 +1,7 @@
 """Titles: what a sheet is called, at any version, for two reads however long its history is.
 
 An entry says which version renamed the sheet last; where none did, the first entry of the log's own has the title. A
-kept state has it too, for where that entry was forgotten.
+app snapshot has it too, for where that entry was forgotten.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ class Titles:
             fact = fact_of(self._log.entry(given))
         except NotFound:
             kept = self._log.app_snapshot(version)
-            return title_in(next(self._log.snapshot_parts(kept))) if kept else ""
+            return title_in(next(self._log.read_snapshot(kept))) if kept else ""
         return fact.title if isinstance(fact, Created | Imported | Forked | Renamed) else ""

@@ -1,7 +1,7 @@
 """One random run: real engines in Node share a sheet that this process serves; in the end all must agree.
 
-The clients, the server's warm model, a model loaded from a kept state and the entries after it, and a replay from the
-first entry: all hold the same.
+The clients, the server's warm model, a model loaded from an app snapshot and the entries after it, and a replay from
+the first entry: all hold the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Run:
         self.counts: dict[str, int] = {}
 
     def _chosen_settings(self) -> SheetSettings:
-        """Short, so that a run crosses many undos and kept states."""
+        """Short, so that a run crosses many undos and app snapshots."""
         return SheetSettings(undo_entries=5 + self.seed % 11, snapshot_entries=3 + self.seed % 7)
 
     def play(self, clients: int, steps: int) -> None:
@@ -127,7 +127,7 @@ class Run:
         held = {f"client {position}": json.dumps(state) for position, state in enumerate(end["states"])}
         held |= self._states_elsewhere()
         held["the warm model"] = self._sheet.state()
-        held["a kept state and what came after"] = self._loaded()
+        held["an app snapshot and what came after"] = self._loaded()
         held["a replay from the first entry"] = self._replayed(version)
         wanted = readable(json.loads(held["a replay from the first entry"]))
         for who, state in held.items():
