@@ -11,7 +11,7 @@ import pytest
 
 from stratalog_catalogue.ingest import IngestFailure
 from stratalog_catalogue.model import MODEL_VERSION, decode_work, encode_work
-from stratalog_catalogue.names import kept_id, source_id, work_id
+from stratalog_catalogue.names import source_id, stored_id, work_id
 from stratalog_catalogue.sources import Source
 from stratalog_catalogue.summary import Summary
 from stratalog_catalogue.transformers import TRANSFORMERS, Given
@@ -46,5 +46,5 @@ def test_settings_of_a_source_from_before_windows_in_time_are_still_read() -> No
 
 
 def test_ids_are_kept_as_they_were() -> None:
-    assert [[id, kept_id(id)] for id, _ in GOLDEN["ids"]] == GOLDEN["ids"]
+    assert [[id, stored_id(id)] for id, _ in GOLDEN["ids"]] == GOLDEN["ids"]
     assert (source_id("s", "a/b"), work_id("s", "a/b")) == ("source/s/a/b", "works/s/a/b")

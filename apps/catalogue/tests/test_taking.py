@@ -8,7 +8,7 @@ import pytest
 from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue, catalogue_in
 from stratalog import NotFound, Unavailable
 from stratalog_catalogue.folder import poll_folder
-from stratalog_catalogue.names import kept_id, source_id, work_id
+from stratalog_catalogue.names import source_id, stored_id, work_id
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of
 from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.sources import Source
@@ -83,7 +83,7 @@ def test_a_crash_before_the_checkpoint_repeats_and_never_skips(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("stratalog_catalogue.polls._keep", crash)
+        patched.setattr("stratalog_catalogue.polls._save_checkpoint", crash)
         with pytest.raises(KeyboardInterrupt):
             catalogue.poll()
     taken = catalogue.poll().taken
@@ -201,7 +201,7 @@ def test_a_long_id_is_kept_short_and_no_two_become_one(catalogue: Catalogue) -> 
     for id in ids:
         assert catalogue.records.stat(source_id("lines", id)).metadata["id"] == id
         assert msgspec.json.decode(catalogue.records.get(work_id("lines", id)).body)["id"] == id
-    assert kept_id("short") == "short"
+    assert stored_id("short") == "short"
 
 
 @pytest.mark.parametrize("text", ["2024-01-02T03:04:05Z", "Tue, 02 Jan 2024 03:04:05 GMT", "1704164645", 1704164645])

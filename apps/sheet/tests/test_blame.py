@@ -155,4 +155,4 @@ lines = st.integers(0, 30)
 def test_a_removal_taken_back_opens_up_what_it_closed(removed: set[int], line: int) -> None:
     kept = [one for one in range(60) if one not in removed]
     spot = before(Removed("s", 0, tuple(sorted(removed))), Spot("s", (line, 0)))
-    assert spot.place == (kept[line], 0)
+    assert spot.position == (kept[line], 0)

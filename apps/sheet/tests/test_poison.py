@@ -156,7 +156,7 @@ def test_a_restored_version_whose_state_is_not_kept_is_loaded_where_an_engine_ma
     path = f"{SHEETS}/plan"
     assert client.put(f"{path}/", json={"title": ""}).status_code == 201
     assert client.put(f"{path}/cells/A1", json={"content": "good"}).status_code == 200
-    monkeypatch.setattr(Sheet, "_keep", lambda *arguments: None)
+    monkeypatch.setattr(Sheet, "_save_snapshot", lambda *arguments: None)
     assert client.post(f"{path}/restore", json={"version": 2}).status_code == 200
     loaded = client.get(f"{path}/load").json()
     assert loaded["data"]["sheets"][0]["cells"] == {"A1": "good"}

@@ -50,7 +50,9 @@ def catalogue() -> None:
 @click.option("--id", "id_fields", default="id", show_default=True, metavar="FIELD,…", help="What makes a record's id.")
 @click.option("--time", default="", metavar="FIELD", help="When the source last changed a record.")
 @click.option("--next", "next_page", default="", metavar="FIELD", help="Where a page names the next one.")
-@click.option("--whole", is_flag=True, help="Each file or answer is the whole state: what is missing was deleted.")
+@click.option(
+    "--complete", "whole", is_flag=True, help="Each file or answer is the complete state: missing records are deleted."
+)
 @click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="In which form OAI-PMH gives its records.")
 @click.option("--set", "part", default="", metavar="NAME", help="Only this set of OAI-PMH.")
@@ -62,11 +64,11 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
     app = _module("sources")
     organisation, name = split_name(source)
     _module("transformers").transformer(transformer)
-    place = str(Path(location).absolute()) if adapter == "folder" else location
+    address = str(Path(location).absolute()) if adapter == "folder" else location
     made = app.Source(
         name=name,
         adapter=adapter,
-        location=place,
+        location=address,
         format=form,
         transformer=transformer,
         records=more["records"],
@@ -82,7 +84,7 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
         every_seconds=more["due"],
     )
     app.add_source(session.open(create=True).records(organisation), made)
-    session.answer(made, f"{source} is read from {place}")
+    session.answer(made, f"{source} is read from {address}")
 
 
 @command("poll", example="stratalog catalogue poll acme")
@@ -117,10 +119,12 @@ def ingest(session: Session, source: str, files: tuple[str, ...]) -> None:
     total = ingest.IngestCounts()
     with progress("ingesting", None) as step:
         for file in map(Path, files):
-            one = msgspec.structs.replace(settings, location=str(file.parent), pattern=file.name, adapter="folder")
-            for piece in folder.poll_folder(one, {}):
-                total.add(ingest.take(records, one, piece, step))
-    session.answer(total, _taken(source, total))
+            single_file = msgspec.structs.replace(
+                settings, location=str(file.parent), pattern=file.name, adapter="folder"
+            )
+            for piece in folder.poll_folder(single_file, {}):
+                total.add(ingest.take(records, single_file, piece, step))
+    session.answer(total, _ingest_line(source, total))
     if total.failed:
         raise Failed(FAILED)
 
@@ -156,10 +160,10 @@ def reprocess(
 @of_sources
 def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> None:
     """Try dead letters again. The exit code is 1 where some stay."""
-    found = list(_module("redrive").redrive(session.open(), organisation, _connect, sources=sources))
-    rows = ((one, [one.id, "resolved" if one.resolved else "dead", one.reason]) for one in found)
+    letters = list(_module("redrive").redrive(session.open(), organisation, _connect, sources=sources))
+    rows = ((letter, [letter.id, "resolved" if letter.resolved else "dead", letter.reason]) for letter in letters)
     session.answer_list(rows, "no dead letters")
-    if not all(one.resolved for one in found):
+    if not all(letter.resolved for letter in letters):
         raise Failed(FAILED)
 
 
@@ -167,8 +171,10 @@ def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> No
 @of_organisation
 def dead_letters(session: Session, organisation: str) -> None:
     """List what could not be taken in or made a work of, and why."""
-    found = session.open().records(organisation).dead_letters()
-    rows = ((one, [one.id, str(one.failures), local_time(one.last_ms), one.reason]) for one in found)
+    letters = session.open().records(organisation).dead_letters()
+    rows = (
+        (letter, [letter.id, str(letter.failures), local_time(letter.last_ms), letter.reason]) for letter in letters
+    )
     session.answer_list(rows, "no dead letters", right=[1])
 
 
@@ -176,18 +182,18 @@ def dead_letters(session: Session, organisation: str) -> None:
 @of_organisation
 def stats(session: Session, organisation: str) -> None:
     """Count records by source, format and kind, as of the last scan, and the dead letters of now."""
-    found = _module("summary").read_stats(session.open().records(organisation))
+    catalogue_stats = _module("summary").read_stats(session.open().records(organisation))
     if session.json:
-        session.answer(found, "")
+        session.answer(catalogue_stats, "")
         return
     rows = [
-        (None, [one.source, row.format, row.kind, f"{row.records:,}", f"{row.versions:,}", size_text(row.bytes)])
-        for one in found.sources
-        for row in one.rows
+        (None, [summary.source, row.format, row.kind, f"{row.records:,}", f"{row.versions:,}", size_text(row.bytes)])
+        for summary in catalogue_stats.sources
+        for row in summary.rows
     ]
     head = [["source", "format", "kind", "records", "versions", "size"]]
     session.answer_list(rows, "nothing was scanned yet", head=head, right=[3, 4, 5])
-    for source, count in found.dead_letters.items():
+    for source, count in catalogue_stats.dead_letters.items():
         note(f"{count} dead letters of {source}")
 
 
@@ -200,8 +206,8 @@ def stats(session: Session, organisation: str) -> None:
 def search(session: Session, organisation: str, words: tuple[str, ...], source: str, begins: str, limit: int) -> None:
     """Find works by words of their titles, or by how their ids begin."""
     records = session.open().records(organisation)
-    found = _module("queries").search(records, " ".join(words), source=source, begins=begins, limit=limit)
-    session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in found), "nothing found")
+    hits = _module("queries").search(records, " ".join(words), source=source, begins=begins, limit=limit)
+    session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in hits), "nothing found")
 
 
 @command("versions", example="stratalog catalogue versions acme/debian bash/amd64")
@@ -210,8 +216,8 @@ def search(session: Session, organisation: str, words: tuple[str, ...], source: 
 def versions(session: Session, source: str, id: str) -> None:
     """List the versions of a source's record, newest first."""
     organisation, name = split_name(source)
-    found = _module("queries").show_versions(session.open().records(organisation), name, id)
-    rows = ((one, _version_row(one)) for one in found)
+    history = _module("queries").show_versions(session.open().records(organisation), name, id)
+    rows = ((version, _version_row(version)) for version in history)
     session.answer_list(rows, "no versions", head=[["version", "stored", "source's time", "size", ""]], right=[0, 3])
 
 
@@ -223,9 +229,9 @@ def versions(session: Session, source: str, id: str) -> None:
 def diff(session: Session, source: str, id: str, before: int, after: int) -> None:
     """Show how one version of a source's record became another."""
     organisation, name = split_name(source)
-    found = _module("queries").differences(session.open().records(organisation), name, id, before, after)
-    texts = [f"{one.path}: {_side(one.before)} → {_side(one.after)}" for one in found.changes]
-    session.answer(found, "\n".join([*texts, *found.lines]) or "the same")
+    difference = _module("queries").differences(session.open().records(organisation), name, id, before, after)
+    texts = [f"{change.path}: {_side(change.before)} → {_side(change.after)}" for change in difference.changes]
+    session.answer(difference, "\n".join([*texts, *difference.lines]) or "the same")
 
 
 @command("migrate", example="stratalog catalogue migrate acme/miro vhs-miro")
@@ -250,11 +256,15 @@ def _poll_once(
     polls, well = _module("polls"), True
     with progress("polling", None) as step:
         polled = list(polls.poll(store, organisation, _connect, sources=sources, due_only=due, progress=step))
-    for one in polled:
-        session.answer(one, _taken(f"{organisation}/{one.source}", one.taken) + (one.reason and f" — {one.reason}"))
-        well = well and not (one.taken.failed or one.reason)
+    for outcome in polled:
+        session.answer(
+            outcome,
+            _ingest_line(f"{organisation}/{outcome.source}", outcome.taken)
+            + (outcome.reason and f" — {outcome.reason}"),
+        )
+        well = well and not (outcome.taken.failed or outcome.reason)
     if works and polled:
-        names = [one.source for one in polled]
+        names = [outcome.source for outcome in polled]
         with progress("making works", None) as step:
             done = _module("workers").reconcile(store, organisation, sources=names, progress=step)
         session.answer(_scanned(done), _scan_line(done))
@@ -273,9 +283,9 @@ def _module(name: str) -> Any:
     return import_module(f"stratalog_catalogue.{name}")
 
 
-def _taken(source: str, taken: Any) -> str:
-    parts = f"{taken.new:,} new, {taken.same:,} unchanged, {taken.deleted:,} deleted, {taken.failed:,} failed"
-    return f"{source}: {taken.read:,} read, {parts}"
+def _ingest_line(source: str, counts: Any) -> str:
+    parts = f"{counts.new:,} new, {counts.same:,} unchanged, {counts.deleted:,} deleted, {counts.failed:,} failed"
+    return f"{source}: {counts.read:,} read, {parts}"
 
 
 def _scanned(done: Any) -> dict[str, int]:
@@ -286,9 +296,15 @@ def _scan_line(done: Any) -> str:
     return f"{done.made:,} works made, {done.same:,} unchanged, {done.deleted:,} deleted, {done.failed:,} failed"
 
 
-def _version_row(one: Any) -> list[str]:
-    time = "" if one.source_time_ms is None else local_time(one.source_time_ms)
-    return [str(one.version), local_time(one.stored_ms), time, size_text(one.size), "deleted" if one.deleted else ""]
+def _version_row(version: Any) -> list[str]:
+    time = "" if version.source_time_ms is None else local_time(version.source_time_ms)
+    return [
+        str(version.version),
+        local_time(version.stored_ms),
+        time,
+        size_text(version.size),
+        "deleted" if version.deleted else "",
+    ]
 
 
 def _side(value: Any) -> str:

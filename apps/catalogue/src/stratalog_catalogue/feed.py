@@ -46,7 +46,7 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
             return
         done, time_ms = _validators(first), _time_of(first)
         if source.whole:
-            yield Step(_whole(source, client, first), done, time_ms, True)
+            yield Step(_all_pages(source, client, first), done, time_ms, True)
             return
         for answer, is_last in _pages(source, client, first):
             yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms)
@@ -63,7 +63,7 @@ def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tu
     yield answer, True
 
 
-def _whole(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
+def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
     """The records of all pages. A record that moved to a page that was read already would look deleted."""
     several = False
     for answer, is_last in _pages(source, client, first):
@@ -103,10 +103,10 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
 
 def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | None:
     """The next page's URL; one that was read already, or of another server, is refused."""
-    found = _named_next(source, answer)
-    if not found:
+    link = _named_next(source, answer)
+    if not link:
         return None
-    target = urljoin(url, found)
+    target = urljoin(url, link)
     if urlsplit(target)[:2] != urlsplit(source.location)[:2]:
         raise Invalid("a page leads to another server", url=target)
     if target in seen or len(seen) >= CATALOGUE_PAGES_MAX:

@@ -25,19 +25,19 @@ _OPEN: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 class Step(msgspec.Struct, frozen=True):
     """A piece of a poll: records to take, and the checkpoint once they are taken."""
 
-    found: Iterator[SplitRecord | Unreadable]
+    records: Iterator[SplitRecord | Unreadable]
     checkpoint: Checkpoint
     time_ms: int
     """The time of those that have none of their own."""
 
-    whole: bool = False
+    is_complete: bool = False
     """Whether these are all the records that the source has."""
 
 
 def poll_folder(source: Source, checkpoint: Checkpoint) -> Iterator[Step]:
     """The files that differ in size or time from what the checkpoint has of them. Raises Unavailable.
 
-    A source whose states are whole skips a file that is older than one taken before.
+    A source with complete states skips a file that is older than an ingested one.
     """
     folder = Path(source.location)
     known: dict[str, list[int]] = dict(checkpoint.get("files", {}))
@@ -70,8 +70,8 @@ def _records(source: Source, folder: Path, batch: list[tuple[int, int, str]]) ->
         if source.format == "file":
             yield SplitRecord(id=name, path=folder / name, time_ms=time_ms)
         else:
-            for found in split(source, _pieces(folder / name), name):
-                yield msgspec.structs.replace(found, file_time_ms=time_ms)
+            for record in split(source, _pieces(folder / name), name):
+                yield msgspec.structs.replace(record, file_time_ms=time_ms)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -35,7 +35,7 @@ __all__ = ["app", "application"]
 
 FOLDER = Path(__file__).with_name("web")
 SAFE = {"X-Content-Type-Options": "nosniff"}
-Kept = NamedDependency[Records]
+CatalogueRecords = NamedDependency[Records]
 
 
 def _records(service: Served, organisation: Name) -> Records:
@@ -43,25 +43,25 @@ def _records(service: Served, organisation: Name) -> Records:
 
 
 @reading("/works", opt={"action": "list"}, summary="Works by their ids, or by words of their titles")
-def works(records: Kept, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
+def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
     """In order of source and id. Titles are those of the last scan."""
     return search(records, text, source=source, begins=begins, limit=limit)
 
 
 @reading("/stats", opt={"action": "list"}, summary="Counts by source, format and kind")
-def stats(records: Kept) -> Any:
+def stats(records: CatalogueRecords) -> Any:
     """As of the last scan of each source; dead letters as of now."""
     return read_stats(records)
 
 
 @reading("/metrics", opt={"action": "list"}, media_type="text/plain; version=0.0.4", summary="The same for Prometheus")
-def metrics(records: Kept) -> str:
+def metrics(records: CatalogueRecords) -> str:
     """An alarm watches `stratalog_catalogue_dead_letters`."""
     return exposition(read_stats(records))
 
 
 @reading("/work", opt={"action": "read"}, summary="The work of a source's record")
-def work(records: Kept, source: Key, id: Key) -> Any:
+def work(records: CatalogueRecords, source: Key, id: Key) -> Any:
     """In the shared model."""
     return read_work(records, source, id)
 
@@ -70,7 +70,7 @@ def work(records: Kept, source: Key, id: Key) -> Any:
     "/record", opt={"action": "read"}, media_type="application/octet-stream", summary="A version as its source gave it"
 )
 def record(
-    records: Kept,
+    records: CatalogueRecords,
     source: Key,
     id: Key,
     version: Version = 0,
@@ -78,20 +78,20 @@ def record(
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
     """The newest where no version is said. Of any size, or a part of it."""
-    kept = source_id(source, id)
-    found = records.stat(kept, version or None)
-    pieces = records.open(kept, found.version)
-    return answer_body(pieces, found.size, found.digest.hex(), wanted, known, SAFE, kept=bool(version))
+    record_id = source_id(source, id)
+    stored = records.stat(record_id, version or None)
+    pieces = records.open(record_id, stored.version)
+    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, SAFE, kept=bool(version))
 
 
 @reading("/versions", opt={"action": "read"}, summary="The versions of a source's record")
-def versions(records: Kept, source: Key, id: Key) -> Any:
+def versions(records: CatalogueRecords, source: Key, id: Key) -> Any:
     """Newest first, no body opened."""
     return list(show_versions(records, source, id))
 
 
 @reading("/diff", opt={"action": "read"}, summary="How one version became another")
-def diff(records: Kept, source: Key, id: Key, before: Version, after: Version) -> Any:
+def diff(records: CatalogueRecords, source: Key, id: Key, before: Version, after: Version) -> Any:
     """By value where the source gives JSON, else by lines."""
     return differences(records, source, id, before, after)
 

@@ -12,11 +12,11 @@ from stratalog import Conflict, NewBody, NotFound, OutcomeUnknown, Records, Stor
 from stratalog import VersionConflict as Overtaken
 from stratalog.limits import REASON_BYTES_MAX
 from stratalog_catalogue.folder import Step
-from stratalog_catalogue.names import SOURCES, kept_id, parts_of, source_id
+from stratalog_catalogue.names import SOURCES, parts_of, source_id, stored_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
-__all__ = ["IngestCounts", "IngestFailure", "fail", "take", "take_one"]
+__all__ = ["IngestCounts", "IngestFailure", "fail", "take", "take_record"]
 
 TRIES_MAX = 3
 ID_CHARACTERS_MAX = 200
@@ -58,127 +58,127 @@ def take(
     records: Records, source: Source, step: Step, progress: Callable[[int], None] = lambda count: None
 ) -> IngestCounts:
     """Take all records of a step. Raises Unavailable and what else keeps the store from taking anything in."""
-    taken = IngestCounts()
+    counts = IngestCounts()
     seen: set[str] = set()
-    for stored in records.put_many(_bodies(records, source, step, taken, seen, progress)):
-        _count(records, source, step, stored, taken)
-    if step.whole and not taken.failed:
-        taken.deleted += _delete_missing(records, source, step.time_ms, seen)
-    return taken
+    for stored in records.put_many(_bodies(records, source, step, counts, seen, progress)):
+        _count(records, source, step, stored, counts)
+    if step.is_complete and not counts.failed:
+        counts.deleted += _delete_missing(records, source, step.time_ms, seen)
+    return counts
 
 
-def take_one(records: Records, source: Source, found: SplitRecord, time_ms: int) -> bool:
+def take_record(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
     """Take one record alone; whether it made a new version. A file streams, whatever its size."""
-    kept, time = source_id(source.name, found.id), _time(found, time_ms)
-    if found.deleted:
-        return _delete(records, kept, time)
-    if found.path is not None:
-        metadata = _metadata(source, found)
-        return records.put_if_newer(kept, _file_parts(found.path), time, metadata=metadata) is not None
-    (stored,) = records.put_many([_body(source, found, time_ms)])
+    record_id, time = source_id(source.name, record.id), _time(record, time_ms)
+    if record.deleted:
+        return _delete(records, record_id, time)
+    if record.path is not None:
+        metadata = _metadata(source, record)
+        return records.put_if_newer(record_id, _file_parts(record.path), time, metadata=metadata) is not None
+    (stored,) = records.put_many([_body(source, record, time_ms)])
     if stored.error is not None:
         raise stored.error
     return stored.new
 
 
-def fail(records: Records, kept: str, reason: str, letter: IngestFailure, body: bytes | None) -> None:
+def fail(records: Records, record_id: str, reason: str, letter: IngestFailure, body: bytes | None) -> None:
     """Put a record among the dead letters, with what is needed to try it again. Raises Unavailable."""
     short = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
     pointer = msgspec.json.encode(letter).decode()
     with_body = body if body and len(body) <= LETTER_BODY_BYTES_MAX else None
     Records(records.environment, records.organisation, failures_max=1).fail(
-        kept, short, body=with_body, pointer=pointer
+        record_id, short, body=with_body, pointer=pointer
     )
 
 
 def _bodies(
-    records: Records, source: Source, step: Step, taken: IngestCounts, seen: set[str], progress: Callable[[int], None]
+    records: Records, source: Source, step: Step, counts: IngestCounts, seen: set[str], progress: Callable[[int], None]
 ) -> Iterator[NewBody]:
     """What is to be stored jointly; everything else is dealt with in passing."""
-    for found in step.found:
-        taken.read += 1
+    for record in step.records:
+        counts.read += 1
         progress(1)
-        if step.whole and isinstance(found, SplitRecord):
-            seen.add(kept_id(found.id))
-        if isinstance(found, Unreadable):
-            taken.failed += 1
-            _fail(records, source, step, found, found.reason)
-        elif found.deleted or found.path is not None:
-            _take_alone(records, source, step, found, taken)
+        if step.is_complete and isinstance(record, SplitRecord):
+            seen.add(stored_id(record.id))
+        if isinstance(record, Unreadable):
+            counts.failed += 1
+            _fail(records, source, step, record, record.reason)
+        elif record.deleted or record.path is not None:
+            _take_alone(records, source, step, record, counts)
         else:
-            yield _body(source, found, step.time_ms)
+            yield _body(source, record, step.time_ms)
 
 
-def _take_alone(records: Records, source: Source, step: Step, found: SplitRecord, taken: IngestCounts) -> None:
+def _take_alone(records: Records, source: Source, step: Step, record: SplitRecord, counts: IngestCounts) -> None:
     for left in reversed(range(TRIES_MAX)):
         try:
-            changed = take_one(records, source, found, step.time_ms)
+            changed = take_record(records, source, record, step.time_ms)
         except (Unavailable, OutcomeUnknown, Conflict):
             if not left:
                 raise
         except (StratalogError, OSError) as exc:
-            taken.failed += 1
-            _fail(records, source, step, Unreadable(id=found.id, reason=str(exc)), str(exc))
+            counts.failed += 1
+            _fail(records, source, step, Unreadable(id=record.id, reason=str(exc)), str(exc))
             return
         else:
-            taken.deleted += changed and found.deleted
-            taken.new += changed and not found.deleted
-            taken.same += not changed
+            counts.deleted += changed and record.deleted
+            counts.new += changed and not record.deleted
+            counts.same += not changed
             return
 
 
-def _count(records: Records, source: Source, step: Step, stored: Stored, taken: IngestCounts) -> None:
+def _count(records: Records, source: Source, step: Step, stored: Stored, counts: IngestCounts) -> None:
     """Note what came of a put. Of a store that cannot be reached nothing is noted: the poll ends and is repeated."""
     if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
         raise stored.error
     if stored.error is not None:
-        taken.failed += 1
+        counts.failed += 1
         _fail(records, source, step, Unreadable(id=parts_of(stored.id)[1], reason=""), str(stored.error))
     else:
-        taken.new += stored.new
-        taken.same += not stored.new
+        counts.new += stored.new
+        counts.same += not stored.new
 
 
-def _fail(records: Records, source: Source, step: Step, found: Unreadable, reason: str) -> None:
-    time_ms = step.time_ms if found.file_time_ms is None else found.file_time_ms
-    letter = IngestFailure(id=found.id, time_ms=time_ms, changed_only=not source.time)
-    fail(records, source_id(source.name, found.id), reason, letter, found.body)
+def _fail(records: Records, source: Source, step: Step, unreadable: Unreadable, reason: str) -> None:
+    time_ms = step.time_ms if unreadable.file_time_ms is None else unreadable.file_time_ms
+    letter = IngestFailure(id=unreadable.id, time_ms=time_ms, changed_only=not source.time)
+    fail(records, source_id(source.name, unreadable.id), reason, letter, unreadable.body)
 
 
-def _body(source: Source, found: SplitRecord, time_ms: int) -> NewBody:
+def _body(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
     return NewBody(
-        id=source_id(source.name, found.id),
-        body=found.body,
-        source_time_ms=_time(found, time_ms),
-        metadata=_metadata(source, found),
+        id=source_id(source.name, record.id),
+        body=record.body,
+        source_time_ms=_time(record, time_ms),
+        metadata=_metadata(source, record),
         newer_only=True,
-        changed_only=found.time_ms is None,
+        changed_only=record.time_ms is None,
     )
 
 
-def _time(found: SplitRecord, time_ms: int) -> int:
+def _time(record: SplitRecord, time_ms: int) -> int:
     """The record's own time, else that of its file, else ``time_ms``."""
-    said = (one for one in (found.time_ms, found.file_time_ms) if one is not None)
-    return next(said, time_ms)
+    times = (time for time in (record.time_ms, record.file_time_ms) if time is not None)
+    return next(times, time_ms)
 
 
-def _metadata(source: Source, found: SplitRecord) -> dict[str, Any]:
+def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
     plain = {"format": source.format}
-    long = kept_id(found.id) != found.id and len(found.id) <= ID_CHARACTERS_MAX
-    return {**plain, "id": found.id} if long else plain
+    long = stored_id(record.id) != record.id and len(record.id) <= ID_CHARACTERS_MAX
+    return {**plain, "id": record.id} if long else plain
 
 
-def _delete(records: Records, kept: str, time_ms: int) -> bool:
+def _delete(records: Records, record_id: str, time_ms: int) -> bool:
     """Store a deletion, unless what stands is newer, or deleted, or was never there."""
     while True:
         try:
-            latest = records.stat(kept)
+            latest = records.stat(record_id)
         except NotFound:
             return False
         if latest.deleted or (latest.source_time_ms or 0) > time_ms:
             return False
         try:
-            records.delete(kept, expected=latest.version, source_time_ms=time_ms)
+            records.delete(record_id, expected=latest.version, source_time_ms=time_ms)
             return True
         except Overtaken:
             continue
@@ -187,7 +187,7 @@ def _delete(records: Records, kept: str, time_ms: int) -> bool:
 def _delete_missing(records: Records, source: Source, time_ms: int, seen: Iterable[str]) -> int:
     prefix = f"{SOURCES}{source.name}/"
     gone = [line.id for line in records.list(prefix=prefix) if line.id.removeprefix(prefix) not in seen]
-    return sum(_delete(records, kept, time_ms) for kept in gone)
+    return sum(_delete(records, record_id, time_ms) for record_id in gone)
 
 
 def _file_parts(path: Path) -> Iterator[bytes]:

@@ -10,12 +10,13 @@ __all__ = ["exposition"]
 def exposition(stats: Stats) -> str:
     """One sample a line. Names of sources need no escaping: they are letters, digits and hyphens."""
     lines = ["# TYPE stratalog_catalogue_works gauge"]
-    lines += [f'stratalog_catalogue_works{{source="{one.source}"}} {one.works}' for one in stats.sources]
+    lines += [f'stratalog_catalogue_works{{source="{summary.source}"}} {summary.works}' for summary in stats.sources]
     lines += ["# TYPE stratalog_catalogue_scanned_seconds gauge"]
     lines += [
-        f'stratalog_catalogue_scanned_seconds{{source="{one.source}"}} {one.as_of_ms / 1000}' for one in stats.sources
+        f'stratalog_catalogue_scanned_seconds{{source="{summary.source}"}} {summary.as_of_ms / 1000}'
+        for summary in stats.sources
     ]
     lines += ["# TYPE stratalog_catalogue_dead_letters gauge"]
-    counts = {one.source: 0 for one in stats.sources} | stats.dead_letters
+    counts = {summary.source: 0 for summary in stats.sources} | stats.dead_letters
     lines += [f'stratalog_catalogue_dead_letters{{source="{source}"}} {count}' for source, count in counts.items()]
     return "\n".join(lines) + "\n"

@@ -70,12 +70,12 @@ def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objec
         version = int(row["version"])
         if not id:
             raise Invalid("a row has no id")
-        kept = source_id(source.name, id)
-        if _stands(records, kept, version):
+        record_id = source_id(source.name, id)
+        if _is_migrated(records, record_id, version):
             migrated.same += 1
             return
         metadata = {"format": source.format, "version": version}
-        records.put(kept, _body(row.get("payload"), objects), metadata=metadata, source_time_ms=_time(source, row))
+        records.put(record_id, _body(row.get("payload"), objects), metadata=metadata, source_time_ms=_time(source, row))
         migrated.new += 1
     except (Invalid, KeyError, ValueError, objects.exceptions.NoSuchKey, objects.exceptions.NoSuchBucket) as exc:
         migrated.failed += 1
@@ -83,9 +83,9 @@ def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objec
         fail(records, source_id(source.name, id or "?"), reason, IngestFailure(id=id or "?"), None)
 
 
-def _stands(records: Records, kept: str, version: int) -> bool:
+def _is_migrated(records: Records, record_id: str, version: int) -> bool:
     try:
-        return int(records.stat(kept).metadata.get("version", -1)) >= version
+        return int(records.stat(record_id).metadata.get("version", -1)) >= version
     except NotFound:
         return False
 
@@ -108,8 +108,8 @@ def _body(payload: Any, objects: Any) -> Any:
 
 
 def _time(source: Source, row: Mapping[str, Any]) -> int | None:
-    said = value_at(row, source.time) if source.time else None
-    return None if said is None else time_ms_of(said)
+    value = value_at(row, source.time) if source.time else None
+    return None if value is None else time_ms_of(value)
 
 
 def _pages(

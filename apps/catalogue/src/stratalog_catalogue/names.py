@@ -16,9 +16,9 @@ __all__ = [
     "TITLES",
     "WORKS",
     "check_source",
-    "kept_id",
     "parts_of",
     "source_id",
+    "stored_id",
     "work_id",
 ]
 
@@ -31,7 +31,7 @@ TITLES = "catalogue/titles/"
 
 SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 ID_ESCAPED_BYTES = 120
-ID_CHARACTERS_KEPT = 24
+ID_PREFIX_CHARACTERS = 24
 
 
 def check_source(name: str) -> str:
@@ -41,26 +41,26 @@ def check_source(name: str) -> str:
     return name
 
 
-def kept_id(id: str) -> str:
+def stored_id(id: str) -> str:
     """The id of a source's record as ours hold it: itself, or for a long one its beginning and its hash."""
     if len(id) <= ID_ESCAPED_BYTES // 12 or len(_escaped(id)) <= ID_ESCAPED_BYTES:
         return id
-    return f"{id[:ID_CHARACTERS_KEPT]}~{sha256(id.encode()).hex()[:32]}"
+    return f"{id[:ID_PREFIX_CHARACTERS]}~{sha256(id.encode()).hex()[:32]}"
 
 
 def source_id(source: str, id: str) -> str:
     """Where a source's record is kept."""
-    return f"{SOURCES}{source}/{kept_id(id)}"
+    return f"{SOURCES}{source}/{stored_id(id)}"
 
 
 def work_id(source: str, id: str) -> str:
     """Where the work made of it is kept."""
-    return f"{WORKS}{source}/{kept_id(id)}"
+    return f"{WORKS}{source}/{stored_id(id)}"
 
 
-def parts_of(kept: str) -> tuple[str, str]:
+def parts_of(record_id: str) -> tuple[str, str]:
     """Source and id behind the id of a source's record, a work or a letter."""
-    _, source, id = kept.split("/", 2)
+    _, source, id = record_id.split("/", 2)
     return source, id
 
 

@@ -45,11 +45,11 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
         if source.whole:
             pages = _pages(source, {}, client)
             first = next(pages)
-            found = (record for page in chain([first], pages) for record in _records(page.root))
-            yield Step(found, {}, first.time_ms, True)
+            records = (record for page in chain([first], pages) for record in _records(page.root))
+            yield Step(records, {}, first.time_ms, True)
             return
-        kept = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
-        for page in _pages(source, kept, client):
+        harvest = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
+        for page in _pages(source, harvest, client):
             yield Step(_records(page.root), page.checkpoint, page.time_ms)
 
 
@@ -70,11 +70,11 @@ def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Ite
         token = text_at(root, "ListRecords.resumptionToken")
         if token and token == harvest.get("token"):
             raise Invalid("a resumption token leads to itself", source=source.name, token=token)
-        kept = {**harvest, "token": token} if token else {"from": _earlier(harvest["begun"], source.until)}
-        yield _Page(root, kept, time_ms_of(text_at(root, "responseDate")))
+        following = {**harvest, "token": token} if token else {"from": _earlier(harvest["begun"], source.until)}
+        yield _Page(root, following, time_ms_of(text_at(root, "responseDate")))
         if not token:
             return
-        harvest = kept
+        harvest = following
     raise Invalid("a harvest has too many pages", source=source.name, limit=CATALOGUE_PAGES_MAX)
 
 
@@ -116,7 +116,7 @@ def _error(root: Element) -> str:
 
 def _listed(root: Element) -> list[Element]:
     lists = [child for child in root if local_name(child) == "ListRecords"]
-    return [record for found in lists for record in found if local_name(record) == "record"]
+    return [record for listing in lists for record in listing if local_name(record) == "record"]
 
 
 def _records(root: Element) -> Iterator[SplitRecord | Unreadable]:

@@ -68,23 +68,23 @@ def poll_source(
 
     The failure of a whole poll is counted beside the source: as often as a record's it makes a dead letter.
     """
-    taken, retry = IngestCounts(), Retry(clock, RETRY_POLICY)
+    counts, retry = IngestCounts(), Retry(clock, RETRY_POLICY)
     for left in reversed(range(TRIES_MAX)):
         try:
             for step in _steps(source, _checkpoint(records, source), connect):
-                taken.add(take(records, source, step, progress))
-                _keep(records, source, step.checkpoint, clock.wall_ms())
-            _keep(records, source, _checkpoint(records, source), clock.wall_ms())
+                counts.add(take(records, source, step, progress))
+                _save_checkpoint(records, source, step.checkpoint, clock.wall_ms())
+            _save_checkpoint(records, source, _checkpoint(records, source), clock.wall_ms())
         except (StratalogError, OSError) as exc:
             if left and isinstance(exc, Unavailable | OSError):
                 clock.sleep(_retry_seconds(retry, exc))
                 continue
             letter = records.fail(POLLS + source.name, str(exc)[:300] or type(exc).__name__, pointer=source.location)
-            return Polled(source=source.name, taken=taken, reason=str(exc), dead=letter.dead)
+            return Polled(source=source.name, taken=counts, reason=str(exc), dead=letter.dead)
         break
     if records.failure(POLLS + source.name) is not None:
         records.resolve_dead_letter(POLLS + source.name)
-    return Polled(source=source.name, taken=taken)
+    return Polled(source=source.name, taken=counts)
 
 
 def forget_checkpoint(records: Records, source: str) -> None:
@@ -111,16 +111,16 @@ def _retry_seconds(retry: Retry, cause: StratalogError | OSError) -> float:
 
 def _checkpoint(records: Records, source: Source) -> Checkpoint:
     try:
-        kept: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body)
+        checkpoint: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body)
     except NotFound:
         return {}
-    return kept if kept.get("location") == source.scope else {}
+    return checkpoint if checkpoint.get("location") == source.scope else {}
 
 
-def _keep(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int) -> None:
+def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int) -> None:
     """Store a checkpoint, after all records before it."""
-    kept = {**checkpoint, "location": source.scope, "polled_ms": now_ms}
-    records.put(CHECKPOINTS + source.name, msgspec.json.encode(kept))
+    saved = {**checkpoint, "location": source.scope, "polled_ms": now_ms}
+    records.put(CHECKPOINTS + source.name, msgspec.json.encode(saved))
     records.prune(CHECKPOINTS + source.name, retain=2)
 
 

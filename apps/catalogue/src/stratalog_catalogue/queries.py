@@ -70,9 +70,9 @@ def search(records: Records, text: str = "", *, source: str = "", begins: str = 
 
     Titles are those of the last scan; ids without words are read from the list itself.
     """
-    names = [source] if source else [one.name for one in read_sources(records)]
-    found = (hit for name in names for hit in (_by_title if text else _by_id)(records, name, text, begins))
-    return list(islice(found, limit))
+    names = [source] if source else [listed.name for listed in read_sources(records)]
+    hits = (hit for name in names for hit in (_by_title if text else _by_id)(records, name, text, begins))
+    return list(islice(hits, limit))
 
 
 def read_work(records: Records, source: str, id: str) -> Work:
@@ -82,14 +82,14 @@ def read_work(records: Records, source: str, id: str) -> Work:
 
 def show_versions(records: Records, source: str, id: str) -> Iterator[RecordHistoryVersion]:
     """The versions of a source's record, newest first, without opening a body. Raises NotFound."""
-    for found in records.versions(source_id(source, id), reverse=True):
+    for version in records.versions(source_id(source, id), reverse=True):
         yield RecordHistoryVersion(
-            version=found.version,
-            stored_ms=found.created_ms,
-            source_time_ms=found.source_time_ms,
-            size=found.size,
-            sha256=found.digest.hex(),
-            deleted=found.deleted,
+            version=version.version,
+            stored_ms=version.created_ms,
+            source_time_ms=version.source_time_ms,
+            size=version.size,
+            sha256=version.digest.hex(),
+            deleted=version.deleted,
         )
 
 
@@ -110,10 +110,10 @@ def differences(records: Records, source: str, id: str, source_version: int, tar
 
 def _by_id(records: Records, source: str, text: str, begins: str) -> Iterator[Hit]:
     for line in records.list(prefix=f"{WORKS}{source}/{begins}"):
-        stands = records.stat(line.id)
-        if not stands.deleted:
-            said = stands.metadata
-            yield Hit(source, parts_of(line.id)[1], str(said.get("n", "")), str(said.get("k", "")))
+        work = records.stat(line.id)
+        if not work.deleted:
+            metadata = work.metadata
+            yield Hit(source, parts_of(line.id)[1], str(metadata.get("n", "")), str(metadata.get("k", "")))
 
 
 def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator[Hit]:
@@ -127,10 +127,10 @@ def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator
 
 def _body(records: Records, source: str, id: str, version: int) -> bytes:
     """The body of a version; empty for a deletion, and before the first."""
-    kept = source_id(source, id)
-    if version == 0 or records.stat(kept, version).deleted:
+    record_id = source_id(source, id)
+    if version == 0 or records.stat(record_id, version).deleted:
         return b""
-    return records.get(kept, version, size_max=CATALOGUE_DIFF_BYTES_MAX).body
+    return records.get(record_id, version, size_max=CATALOGUE_DIFF_BYTES_MAX).body
 
 
 def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
@@ -142,13 +142,13 @@ def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
     if isinstance(before, list):
         before, after = dict(enumerate(before)), dict(enumerate(after))
     for name in [*before, *(name for name in after if name not in before)]:
-        place = f"{path}.{name}" if path else str(name)
+        field_path = f"{path}.{name}" if path else str(name)
         if name not in after:
-            yield FieldChange(place, before=before[name])
+            yield FieldChange(field_path, before=before[name])
         elif name not in before:
-            yield FieldChange(place, after=after[name])
+            yield FieldChange(field_path, after=after[name])
         else:
-            yield from _changes(before[name], after[name], place)
+            yield from _changes(before[name], after[name], field_path)
 
 
 def _broken(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Works brought into line with their sources: a scan that does what changed, or everything anew.
+"""Works reconciled with their sources: a scan that does what changed, or everything anew.
 
 A work's metadata names the version of the source's record and the transformer that it came from. That is its
 checkpoint: a scan that is stopped anywhere has lost nothing, and two at once do the same work twice and no harm.
@@ -22,7 +22,7 @@ from stratalog_catalogue.names import SOURCES, WORKS, parts_of
 from stratalog_catalogue.sources import Source
 from stratalog_catalogue.transformers import Given, transformer
 
-__all__ = ["ReconciliationCounts", "bring_into_line"]
+__all__ = ["ReconciliationCounts", "reconcile_records"]
 
 TITLE_CHARACTERS = 160
 KIND_CHARACTERS = 40
@@ -53,13 +53,15 @@ class ReconciliationCounts(msgspec.Struct):
         self.rows.update(other.rows)
 
 
-def bring_into_line(records: Records, source: Source, kept: Sequence[str], everything: bool) -> ReconciliationCounts:
+def reconcile_records(
+    records: Records, source: Source, record_ids: Sequence[str], everything: bool
+) -> ReconciliationCounts:
     """Make the works of these records of a source, where they are not up to date or ``everything`` is to be made.
 
-    ``kept`` are ids of records as they stand in the store's list, in its order. What no work can be made of goes to the
+    ``record_ids`` are ids as they stand in the store's list, in its order. What no work can be made of goes to the
     dead letters, once for each version and transformer.
     """
-    scan = _Scan(records, source, kept, everything)
+    scan = _Scan(records, source, record_ids, everything)
     for stored in records.put_many(scan.works()):
         if stored.error is not None:
             raise stored.error
@@ -73,18 +75,18 @@ def bring_into_line(records: Records, source: Source, kept: Sequence[str], every
 class _Scan:
     """Some records of a source on their way to works."""
 
-    def __init__(self, records: Records, source: Source, kept: Sequence[str], everything: bool) -> None:
+    def __init__(self, records: Records, source: Source, record_ids: Sequence[str], everything: bool) -> None:
         self.tally = ReconciliationCounts(titles=[])
         self._records = records
         self._source = source
-        self._kept = kept
+        self._record_ids = record_ids
         self._everything = everything
         self._transformer = transformer(source.transformer)
-        self.dead = _letters(records, kept)
+        self.dead = _letters(records, record_ids)
 
     def works(self) -> Iterator[NewBody]:
         """The works that are to be stored. Everything else is dealt with in passing."""
-        for record in self._kept:
+        for record in self._record_ids:
             self.tally.looked_at += 1
             work = _work_of(record)
             if not self._everything and self._is_up_to_date(record, work):
@@ -107,23 +109,26 @@ class _Scan:
 
     def _is_up_to_date(self, record: str, work: str) -> bool:
         """Whether the work came from this version and transformer, or has failed to."""
-        found = self._records.stat(record)
+        record_version = self._records.stat(record)
         if work in self.dead:
             letter = self._records.failure(work)
-            said = msgspec.json.decode(letter.pointer, type=IngestFailure) if letter else IngestFailure(id="")
-            current = (said.version, said.transformer) == (found.version, self._transformer.name)
+            failure = msgspec.json.decode(letter.pointer, type=IngestFailure) if letter else IngestFailure(id="")
+            current = (failure.version, failure.transformer) == (record_version.version, self._transformer.name)
             self.tally.failed += current
             return current
         try:
-            stands = self._records.stat(work)
+            work_version = self._records.stat(work)
         except NotFound:
-            return found.deleted
-        if found.deleted or stands.deleted:
-            return found.deleted and stands.deleted
-        if (stands.metadata.get("v"), stands.metadata.get("t")) != (found.version, self._transformer.name):
+            return record_version.deleted
+        if record_version.deleted or work_version.deleted:
+            return record_version.deleted and work_version.deleted
+        if (work_version.metadata.get("v"), work_version.metadata.get("t")) != (
+            record_version.version,
+            self._transformer.name,
+        ):
             return False
         self.tally.same += 1
-        self._see(work, found, stands.metadata)
+        self._see(work, record_version, work_version.metadata)
         return True
 
     def _made(self, work: str, version: RecordVersion, body: bytes) -> NewBody | None:
@@ -166,14 +171,14 @@ class _Scan:
             return
 
 
-def _letters(records: Records, kept: Sequence[str]) -> set[str]:
+def _letters(records: Records, record_ids: Sequence[str]) -> set[str]:
     """The works of these records that are dead letters."""
-    if not kept:
+    if not record_ids:
         return set()
-    first, last = _work_of(kept[0]), escape(_work_of(kept[-1]))
+    first, last = _work_of(record_ids[0]), escape(_work_of(record_ids[-1]))
     between = takewhile(lambda letter: escape(letter.id) <= last, records.dead_letters(first))
-    found = {letter.id for letter in between}
-    return found if records.failure(first) is None else found | {first}
+    dead = {letter.id for letter in between}
+    return dead if records.failure(first) is None else dead | {first}
 
 
 def _work_of(record: str) -> str:

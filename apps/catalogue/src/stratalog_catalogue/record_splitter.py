@@ -89,8 +89,8 @@ def control_fields(body: bytes) -> dict[str, str]:
 
 
 def _split_json(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    found = value_at(_decoded(_whole(pieces)), source.records)
-    listed = found if isinstance(found, list) else [found]
+    value = value_at(_decoded(_document_body(pieces)), source.records)
+    listed = value if isinstance(value, list) else [value]
     for position, record in enumerate(listed):
         yield _json_record(source, record, f"{where}#{position}")
 
@@ -123,7 +123,7 @@ def _split_rfc822(source: Source, pieces: Iterable[bytes], where: str) -> Iterat
 
 
 def _split_file(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    yield SplitRecord(id=where, body=_whole(pieces))
+    yield SplitRecord(id=where, body=_document_body(pieces))
 
 
 _SPLIT: dict[str, Callable[[Source, Iterable[bytes], str], Iterator[Read]]] = {
@@ -170,7 +170,7 @@ def _decoded(body: bytes) -> Any:
         raise Invalid("this is not JSON", reason=str(exc)) from exc
 
 
-def _whole(pieces: Iterable[bytes]) -> bytes:
+def _document_body(pieces: Iterable[bytes]) -> bytes:
     body = io.BytesIO()
     for piece in pieces:
         if body.tell() + len(piece) > CATALOGUE_DOCUMENT_BYTES_MAX:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from stratalog import DeadLetter, NotFound, Records, Store, StratalogError
-from stratalog_catalogue.ingest import IngestFailure, fail, take_one
+from stratalog_catalogue.ingest import IngestFailure, fail, take_record
 from stratalog_catalogue.names import SOURCES, WORKS, parts_of
 from stratalog_catalogue.polls import POLLS, Connect, forget_checkpoint, poll_source
-from stratalog_catalogue.reconciliation import bring_into_line
+from stratalog_catalogue.reconciliation import reconcile_records
 from stratalog_catalogue.record_splitter import SplitRecord, split
 from stratalog_catalogue.sources import Source, read_source
 
@@ -45,30 +45,30 @@ def _try(store: Store, records: Records, source: Source, letter: DeadLetter, con
     """Why it failed again; empty where it did not, and the letter is gone."""
     if letter.id.startswith(WORKS):
         record = SOURCES + letter.id.removeprefix(WORKS)
-        return letter.reason if bring_into_line(records, source, [record], True).failed else ""
+        return letter.reason if reconcile_records(records, source, [record], True).failed else ""
     if letter.id.startswith(SOURCES) and letter.size is not None:
-        return _take_kept(records, source, letter)
+        return _take_stored_body(records, source, letter)
     if source.name in polled:
         return ""
-    return _poll_whole(store, records, source, letter, connect, polled)
+    return _poll_anew(store, records, source, letter, connect, polled)
 
 
-def _take_kept(records: Records, source: Source, letter: DeadLetter) -> str:
+def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
     """Take in the body that was kept, as it would be read today."""
-    said = msgspec.json.decode(letter.pointer, type=IngestFailure)
+    failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
     body = b"".join(records.open_dead_letter(letter.id))
     reason = "nothing in it is a record"
-    for found in split(_of_one(source), [body], said.id):
-        if isinstance(found, SplitRecord):
-            take_one(records, source, found, said.time_ms)
+    for record in split(_single_record_source(source), [body], failure.id):
+        if isinstance(record, SplitRecord):
+            take_record(records, source, record, failure.time_ms)
             records.resolve_dead_letter(letter.id)
             return ""
-        reason = found.reason
-    fail(records, letter.id, reason, said, body)
+        reason = record.reason
+    fail(records, letter.id, reason, failure, body)
     return reason
 
 
-def _poll_whole(
+def _poll_anew(
     store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]
 ) -> str:
     """Nothing was kept: read the source from its beginning. Letters of what fails again are written anew."""
@@ -88,7 +88,7 @@ def _poll_whole(
     return again.reason if again else ""
 
 
-def _of_one(source: Source) -> Source:
+def _single_record_source(source: Source) -> Source:
     """How to read a single record of a source, out of its list."""
     single = {"csv": "json", "jsonl": "json"}.get(source.format, source.format)
     return msgspec.structs.replace(source, records="", format=single)

@@ -15,7 +15,7 @@ from stratalog_catalogue.sources import read_sources
 __all__ = ["Row", "Stats", "Summary", "read_stats", "read_titles", "write_summary"]
 
 LETTERS_COUNTED_MAX = 10_000
-VERSIONS_KEPT = 3
+VERSIONS_RETAINED = 3
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ def write_summary(records: Records, source: str, tally: ReconciliationCounts, no
         (SUMMARIES + source, msgspec.json.encode(summary)),
     ):
         records.put(id, body)
-        records.prune(id, retain=VERSIONS_KEPT)
+        records.prune(id, retain=VERSIONS_RETAINED)
     return summary
 
 

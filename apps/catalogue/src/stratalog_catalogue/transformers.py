@@ -97,7 +97,9 @@ def rfc_entry(given: Given) -> Work:
         source=given.source,
         kind="standard",
         title=text_at(entry, "title"),
-        creators=tuple(Agent(text_at(one, "name"), "author") for one in entry if local_name(one) == "author"),
+        creators=tuple(
+            Agent(text_at(element, "name"), "author") for element in entry if local_name(element) == "author"
+        ),
         dates=(Dated(year, "published"),) if year else (),
         identifiers=(Identifier("rfc", text_at(entry, "doc-id")), *_known("doi", text_at(entry, "doi"))),
         relations=tuple(relations),
@@ -141,15 +143,15 @@ def rfc_xml(given: Given) -> Work:
         for name in ("obsoletes", "updates")
         for target in _texts(*text_at(root, f"@{name}").split(","))
     ]
-    authors = [one for one in front if local_name(one) == "author"]
+    authors = [author for author in front if local_name(author) == "author"]
     return Work(
         id=given.id,
         source=given.source,
         kind="document",
         title=" ".join(text_at(front, "title").split()),
         creators=tuple(
-            Agent(text_at(one, "@fullname") or text_at(one, "organization"), text_at(one, "@role") or "author")
-            for one in authors
+            Agent(text_at(author, "@fullname") or text_at(author, "organization"), text_at(author, "@role") or "author")
+            for author in authors
         ),
         dates=(Dated(date, "published"),) if date else (),
         identifiers=_known("rfc", f"RFC{number}" if number else ""),
@@ -164,25 +166,27 @@ def rfc_xml(given: Given) -> Work:
 def dublin_core(given: Given) -> Work:
     """Fifteen elements that any element may hold: an OAI-PMH record in `oai_dc`, or any other document."""
     root = parse_element(given.body)
-    found: dict[str, list[str]] = {}
+    texts_by_name: dict[str, list[str]] = {}
     for element in root.iter():
         text = (element.text or "").strip()
         if text and not len(element):
-            found.setdefault(local_name(element), []).append(text)
-    first = {name: texts[0] for name, texts in found.items()}
+            texts_by_name.setdefault(local_name(element), []).append(text)
+    first = {name: texts[0] for name, texts in texts_by_name.items()}
     return Work(
         id=given.id,
         source=given.source,
         kind=first.get("type", "work").lower(),
         title=first.get("title", given.id),
-        creators=tuple(Agent(name, role) for role in ("creator", "contributor") for name in found.get(role, ())),
-        dates=tuple(Dated(date) for date in found.get("date", ())),
-        identifiers=tuple(Identifier("dc", value) for value in found.get("identifier", ())),
-        relations=tuple(Relation("relation", value) for value in found.get("relation", ())),
-        subjects=tuple(found.get("subject", ())),
+        creators=tuple(
+            Agent(name, role) for role in ("creator", "contributor") for name in texts_by_name.get(role, ())
+        ),
+        dates=tuple(Dated(date) for date in texts_by_name.get("date", ())),
+        identifiers=tuple(Identifier("dc", value) for value in texts_by_name.get("identifier", ())),
+        relations=tuple(Relation("relation", value) for value in texts_by_name.get("relation", ())),
+        subjects=tuple(texts_by_name.get("subject", ())),
         language=first.get("language", ""),
-        description="\n".join(found.get("description", ())),
-        url=next((value for value in found.get("identifier", ()) if value.startswith("http")), ""),
+        description="\n".join(texts_by_name.get("description", ())),
+        url=next((value for value in texts_by_name.get("identifier", ()) if value.startswith("http")), ""),
     )
 
 
@@ -216,7 +220,9 @@ def plain(given: Given) -> Work:
         source=given.source,
         kind=str(lower.get("kind") or lower.get("type") or given.format),
         title=str(lower.get("title") or lower.get("name") or given.id),
-        creators=tuple(Agent(str(one)) for one in (creators if isinstance(creators, list) else [creators]) if one),
+        creators=tuple(
+            Agent(str(creator)) for creator in (creators if isinstance(creators, list) else [creators]) if creator
+        ),
         dates=(Dated(str(date)),) if date else (),
         size=given.size if given.format == "file" else None,
         **texts,
@@ -285,12 +291,12 @@ def _children(element: Element, name: str) -> list[str]:
 
 def _object(given: Given) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(given.body)
+        value = msgspec.json.decode(given.body)
     except msgspec.DecodeError as exc:
         raise Invalid("the record is not JSON", reason=str(exc)) from exc
-    if not isinstance(found, dict):
-        raise Invalid("the record is no object of JSON", value=type(found).__name__)
-    return found
+    if not isinstance(value, dict):
+        raise Invalid("the record is no object of JSON", value=type(value).__name__)
+    return value
 
 
 def _elements(given: Given) -> dict[str, Any]:

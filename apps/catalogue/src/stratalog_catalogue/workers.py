@@ -14,7 +14,7 @@ import msgspec
 import stratalog
 from stratalog import Invalid, NotFound, Records, Store
 from stratalog_catalogue.names import CHECKPOINTS, SOURCES
-from stratalog_catalogue.reconciliation import ReconciliationCounts, bring_into_line
+from stratalog_catalogue.reconciliation import ReconciliationCounts, reconcile_records
 from stratalog_catalogue.sources import Source, read_source, read_sources
 from stratalog_catalogue.summary import write_summary
 
@@ -53,7 +53,7 @@ def reconcile(
     resume: bool = True,
     progress: Progress = lambda count: None,
 ) -> ReconciliationCounts:
-    """Bring the works of these sources, or of all, into line with their records; nothing is asked of a source.
+    """Reconcile the works of these sources, or of all, with their records. No source is read.
 
     With ``everything`` each work is made anew, and a run that was broken off is taken up where it was unless
     ``resume`` is False. Several ``processes`` open the store at ``url`` themselves. Counts and titles are written
@@ -117,12 +117,12 @@ class _Scan:
     def _done(self, source: Source, after: str, everything: bool) -> Iterator[Piece]:
         """The pieces of a source in order, each once it is done."""
         if self._pool is None:
-            for kept in _pieces(self._records, source, after):
-                yield kept[-1], bring_into_line(self._records, source, kept, everything)
+            for record_ids in _pieces(self._records, source, after):
+                yield record_ids[-1], reconcile_records(self._records, source, record_ids, everything)
             return
         under_way: deque[tuple[str, Future[ReconciliationCounts]]] = deque()
-        for kept in _pieces(self._records, source, after):
-            under_way.append((kept[-1], self._pool.submit(_in_process, source, kept, everything)))
+        for record_ids in _pieces(self._records, source, after):
+            under_way.append((record_ids[-1], self._pool.submit(_in_process, source, record_ids, everything)))
             if len(under_way) > self._ahead:
                 last, future = under_way.popleft()
                 yield last, future.result()
@@ -143,8 +143,8 @@ class _Scan:
 
 def _pieces(records: Records, source: Source, after: str) -> Iterator[list[str]]:
     lines = (line.id for line in records.list(after, prefix=f"{SOURCES}{source.name}/"))
-    while kept := list(islice(lines, PIECE_RECORDS)):
-        yield kept
+    while record_ids := list(islice(lines, PIECE_RECORDS)):
+        yield record_ids
 
 
 _opened: list[Records] = []
@@ -162,5 +162,5 @@ def _begin_process(url: str, organisation: str) -> None:
     _opened.append(stratalog.open(url, create=False).records(organisation))
 
 
-def _in_process(source: Source, kept: list[str], everything: bool) -> ReconciliationCounts:
-    return bring_into_line(_opened[0], source, kept, everything)
+def _in_process(source: Source, record_ids: list[str], everything: bool) -> ReconciliationCounts:
+    return reconcile_records(_opened[0], source, record_ids, everything)

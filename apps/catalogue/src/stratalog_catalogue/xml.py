@@ -70,10 +70,10 @@ def text_at(element: Element, path: str) -> str:
     """The text at a path of local names with dots between, ``@name`` at its end an attribute; empty where none is."""
     *steps, last = path.split(".")
     for step in [*steps, *([] if last.startswith("@") else [last])]:
-        found = next((child for child in element if local_name(child) == step), None)
-        if found is None:
+        next_element = next((child for child in element if local_name(child) == step), None)
+        if next_element is None:
             return ""
-        element = found
+        element = next_element
     if last.startswith("@"):
         return next((value for name, value in element.attrib.items() if name.rpartition("}")[2] == last[1:]), "")
     return "".join(element.itertext()).strip()

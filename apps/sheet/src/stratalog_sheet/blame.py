@@ -90,25 +90,27 @@ class Blame:
         """Those among the first ``upto`` entries."""
         if (spot, upto) in self._known:
             return self._known[spot, upto]
-        whole = (at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored))
-        place = next(whole, -1)  # where history was forgotten, nothing is known of what was before
-        origin, writes = self._follow(self._steps(place + 1, upto), spot)
-        base, older = ("", []) if origin is None or place < 0 else self._origin(place, origin)
-        found = [*reversed(_told(writes, base)), *older]
-        self._known[spot, upto] = found
-        return found
+        complete_states = (
+            at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored)
+        )
+        start = next(complete_states, -1)  # where history was forgotten, nothing is known of what was before
+        origin, writes = self._follow(self._steps(start + 1, upto), spot)
+        base, older = ("", []) if origin is None or start < 0 else self._origin(start, origin)
+        changes = [*reversed(_history_of(writes, base)), *older]
+        self._known[spot, upto] = changes
+        return changes
 
     def _origin(self, position: int, spot: Spot) -> tuple[str, list[CellHistory]]:
         """What the cell held where the state was given whole, and how it came to that."""
         entry, fact = self._entries[position], self._facts[position]
         if isinstance(fact, Created | Imported):
             held = _content_in(fact.data, spot)
-            return held, [_line(entry, cell_name(*spot.place), "", held, fact.kind)] if held else []
+            return held, [_line(entry, cell_name(*spot.position), "", held, fact.kind)] if held else []
         assert isinstance(fact, Restored)
         older = self._changes(spot, fact.version - self._entries[0].version + 1)
         held, was = _value(older), _value(self._changes(spot, position))
-        told = _line(entry, cell_name(*spot.place), was, held, f"restored version {fact.version}")
-        return held, [*([told] if was != held else []), *older]
+        restoration = _line(entry, cell_name(*spot.position), was, held, f"restored version {fact.version}")
+        return held, [*([restoration] if was != held else []), *older]
 
     def _steps(self, start: int, stop: int) -> list[_Step]:
         """The messages of some entries, as they read where those that are undone in the end never moved anything."""
@@ -138,7 +140,7 @@ class Blame:
             for effect in reversed(step.effects):
                 if isinstance(effect, _Put):
                     if _holds(effect, spot):
-                        writes.append(_Write(step, self._content(step, effect, spot), cell_name(*spot.place)))
+                        writes.append(_Write(step, self._content(step, effect, spot), cell_name(*spot.position)))
                 elif counts:
                     try:
                         spot = before(effect, spot)
@@ -150,7 +152,7 @@ class Blame:
         """Have the engine say where the messages of a run took effect, and what else there is in them does not move."""
         first, last = (version - self._entries[0].version for version in run)
         messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
-        executed = {one["id"]: one["commands"] for one in self._executed(messages)}
+        executed = {result["id"]: result["commands"] for result in self._executed(messages)}
         for step in steps:
             if run[0] <= step.entry.version <= run[1] and step.counts_at(FOR_EVER):
                 step.commands = executed.get(step.message["nextRevisionId"], [])
@@ -163,7 +165,7 @@ class Blame:
         content = command["content"]
         if command["type"] == "UPDATE_CELL" and isinstance(content, str):
             return content
-        for plain in (plain for one in self._executed([step.message]) for plain in one["commands"]):
+        for plain in (plain for result in self._executed([step.message]) for plain in result["commands"]):
             if plain["type"] == "UPDATE_CELL" and Spot(plain["sheetId"], (plain["col"], plain["row"])) == spot:
                 return str(plain.get("content") or "")
         return ""
@@ -181,8 +183,8 @@ def _puts(number: int, command: Mapping[str, Any]) -> Iterator[_Put]:
     if kind == "SQUISHED_UPDATE_CELL" and "content" in command:
         yield _Put(sheet, *parse_range(command["targetRange"]), number)
     elif kind == "CLEAR_CELL" or (kind == "UPDATE_CELL" and command.get("content") is not None):
-        place = (command["col"], command["row"])
-        yield _Put(sheet, place, place, number)
+        position = (command["col"], command["row"])
+        yield _Put(sheet, position, position, number)
     elif kind in ("CLEAR_CELLS", "DELETE_CONTENT"):
         for zone in command["target"]:
             yield _Put(sheet, (zone["left"], zone["top"]), (zone["right"], zone["bottom"]), number)
@@ -204,19 +206,19 @@ def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
 def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, int]:
     """The least run that holds this one and every edit with its undo that it meets."""
     while True:
-        met = [one for one in undone if one[0] <= run[1] and one[1] >= run[0]]
-        wider = (min(run[0], *(one[0] for one in met)), max(run[1], *(one[1] for one in met)))
+        met = [edit for edit in undone if edit[0] <= run[1] and edit[1] >= run[0]]
+        wider = (min(run[0], *(edit[0] for edit in met)), max(run[1], *(edit[1] for edit in met)))
         if wider == run:
             return run
         run = wider
 
 
 def _holds(put: _Put, spot: Spot) -> bool:
-    (left, top), (right, bottom), (column, row) = put.first, put.last, spot.place
+    (left, top), (right, bottom), (column, row) = put.first, put.last, spot.position
     return put.sheet == spot.sheet and left <= column <= right and top <= row <= bottom
 
 
-def _told(writes: list[_Write], base: str) -> list[CellHistory]:
+def _history_of(writes: list[_Write], base: str) -> list[CellHistory]:
     """What the cell went through, oldest first: each write, and each undo and redo that changed what counts."""
     moments: dict[int, tuple[Entry, str, str]] = {}
     for write in writes:
@@ -228,15 +230,15 @@ def _told(writes: list[_Write], base: str) -> list[CellHistory]:
             moments[undo.version] = (undo, write.cell, f"undid version {version}")
             if redo is not None:
                 moments[redo.version] = (redo, write.cell, f"did version {version} again")
-    told: list[CellHistory] = []
+    changes: list[CellHistory] = []
     held = base
     for version in sorted(moments):
         entry, cell, how = moments[version]
         now = _held_at(writes, version, base)
         if now != held or how == "wrote":
-            told.append(_line(entry, cell, held, now, how))
+            changes.append(_line(entry, cell, held, now, how))
         held = now
-    return told
+    return changes
 
 
 def _held_at(writes: list[_Write], version: int, base: str) -> str:
@@ -250,12 +252,12 @@ def _line(entry: Entry, cell: str, was: str, held: str, how: str) -> CellHistory
     return CellHistory(entry.version, entry.created_ms, entry.author, cell, was, held, how)
 
 
-def _value(found: list[CellHistory]) -> str:
-    return found[0].after if found else ""
+def _value(changes: list[CellHistory]) -> str:
+    return changes[0].after if changes else ""
 
 
 def _content_in(data: bytes, spot: Spot) -> str:
     for sheet in msgspec.json.decode(data)["sheets"]:
         if sheet["id"] == spot.sheet:
-            return str(sheet.get("cells", {}).get(cell_name(*spot.place)) or "")
+            return str(sheet.get("cells", {}).get(cell_name(*spot.position)) or "")
     return ""

@@ -16,10 +16,10 @@ _CELL = re.compile(r"\$?([A-Za-z]{1,3})\$?([1-9][0-9]{0,6})")
 
 def parse_cell(name: str) -> Position:
     """The place a name such as ``B7`` says. Raises Invalid."""
-    found = _CELL.fullmatch(name.strip())
-    if found is None:
+    match = _CELL.fullmatch(name.strip())
+    if match is None:
         raise Invalid("that is no cell, as B7 is", value=name)
-    return column_number(found[1]), int(found[2]) - 1
+    return column_number(match[1]), int(match[2]) - 1
 
 
 def parse_range(name: str) -> tuple[Position, Position]:

@@ -77,13 +77,13 @@ def list_(session: Session, organisation: str | None) -> None:
     """List the sheets of an organisation, or of all."""
     sheets = _sheets(session)
     wanted = [organisation] if organisation else list(sheets.store.organisations())
-    found = ((one, info) for one in wanted for info in sheets.list(one))
+    listed = ((organisation_name, info) for organisation_name in wanted for info in sheets.list(organisation_name))
     rows = (
         (
-            {"organisation": one, **_plain(info)},
-            [f"{one}/{info.name}", info.title, str(info.version), local_time(info.changed_ms)],
+            {"organisation": organisation_name, **_plain(info)},
+            [f"{organisation_name}/{info.name}", info.title, str(info.version), local_time(info.changed_ms)],
         )
-        for one, info in found
+        for organisation_name, info in listed
     )
     session.answer_list(rows, "there are no sheets", head=[["sheet", "title", "version", "changed"]])
 
@@ -122,8 +122,8 @@ def delete(session: Session, name: str, yes: bool) -> None:
 def get(session: Session, name: str, cell: str, tab: str | None, at: str | None) -> None:
     """Show one cell: what is shown there; in JSON what was typed and the value, too."""
     opened = _opened(session, name)
-    found = opened.get(cell, sheet=tab, at=version_of(opened.log, at))
-    session.answer({"name": name, "cell": cell, **_plain(found)}, found.formatted)
+    content = opened.get(cell, sheet=tab, at=version_of(opened.log, at))
+    session.answer({"name": name, "cell": cell, **_plain(content)}, content.formatted)
 
 
 @command("set", example="stratalog sheet set acme/budget B7 '=SUM(B2:B6)' --author ada")
@@ -163,10 +163,10 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, limi
     opened = _opened(session, name)
     if cell is None:
         done = opened.activity(None, limit)
-        session.answer_list(((one, _activity_row(one)) for one in done), "nothing was done")
+        session.answer_list(((change, _activity_row(change)) for change in done), "nothing was done")
         return
     changes = opened.blame(cell, sheet=tab, limit=limit)
-    session.answer_list(((one, _change_row(one)) for one in changes), "nobody wrote into that cell")
+    session.answer_list(((change, _change_row(change)) for change in changes), "nobody wrote into that cell")
 
 
 @command("export", example="stratalog sheet export acme/budget budget.xlsx --at 12")
@@ -186,8 +186,11 @@ def export(session: Session, name: str, file: Path, at: str | None, original: bo
 @click.argument("name", metavar=NAME)
 def versions(session: Session, name: str) -> None:
     """List the versions that have a name."""
-    found = _opened(session, name).versions()
-    rows = ((one, [str(one.version), one.label, one.author, local_time(one.created_ms)]) for one in found)
+    named_versions = _opened(session, name).versions()
+    rows = (
+        (named, [str(named.version), named.label, named.author, local_time(named.created_ms)])
+        for named in named_versions
+    )
     session.answer_list(rows, "no version has a name", head=[["version", "name", "by", "when"]], right=[0])
 
 
@@ -236,8 +239,11 @@ def fork(session: Session, name: str, fork: str, at: str | None, title: str, aut
 def snapshot(session: Session, organisation: str | None) -> None:
     """Keep the states that are due, of an organisation's sheets or of all, so that they load quickly."""
     sheets = _sheets(session)
-    kept = sum(sheets.snapshots_due(one) for one in ([organisation] if organisation else sheets.store.organisations()))
-    session.answer({"kept": kept}, f"kept {kept} states" if kept != 1 else "kept 1 state")
+    saved = sum(
+        sheets.snapshots_due(organisation_name)
+        for organisation_name in ([organisation] if organisation else sheets.store.organisations())
+    )
+    session.answer({"kept": saved}, f"kept {saved} states" if saved != 1 else "kept 1 state")
 
 
 def _sheets(session: Session, *, create: bool = False) -> Any:
@@ -256,16 +262,17 @@ def _plain(struct: Any) -> dict[str, Any]:
     return {field: getattr(struct, field) for field in struct.__struct_fields__}
 
 
-def _activity_row(one: Any) -> list[str]:
-    return [str(one.version), dim(local_time(one.created_ms)), one.author or dim("nobody"), one.text]
+def _activity_row(entry: Any) -> list[str]:
+    return [str(entry.version), dim(local_time(entry.created_ms)), entry.author or dim("nobody"), entry.text]
 
 
-def _change_row(one: Any) -> list[str]:
-    change = f"{short(one.before)} → {short(one.after)}"
-    return [str(one.version), dim(local_time(one.created_ms)), one.author or dim("nobody"), one.cell, change, one.how]
+def _change_row(change: Any) -> list[str]:
+    text = f"{short(change.before)} → {short(change.after)}"
+    author = change.author or dim("nobody")
+    return [str(change.version), dim(local_time(change.created_ms)), author, change.cell, text, change.how]
 
 
-for one in (
+for subcommand in (
     setup,
     create,
     import_,
@@ -284,4 +291,4 @@ for one in (
     snapshot,
     serve,
 ):
-    sheet.add_command(one)
+    sheet.add_command(subcommand)

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 LENGTHS = struct.Struct(">II")
 WITH_DOCUMENTS = ("importXlsx", "exportXlsx")
 MAY_BE_NULL = ("apply", "cell", "close")
-PARENT_LOOK_SECONDS = 5
+PARENT_CHECK_SECONDS = 5
 _EXPORT = re.compile(r"^export \{([^}]*)\};?\s*\Z", re.MULTILINE)
 _PROGRAM_BYTES = re.compile(r"^VmData:\s*(\d+) kB", re.MULTILINE)
 
@@ -114,7 +114,7 @@ def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
     poll = select.poll()
     poll.register(line, getattr(select, "POLLRDHUP", select.POLLHUP))
     while os.getppid() == parent:
-        if poll.poll(PARENT_LOOK_SECONDS * 1000):
+        if poll.poll(PARENT_CHECK_SECONDS * 1000):
             break
     os._exit(0)
 

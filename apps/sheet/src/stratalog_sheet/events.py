@@ -212,8 +212,8 @@ def change_of(entry: Entry) -> SheetChange:
     if isinstance(fact, Revision):
         return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, fact.message)
     plain = msgspec.structs.asdict(fact).items()
-    said = {name: value for name, value in plain if not isinstance(value, bytes) and name != "titled"}
-    return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, None, said)
+    details = {name: value for name, value in plain if not isinstance(value, bytes) and name != "titled"}
+    return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, None, details)
 
 
 def titled_at(fact: Fact, version: int) -> int:

@@ -26,7 +26,7 @@ from stratalog_sheet.events import (
 
 __all__ = ["Activity", "CellChange", "Labels", "NamedVersion", "activity", "cell_changes", "compare"]
 
-CELLS_TOLD_MAX = 100
+CELLS_LISTED_MAX = 100
 _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
@@ -68,7 +68,7 @@ class Labels:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._read_to = 0
-        self._found: dict[int, NamedVersion] = {}
+        self._named: dict[int, NamedVersion] = {}
 
     def read(self) -> list[NamedVersion]:
         """The versions that have a name now, in order."""
@@ -76,7 +76,7 @@ class Labels:
             for entry in self._log.read(max(self._read_to, self._log.floor())):
                 self._follow(entry)
                 self._read_to = entry.version
-            return [self._found[version] for version in sorted(self._found)]
+            return [self._named[version] for version in sorted(self._named)]
 
     def _follow(self, entry: Entry) -> None:
         if entry.events[0].type != Named.kind:
@@ -84,23 +84,23 @@ class Labels:
         fact = fact_of(entry)
         assert isinstance(fact, Named)
         if fact.label:
-            self._found[fact.version] = NamedVersion(fact.version, fact.label, entry.created_ms, entry.author)
+            self._named[fact.version] = NamedVersion(fact.version, fact.label, entry.created_ms, entry.author)
         else:
-            self._found.pop(fact.version, None)
+            self._named.pop(fact.version, None)
 
 
 def activity(log: Log, before: int | None, limit: int) -> list[Activity]:
     """What the ``limit`` entries below the version ``before`` did, newest first."""
     last = log.head().version if before is None else before - 1
     entries = list(log.read(max(last - limit, 0), max(last, 0)))
-    return [_told(entry) for entry in reversed(entries)]
+    return [_activity_of(entry) for entry in reversed(entries)]
 
 
-def cell_changes(found: Iterable[Mapping[str, Any]], *, backwards: bool) -> list[CellChange]:
-    """What the engine or `compare` found, in order of place; turned round where the later version came first."""
+def cell_changes(differences: Iterable[Mapping[str, Any]], *, backwards: bool) -> list[CellChange]:
+    """What the engine or `compare` found, in order of position; turned round where the later version came first."""
     changes = [
-        CellChange(one["sheet"], one["name"], cell_name(one["col"], one["row"]), one["before"], one["after"])
-        for one in sorted(found, key=lambda one: (one["name"], one["row"], one["col"]))
+        CellChange(cell["sheet"], cell["name"], cell_name(cell["col"], cell["row"]), cell["before"], cell["after"])
+        for cell in sorted(differences, key=lambda cell: (cell["name"], cell["row"], cell["col"]))
     ]
     if not backwards:
         return changes
@@ -108,14 +108,14 @@ def cell_changes(found: Iterable[Mapping[str, Any]], *, backwards: bool) -> list
 
 
 def compare(source: bytes, target: bytes) -> Iterator[dict[str, Any]]:
-    """The cells whose content differs between two states, place by place."""
+    """The cells whose content differs between two states, cell by cell."""
     old, new = _contents(source), _contents(target)
-    for place in old.keys() | new.keys():
-        before, after = old.get(place, ("", ""))[1], new.get(place, ("", ""))[1]
+    for position in old.keys() | new.keys():
+        before, after = old.get(position, ("", ""))[1], new.get(position, ("", ""))[1]
         if before != after:
-            sheet, cell = place
+            sheet, cell = position
             column, row = parse_cell(cell)
-            name = (new.get(place) or old[place])[0]
+            name = (new.get(position) or old[position])[0]
             yield {"sheet": sheet, "name": name, "col": column, "row": row, "before": before, "after": after}
 
 
@@ -126,7 +126,7 @@ def _contents(state: bytes) -> dict[tuple[str, str], tuple[str, str]]:
     }
 
 
-def _told(entry: Entry) -> Activity:
+def _activity_of(entry: Entry) -> Activity:
     fact = fact_of(entry)
     cells: list[str] = []
     if isinstance(fact, Revision):
@@ -155,7 +155,7 @@ def _revision_text(fact: Revision) -> tuple[str, list[str]]:
     parts = [_cells_text(cells)] if cells else []
     others = Counter(_command_text(command) for command in commands if command["type"] not in _CELL_COMMANDS)
     parts += [text if count == 1 else f"{text} ({count} times)" for text, count in others.items()]
-    return ", ".join(parts) or "changed nothing", cells[:CELLS_TOLD_MAX]
+    return ", ".join(parts) or "changed nothing", cells[:CELLS_LISTED_MAX]
 
 
 def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:

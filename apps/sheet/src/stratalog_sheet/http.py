@@ -59,8 +59,8 @@ def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "")
 
 def _signer(request: Asked, author: Text = "") -> str:
     """Who signs: the principal where there is one, else whom the caller says it is."""
-    said = request.user.author or author
-    return said.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
+    name = request.user.author or author
+    return name.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
 
 
 Warm = NamedDependency[Sheets]
@@ -319,7 +319,7 @@ def _file(body: bytes, name: str) -> Response[bytes]:
 
 
 ALL = [listing]
-ONE = [
+SHEET_HANDLERS = [
     create, show, rename, remove, import_file, load, entries, append, state, read_cell, write_cell, insert_rows,
     changes, blame, activity, versions, name_version, restore, fork, export, original,
 ]  # fmt: skip
@@ -348,14 +348,14 @@ def application(
         "turns": Provide(lambda: warm.turns, sync_to_thread=False),
     }
     opened = {"sheet": Provide(_opened, sync_to_thread=True)}
-    one = Router("/{log:str}", route_handlers=ONE, dependencies=opened)
+    sheet_router = Router("/{log:str}", route_handlers=SHEET_HANDLERS, dependencies=opened)
     return Application(
         authenticate=authenticate,
         authorize=authorize,
         maintenance=[snapshots_due],
         running=[warm.running],
         routes=[
-            Router(PREFIX + "/sheets", route_handlers=[*ALL, one], dependencies=dependencies, tags=["sheets"]),
+            Router(PREFIX + "/sheets", route_handlers=[*ALL, sheet_router], dependencies=dependencies, tags=["sheets"]),
             page_files(),
         ],
         **options,

@@ -60,38 +60,38 @@ class LoadPlans:
 
     def plan(self, at: int) -> LoadPlan:
         """The load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
-        start = self._kept_version(max(at - self._reach, 0))
+        start = self._snapshot_version(max(at - self._reach, 0))
         entries = list(self._log.read(start, at))
         while True:
-            if (position := _last_whole(entries)) is not None:
-                base = self._whole(entries[position])
+            if (position := _last_complete(entries)) is not None:
+                base = self._complete_base(entries[position])
                 return LoadPlan(at, base, entries[position + 1 :])
             if start == 0:
                 raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
             lowest = min((target for entry in entries if (target := _target(entry))), default=at)
             if lowest > start:
-                return LoadPlan(at, self._kept(start), entries)
-            earlier = self._kept_version(lowest - 1)
+                return LoadPlan(at, self._snapshot_base(start), entries)
+            earlier = self._snapshot_version(lowest - 1)
             entries = [*self._log.read(earlier, start), *entries]
             start = earlier
 
-    def kept_state(self, at: int) -> bytes | None:
+    def snapshot_state(self, at: int) -> bytes | None:
         """The state of exactly that version, where one is kept."""
-        return self._kept(at).data if self._kept_version(at) == at and at else None
+        return self._snapshot_base(at).data if self._snapshot_version(at) == at and at else None
 
-    def _kept_version(self, at: int) -> int:
-        kept = self._log.app_snapshot(at)
-        return kept.version if kept else 0
+    def _snapshot_version(self, at: int) -> int:
+        snapshot = self._log.app_snapshot(at)
+        return snapshot.version if snapshot else 0
 
-    def _kept(self, version: int) -> Base:
+    def _snapshot_base(self, version: int) -> Base:
         with self._lock:
             if version in self._bases:
                 self._bases.move_to_end(version)
                 return self._bases[version]
-        kept = self._log.app_snapshot(version)
-        if kept is None or kept.version != version:
+        snapshot = self._log.app_snapshot(version)
+        if snapshot is None or snapshot.version != version:
             raise Corrupt("a state that was kept is gone", log=self._log.record.name, version=version)
-        data = join_state(self._log.read_snapshot(kept))
+        data = join_state(self._log.read_snapshot(snapshot))
         return self._hold(Base(version, revision_in(data), data))
 
     def _hold(self, base: Base) -> Base:
@@ -101,7 +101,7 @@ class LoadPlans:
                 self._bases.popitem(last=False)
         return base
 
-    def _whole(self, entry: Entry) -> Base:
+    def _complete_base(self, entry: Entry) -> Base:
         """The state as of an entry that gives it whole."""
         with self._lock:
             if entry.version in self._bases:
@@ -110,8 +110,8 @@ class LoadPlans:
         if isinstance(fact, Created | Imported):
             return self._hold(Base(entry.version, fact.revision, fact.data))
         assert isinstance(fact, Restored)
-        if self._kept_version(entry.version) == entry.version:
-            return self._kept(entry.version)
+        if self._snapshot_version(entry.version) == entry.version:
+            return self._snapshot_base(entry.version)
         data = with_revision(self._state_at(fact.version), fact.revision)
         return self._hold(Base(entry.version, fact.revision, data))
 
@@ -132,7 +132,7 @@ class _Revised(msgspec.Struct):
     revisionId: str  # noqa: N815 - the engine's own name
 
 
-def _last_whole(entries: Sequence[Entry]) -> int | None:
+def _last_complete(entries: Sequence[Entry]) -> int | None:
     for position in range(len(entries) - 1, -1, -1):
         if isinstance(fact_of(entries[position]), Created | Imported | Restored):
             return position

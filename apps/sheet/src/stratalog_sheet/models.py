@@ -65,7 +65,7 @@ class Models:
         self._unopenable.check(model.owner, model.version, name)
         return self._guarded(model.owner, model.version, name, name, key=model.key, **arguments)
 
-    def ask(self, model: Model, name: str, **arguments: Any) -> Any:
+    def query(self, model: Model, name: str, **arguments: Any) -> Any:
         """The same, decoded."""
         return msgspec.json.decode(self.raw(model, name, **arguments))
 

@@ -17,10 +17,10 @@ __all__ = ["Born", "CopiedSheet", "Inserted", "Removed", "Shift", "Spot", "befor
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """A cell's place: the id of its sheet, and column and row."""
+    """A cell's position: the id of its sheet, and column and row."""
 
     sheet: str
-    place: Position
+    position: Position
 
 
 class Inserted(msgspec.Struct, frozen=True):
@@ -75,10 +75,10 @@ def before(shift: Shift, spot: Spot) -> Spot:
             return spot
         if not shift.source:
             raise Born
-        return Spot(shift.source, spot.place)
+        return Spot(shift.source, spot.position)
     if spot.sheet != shift.sheet:
         return spot
-    line = spot.place[shift.axis]
+    line = spot.position[shift.axis]
     if isinstance(shift, Removed):
         return _at_line(spot, shift.axis, _reopened(line, shift.lines))
     if shift.at <= line < shift.at + shift.count:
@@ -87,13 +87,13 @@ def before(shift: Shift, spot: Spot) -> Spot:
 
 
 def _at_line(spot: Spot, axis: int, line: int) -> Spot:
-    column, row = spot.place
+    column, row = spot.position
     return Spot(spot.sheet, (line, row) if axis == 0 else (column, line))
 
 
 def _reopened(line: int, removed: Sequence[int]) -> int:
     """Where a line was before lower ones went."""
-    for one in removed:
-        if one <= line:
+    for removed_line in removed:
+        if removed_line <= line:
             line += 1
     return line

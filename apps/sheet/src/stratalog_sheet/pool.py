@@ -59,7 +59,7 @@ class EnginePool:
         with self._freed:
             self._is_ahead = True
             if not self._all:
-                self._idle.append(self._start_one())
+                self._idle.append(self._start_engine())
 
     @contextmanager
     def lend(self, owner: str = "") -> Iterator[Models]:
@@ -165,7 +165,7 @@ class EnginePool:
             models = (warm or self._idle)[0]
             self._idle.remove(models)
             return models
-        return self._start_one() if len(self._all) < self.settings.engines_max else None
+        return self._start_engine() if len(self._all) < self.settings.engines_max else None
 
     def _give_back(self, owner: str, models: Models) -> None:
         with self._freed:
@@ -188,9 +188,9 @@ class EnginePool:
         """Start an engine where none is idle, so that the next caller finds one that runs."""
         if self._is_ahead and not self._is_closed and not self._idle and len(self._all) < self.settings.engines_max:
             with suppress(Unavailable):  # the present caller has its engine; the next one gets the error
-                self._idle.append(self._start_one())
+                self._idle.append(self._start_engine())
 
-    def _start_one(self) -> Models:
+    def _start_engine(self) -> Models:
         engine = Engine(self._folder, self.settings, self.clock)
         engine.start()
         models = Models(engine, self.unopenable, self.clock)

@@ -51,7 +51,7 @@ __all__ = ["Sheet"]
 ATTEMPTS_MAX = 20
 REVISION_CHARACTERS = 16
 NO_CHANGES = "NoChanges"
-WHOLE = ("created", "imported", "restored")
+COMPLETE_STATE_TYPES = ("created", "imported", "restored")
 
 
 class Sheet:
@@ -110,7 +110,7 @@ class Sheet:
         if head.version - version > SHEET_BEHIND_ENTRIES_MAX:
             return Since(head.version, [], True)
         changes = [change_of(entry) for entry in self.log.read(version, head=head)]
-        return Since(head.version, changes, any(change.type in WHOLE for change in changes))
+        return Since(head.version, changes, any(change.type in COMPLETE_STATE_TYPES for change in changes))
 
     def append(self, message: dict[str, Any], *, author: str = "") -> SheetChange:
         """Commit one whole message of the engine: a revision, an undo or a redo.
@@ -124,7 +124,7 @@ class Sheet:
         checked = check_message(message)
 
         def plan(window: Window) -> Fact | int:
-            if (position := window.place_of(checked["nextRevisionId"])) is not None:
+            if (position := window.version_of(checked["nextRevisionId"])) is not None:
                 return position
             self._check_revision(window, checked["serverRevisionId"])
             return Revision(checked, window.check_target(checked))
@@ -136,8 +136,8 @@ class Sheet:
     def state(self, at: int | None = None) -> bytes:
         """The engine's JSON of exactly that version."""
         version = self._version(at)
-        if (kept := self._load_plans.kept_state(version)) is not None:
-            return kept
+        if (saved_state := self._load_plans.snapshot_state(version)) is not None:
+            return saved_state
         with self._lent() as models:
             return models.raw(self._model(models, version), "export")
 
@@ -145,24 +145,24 @@ class Sheet:
         """The workbook's sheets in order: id, name, rows, cols."""
         version = self._version(at)
         with self._lent() as models:
-            found: list[dict[str, Any]] = models.ask(self._model(models, version), "sheets")
-        return found
+            listed: list[dict[str, Any]] = models.query(self._model(models, version), "sheets")
+        return listed
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
         """One cell at a version, evaluated. Raises NotFound for a sheet that is not there, Invalid."""
         column, row = parse_cell(cell)
         version = self._version(at)
         with self._lent() as models:
-            found = models.ask(self._model(models, version), "cell", sheet=sheet, col=column, row=row)
-        if found is None:
+            content = models.query(self._model(models, version), "cell", sheet=sheet, col=column, row=row)
+        if content is None:
             raise NotFound("the workbook has no such sheet, or the sheet no such cell", sheet=sheet or "", cell=cell)
-        return msgspec.convert(found, Cell)
+        return msgspec.convert(content, Cell)
 
     def export(self, at: int | None = None) -> bytes:
         """A version as an .xlsx workbook, made by the engine."""
         version = self._version(at)
         with self._lent() as models:
-            files = models.ask(self._model(models, version), "exportXlsx")
+            files = models.query(self._model(models, version), "exportXlsx")
         return pack_workbook(files)
 
     def original(self) -> tuple[str, bytes]:
@@ -222,7 +222,7 @@ class Sheet:
         revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
-            self._keep(change.version, with_revision(self.state(wanted), revision))
+            self._save_snapshot(change.version, with_revision(self.state(wanted), revision))
         return change
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
@@ -250,14 +250,14 @@ class Sheet:
         """The cells whose content differs between two versions, where they are in the later one."""
         low, high = sorted((self._version(source), self._version(target)))
         with self._lent() as models:
-            found = models.changes(self._model(models, low), self.log, high)
-        if found is None:
-            found = history.compare(self.state(low), self.state(high))
-        return history.cell_changes(found, backwards=source > target)
+            differences = models.changes(self._model(models, low), self.log, high)
+        if differences is None:
+            differences = history.compare(self.state(low), self.state(high))
+        return history.cell_changes(differences, backwards=source > target)
 
     def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
         """The changes of one cell, newest first, followed through rows and columns that came and went."""
-        wanted = next((one for one in self.sheets() if sheet in (None, one["id"], one["name"])), None)
+        wanted = next((tab for tab in self.sheets() if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:
             raise NotFound("the workbook has no such sheet", sheet=sheet)
         return Blame(self.log, self._executed).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
@@ -278,22 +278,22 @@ class Sheet:
         Call it again until it answers None. Any number of processes may: the first one's state stays.
         """
         head = self.log.head().version
-        kept = self.log.app_snapshot(head)
-        last = kept.version if kept else 0
+        newest = self.log.app_snapshot(head)
+        last = newest.version if newest else 0
         interval = self._settings.snapshot_entries
         if head - last < interval:
             return None
         version = head if head - last < 2 * interval else last + interval
         try:
-            self._keep(version, self.state(version))
+            self._save_snapshot(version, self.state(version))
         except LimitExceeded:
             if version == head:
                 raise
             version = head  # maybe restored since: no later state needs one that cannot be opened
-            self._keep(version, self.state(version))
+            self._save_snapshot(version, self.state(version))
         return version
 
-    def _keep(self, version: int, state: bytes) -> None:
+    def _save_snapshot(self, version: int, state: bytes) -> None:
         self.log.save_snapshot(version, split_state(state, self._titles.at(version)))
 
     # The state of this process
@@ -360,7 +360,7 @@ class Sheet:
         reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
         if reasons:
             raise Invalid("the engine refused the command", reasons=", ".join(reasons))
-        message = next((one for one in answer["messages"] if one["type"] in MESSAGES), None)
+        message = next((candidate for candidate in answer["messages"] if candidate["type"] in MESSAGES), None)
         if message is None:
             return change_of(self.log.entry(model.version))
         try:
@@ -378,8 +378,8 @@ class Sheet:
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What counts of some messages, which stand on each other; see `Blame`."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
-        found: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
-        return found
+        executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
+        return executed
 
     def _lent(self) -> AbstractContextManager[Models]:
         return self._engines.lend(self.log.record.prefix)

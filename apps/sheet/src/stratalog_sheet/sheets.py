@@ -95,7 +95,7 @@ class Sheets:
             if known is not None and known.log.record.incarnation == log.record.incarnation:
                 self._held.move_to_end((organisation, name))
                 return known
-        return self._keep(Sheet(self.store, log, self.engines, self.settings))
+        return self._remember(Sheet(self.store, log, self.engines, self.settings))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
         """The organisation's sheets in order of name; each is looked at."""
@@ -112,24 +112,24 @@ class Sheets:
 
     def snapshots_due(self, organisation: str) -> int:
         """Keep the states that are due among an organisation's sheets; answer how many were."""
-        kept = 0
+        saved = 0
         for listing in self.store.list(organisation):
             if listing.kind == KIND:
-                kept += self._keep_due(organisation, listing.id)
-        return kept
+                saved += self._save_due(organisation, listing.id)
+        return saved
 
-    def _keep_due(self, organisation: str, name: str) -> int:
+    def _save_due(self, organisation: str, name: str) -> int:
         """The same of one sheet. One that its engine fails at is left to the log, and holds up no other."""
-        kept = 0
+        saved = 0
         try:
             sheet = self.open(organisation, name)
             while sheet.snapshot_due() is not None:
-                kept += 1
+                saved += 1
         except NotFound:
             pass
         except (LimitExceeded, Invalid):
             _log.warning("the state of a sheet could not be kept: %s/%s", organisation, name, exc_info=True)
-        return kept
+        return saved
 
     def close(self) -> None:
         """End the engines."""
@@ -148,7 +148,7 @@ class Sheets:
             log.append(event_of(fact), expected=0, author=author)
         except VersionConflict as exc:
             raise Conflict("a sheet of that name exists", organisation=organisation, name=name) from exc
-        return self._keep(Sheet(self.store, log, self.engines, self.settings))
+        return self._remember(Sheet(self.store, log, self.engines, self.settings))
 
     def _unfinished(self, organisation: str, name: str) -> Log | None:
         with suppress(NotFound):
@@ -157,7 +157,7 @@ class Sheets:
                 return log
         return None
 
-    def _keep(self, sheet: Sheet) -> Sheet:
+    def _remember(self, sheet: Sheet) -> Sheet:
         with self._lock:
             self._held[sheet.organisation, sheet.name] = sheet
             if len(self._held) > DOCUMENTS_HELD_MAX:

@@ -50,6 +50,6 @@ class Titles:
         try:
             fact = fact_of(self._log.entry(given))
         except NotFound:
-            kept = self._log.app_snapshot(version)
-            return title_in(next(self._log.read_snapshot(kept))) if kept else ""
+            snapshot = self._log.app_snapshot(version)
+            return title_in(next(self._log.read_snapshot(snapshot))) if snapshot else ""
         return fact.title if isinstance(fact, Created | Imported | Forked | Renamed) else ""

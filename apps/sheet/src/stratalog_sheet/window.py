@@ -24,7 +24,7 @@ class Window:
         self._reach = reach
         self.revision = revision
         self.titled = 0
-        self._places: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
         self._undone: set[str] = set()
         self._edits: set[str] = set()
 
@@ -38,11 +38,11 @@ class Window:
                 self._follow_message(entry.version, fact.message)
             elif isinstance(fact, Created | Imported | Restored):
                 self.revision = fact.revision
-                self._places, self._undone, self._edits = {}, set(), set()
+                self._versions, self._undone, self._edits = {}, set(), set()
 
-    def place_of(self, revision: str) -> int | None:
+    def version_of(self, revision: str) -> int | None:
         """The version that a revision was committed as; None where it was not, or long ago."""
-        return self._places.get(revision)
+        return self._versions.get(revision)
 
     def check_target(self, message: dict[str, Any]) -> int:
         """The version that an undo or redo refers to; 0 for another message.
@@ -53,17 +53,17 @@ class Window:
         target = target_of(message)
         if not target:
             return 0
-        place = self._places.get(target)
-        if place is None or place <= self.version - self._reach:
+        version = self._versions.get(target)
+        if version is None or version <= self.version - self._reach:
             text = "the revision lies too far back to be undone or redone"
             raise LimitExceeded(text, revision=target, limit_entries=self._reach)
         if target not in self._edits or (target in self._undone) != (message["type"] == REDONE):
             raise Invalid("the revision is no edit, or is undone or redone already", revision=target)
-        return place
+        return version
 
     def _follow_message(self, version: int, message: dict[str, Any]) -> None:
         self.revision = message["nextRevisionId"]
-        self._places[self.revision] = version
+        self._versions[self.revision] = version
         target = target_of(message)
         if not target:
             self._edits.add(self.revision)
@@ -71,12 +71,12 @@ class Window:
             self._undone.discard(target)
         else:
             self._undone.add(target)
-        if len(self._places) > 2 * self._reach:
+        if len(self._versions) > 2 * self._reach:
             self._forget()
 
     def _forget(self) -> None:
         """Let go of what lies too far back; what is left is once more as long as it must be."""
-        kept = {name: at for name, at in self._places.items() if at > self.version - self._reach}
-        self._places = kept
-        self._undone &= kept.keys()
-        self._edits &= kept.keys()
+        recent = {name: at for name, at in self._versions.items() if at > self.version - self._reach}
+        self._versions = recent
+        self._undone &= recent.keys()
+        self._edits &= recent.keys()

@@ -73,7 +73,7 @@ class Run:
                 node.stdin.write(msgspec.json.encode(answer).decode() + "\n")
                 node.stdin.flush()
         if ended:
-            self._judge(asked)
+            self._compare_states(asked)
         self._store.close()
         if not ended:
             raise Diverged(f"the clients' process ended with {describe_status(node.returncode)}: seed={self.seed}")
@@ -115,7 +115,7 @@ class Run:
     def _fresh(self) -> Sheet:
         return Sheets(self._store, self._engines, self._settings).open("acme", self._name_of_sheet)
 
-    def _judge(self, end: dict[str, Any]) -> None:
+    def _compare_states(self, end: dict[str, Any]) -> None:
         self.counts = {**end["counts"], "versions": self._sheet.version}
         if any(end["pending"]):
             raise Diverged(f"a client kept something for itself: seed={self.seed}")
