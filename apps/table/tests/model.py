@@ -301,7 +301,7 @@ def sound(schema: Schema, tree: Iterable[Partition]) -> bool:
     known = {one.id: one for one in tree}
     roots = [one for one in known.values() if one.parent is None]
     inner = [one for one in known.values() if not one.is_leaf]
-    if len(roots) != 1 or roots[0].region != schema.whole() or len(known) != 1 + 2 * len(inner):
+    if len(roots) != 1 or roots[0].region != schema.full_region() or len(known) != 1 + 2 * len(inner):
         return False
     return all(_halved(one, [known.get(id) for id in one.children]) for one in inner)
 

@@ -230,7 +230,7 @@ def _untold(version: int, args: Any, reason: str | None) -> Iterator[Any]:
 
 def teller(name: str, bug: Callable[..., Iterator[Any]]) -> Callable[[], AbstractContextManager[None]]:
     """Another function in the place of one that tells the tracker."""
-    return replaced(jobs, "_TELLERS", {**jobs._TELLERS, name: bug})
+    return replaced(jobs, "_EVENT_READERS", {**jobs._EVENT_READERS, name: bug})
 
 
 def mutator(name: str, bug: Callable[[Draft, Any], None]) -> Callable[[], AbstractContextManager[None]]:

@@ -197,8 +197,8 @@ def test_a_reference_is_split_between_partitions_below(table: Table) -> None:
     left, right = children_of(table)
     table.split_file_references([halves("a", "root", (left, right), 101)])
     view = table.at()
-    assert view.on_partition(left).references == (FileReference("a", left, 50, approximate=True, whole=False),)
-    assert view.on_partition(right).references == (FileReference("a", right, 51, approximate=True, whole=False),)
+    assert view.on_partition(left).references == (FileReference("a", left, 50, approximate=True, complete=False),)
+    assert view.on_partition(right).references == (FileReference("a", right, 51, approximate=True, complete=False),)
     assert view.file("a") == File("a", tuple(sorted((left, right))))
     assert rows_held(table) == 101
 

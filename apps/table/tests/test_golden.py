@@ -57,8 +57,8 @@ def test_rows_that_were_written_once_read_for_ever() -> None:
     document.mutate("load")
     view = TableView(document.at())
     assert view.file_references() == [
-        FileReference("a", "left", 50, approximate=True, whole=False),
-        FileReference("a", "right", 51, approximate=True, whole=False),
+        FileReference("a", "left", 50, approximate=True, complete=False),
+        FileReference("a", "right", 51, approximate=True, complete=False),
         FileReference("d", "root", 7, job="merge"),
         FileReference("e", "root", 100),
     ]

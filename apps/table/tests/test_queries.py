@@ -24,7 +24,7 @@ from apps.table.tests.helpers import (
 )
 from stratalog_table import Column, File, NewFile, Schema, Table
 from stratalog_table.model import Region, overlaps
-from stratalog_table.row_order import decode_key, encode_key, least_key
+from stratalog_table.row_order import decode_key, encode_key, minimum_key
 
 LEAVES = 100_000
 CHUNKS_READ_MAX = 10
@@ -133,7 +133,7 @@ def test_the_order_of_keys_is_the_order_of_their_texts(data: st.DataObject) -> N
     one, other = data.draw(values), data.draw(values)
     assert (encode_key(kind, one) < encode_key(kind, other)) == (one < other)
     assert decode_key(kind, encode_key(kind, one)) == one
-    assert least_key(kind) <= encode_key(kind, one)
+    assert minimum_key(kind) <= encode_key(kind, one)
 
 
 KEYS: Sequence[Any] = [

@@ -37,7 +37,7 @@ from stratalog_table import (
 )
 from stratalog_table.data_files import DataFile
 from stratalog_table.jobs import JobTracker
-from stratalog_table.layout import TableTally, place_of
+from stratalog_table.layout import TableTally, position_of
 from stratalog_table.maintenance import collect
 from stratalog_table.model import overlaps
 from stratalog_table.row_order import encode_key
@@ -82,7 +82,7 @@ class Workload:
         store = memory_store(self.clock, index, snapshot_entries_interval=5, segment_entries_target=10)
         table = table_of(store, f"workload-{seed}", self.schema)
         self.handles = [table, reopened(table)]
-        self.model = Model(Partition("root", self.schema.whole()))
+        self.model = Model(Partition("root", self.schema.full_region()))
         self.shelf = Shelf(self.clock)
         self.turn = 0
         self.made = 0
@@ -303,9 +303,9 @@ class Workload:
 
     def _check_tracker(self, view: TableView) -> None:
         tracker = JobTracker(self.handles[0].store, self.handles[0].document)
-        found = {(one.job, one.partition): one for one in tracker.jobs(at_least=view.version)}
+        found = {(one.job, one.partition): one for one in tracker.jobs(minimum_version=view.version)}
         _same("tracker", self.model.jobs, found)
-        waiting = {(job, id): count for job, id, count in tracker.waiting(at_least=view.version)}
+        waiting = {(job, id): count for job, id, count in tracker.waiting(minimum_version=view.version)}
         _same("tracker", self.model.waiting(), waiting)
 
     def _check_past(self, view: TableView) -> None:
@@ -333,7 +333,7 @@ class Workload:
 
     def _expected(self, view: TableView) -> set[str]:
         layout, model = view.meta.layout, self.model
-        places = {id: place_of(id, one.region) for id, one in model.tree.items()}
+        places = {id: position_of(id, one.region) for id, one in model.tree.items()}
         keys = {layout.partition(id) for id in model.tree} | {layout.unreferenced(name) for name in model.lost}
         keys |= {layout.leaf(places[one.id]) for one in model.leaves()}
         keys |= {layout.inner(places[id]) for id, one in model.tree.items() if not one.is_leaf and model.on(id)}
@@ -444,7 +444,7 @@ class Workload:
             pairs = pairs[1:]
         if pairs and self.random.random() < 0.12:
             pairs[0] = (pairs[0][0], max(0, pairs[0][1] + self.random.choice([-1, 1])))
-        whole = one.whole and len(pairs) == 1
+        whole = one.complete and len(pairs) == 1
         return Split(one.filename, one.partition, tuple(NewReference(id, rows, guessed, whole) for id, rows in pairs))
 
     def _on_inner(self) -> list[FileReference]:
@@ -511,7 +511,7 @@ STEPS_BY_WEIGHT: Sequence[tuple[Callable[[Workload], None], int]] = (
 
 
 def _tally(references: Sequence[FileReference]) -> TableTally:
-    sure = sum(one.rows for one in references if one.whole and not one.approximate)
+    sure = sum(one.rows for one in references if one.complete and not one.approximate)
     return TableTally(len(references), sum(one.rows for one in references), sure)
 
 

@@ -76,7 +76,7 @@ def ingest(session: Session, table: str, files: tuple[str, ...], rows_per_file: 
     "--lease", default=LEASE_SECONDS, show_default=True, metavar="SECONDS", help="Leave jobs so long to others."
 )
 def maintain(session: Session, table: str, rows_max: int, files_min: int, age: float, lease: float) -> None:
-    """One pass of upkeep: split leaves, move references down, merge files, collect garbage. Run as many as you like."""
+    """One maintenance pass: split leaves, move references down, merge files, collect garbage. Run any number."""
     opened, data_files = _opened(session, table)
     ages = {"age_ms": round(age * 1000), "lease_ms": round(lease * 1000)}
     done = _module("maintenance").maintain_table(opened, data_files, rows_max=rows_max, files_min=files_min, **ages)
@@ -112,22 +112,27 @@ def show(session: Session, table: str) -> None:
     opened = _module("table").open_table(session.open(), *split_name(table))
     view = opened.at()
     schema = view.meta.schema
-    found = []
-    for one in view.holdings():
-        low, high = schema.keys_of(one.region[0], 0)
-        plain = {"partition": one.partition, "leaf": one.leaf, "files": one.tally.files, "rows": one.tally.rows}
+    rows = []
+    for holding in view.holdings():
+        low, high = schema.keys_of(holding.region[0], 0)
+        plain = {
+            "partition": holding.partition,
+            "leaf": holding.leaf,
+            "files": holding.tally.files,
+            "rows": holding.tally.rows,
+        }
         edge = "" if high is None else str(high)
         row = [
-            one.partition,
+            holding.partition,
             str(low),
             edge,
-            f"{one.tally.files:,}",
-            f"{one.tally.rows:,}",
-            "" if one.leaf else "split",
+            f"{holding.tally.files:,}",
+            f"{holding.tally.rows:,}",
+            "" if holding.leaf else "split",
         ]
-        found.append(({**plain, "from": _plain(low), "to": _plain(high)}, row))
+        rows.append(({**plain, "from": _plain(low), "to": _plain(high)}, row))
     head = [["partition", f"from {schema.keys[0].name}", "to", "files", "rows", ""]]
-    session.answer_list(found, "the table has no partitions", head=head, right=[1, 2, 3, 4])
+    session.answer_list(rows, "the table has no partitions", head=head, right=[1, 2, 3, 4])
 
 
 @command("jobs", example="stratalog table jobs acme/events")
@@ -136,8 +141,8 @@ def jobs(session: Session, table: str) -> None:
     """What became of compaction and ingest jobs, and why some were refused."""
     opened = _module("table").open_table(session.open(), *split_name(table))
     rows = (
-        (one, [one.job, one.partition or "-", one.status, str(one.created), str(one.finished or ""), _reason(one)])
-        for one in opened.jobs.jobs()
+        (job, [job.job, job.partition or "-", job.status, str(job.created), str(job.finished or ""), _reason(job)])
+        for job in opened.jobs.jobs()
     )
     session.answer_list(rows, "no jobs yet", head=[["job", "partition", "status", "created", "finished", "reason"]])
 
@@ -224,5 +229,5 @@ def _reason(job: Any) -> str:
     return job.reasons[-1][1] if job.reasons else ""
 
 
-for one in (create, ingest, maintain, scan, show, jobs, clear):
-    table.add_command(one)
+for subcommand in (create, ingest, maintain, scan, show, jobs, clear):
+    table.add_command(subcommand)

@@ -85,15 +85,15 @@ class DataFiles:
 
     def condition(self, region: Region) -> pc.Expression | None:
         """What pyarrow is to keep: rows whose keys lie in a region. None for all."""
-        whole = self.schema.whole()
+        full_region = self.schema.full_region()
         parts = []
-        for position, (bounds, (least, _)) in enumerate(zip(region, whole, strict=True)):
+        for position, (bounds, (minimum, _)) in enumerate(zip(region, full_region, strict=True)):
             field, (low, high) = pc.field(self.schema.keys[position].name), bounds
-            if low != least:
+            if low != minimum:
                 parts.append(field >= self.scalar(position, low))
             if high is not None:
                 parts.append(field < self.scalar(position, high))
-        return reduce(lambda one, other: one & other, parts) if parts else None
+        return reduce(lambda left, right: left & right, parts) if parts else None
 
     def scalar(self, position: int, text: str) -> pa.Scalar:
         """A stored key as pyarrow has it."""
@@ -104,16 +104,16 @@ class DataFiles:
 def sorted_rows(schema: Schema, rows: pa.Table) -> pa.Table:
     """Rows as a table takes them: key columns of their types, none of them empty, in order. Raises Invalid."""
     for column in schema.keys:
-        place = rows.schema.get_field_index(column.name)
-        if place < 0:
+        index = rows.schema.get_field_index(column.name)
+        if index < 0:
             raise Invalid("the rows lack a key column", column=column.name)
         try:
-            cast = rows.column(place).cast(ARROW_TYPES[column.type])
+            cast = rows.column(index).cast(ARROW_TYPES[column.type])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
             raise Invalid("a key column is of another type", column=column.name, type=column.type) from exc
         if cast.null_count:
             raise Invalid("a key is empty", column=column.name, rows=cast.null_count)
-        rows = rows.set_column(place, column.name, cast)
+        rows = rows.set_column(index, column.name, cast)
     return rows.sort_by([(column.name, "ascending") for column in schema.keys])
 
 
@@ -123,29 +123,29 @@ def counts(data_files: DataFiles, rows: pa.Table, regions: Sequence[Region]) -> 
     return [_count(data_files, rows, first, region) for region in regions]
 
 
-def intersection(one: Region, other: Region) -> Region:
+def intersection(left: Region, right: Region) -> Region:
     """The keys that lie in both regions."""
     return tuple(
         (max(a, c), d if b is None else b if d is None else min(b, d))
-        for (a, b), (c, d) in zip(one, other, strict=True)
+        for (a, b), (c, d) in zip(left, right, strict=True)
     )
 
 
 def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) -> int:
     """Rows are found by the first column, which is in order; the others are looked at where they bound anything."""
     low, high = region[0]
-    start = _place(data_files, first, low)
-    stop = len(first) if high is None else _place(data_files, first, high)
-    if region[1:] == data_files.schema.whole()[1:]:
+    start = _row_position(data_files, first, low)
+    stop = len(first) if high is None else _row_position(data_files, first, high)
+    if region[1:] == data_files.schema.full_region()[1:]:
         return stop - start
-    others = ((data_files.schema.whole()[0][0], None), *region[1:])
+    others = ((data_files.schema.full_region()[0][0], None), *region[1:])
     condition = data_files.condition(others)
     return int(rows.slice(start, stop - start).filter(condition).num_rows)
 
 
-def _place(data_files: DataFiles, column: Any, text: str) -> int:
+def _row_position(data_files: DataFiles, column: Any, text: str) -> int:
     edge = data_files.scalar(0, text).as_py()
-    return bisect_left(range(len(column)), edge, key=lambda place: column[place].as_py())
+    return bisect_left(range(len(column)), edge, key=lambda position: column[position].as_py())
 
 
 def _opened(url: str) -> tuple[Any, str]:

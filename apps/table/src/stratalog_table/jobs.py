@@ -24,7 +24,7 @@ __all__ = ["Job", "JobTracker", "events_of"]
 SUFFIX = ".jobs"
 UPTO = "upto"
 VERSIONS_PER_ENTRY = 500
-REASONS_KEPT = 10
+REASONS_RETAINED = 10
 REOPENED_MAX = 3
 Event = list[Any]
 T = TypeVar("T")
@@ -61,54 +61,54 @@ class JobTracker:
         self._name = table.name + SUFFIX
         self._document: Document | None = None
 
-    def catch_up(self, at_least: int | None = None) -> int:
-        """Follow the table to its newest version, or to ``at_least`` where that is enough; how far it is now."""
-        return self._reading(lambda document: self._follow(document, at_least))
+    def catch_up(self, minimum_version: int | None = None) -> int:
+        """Follow the table to its newest version, or to ``minimum_version`` where that is enough; how far it is now."""
+        return self._reading(lambda document: self._follow(document, minimum_version))
 
-    def job(self, job: str, partition: str = "", *, at_least: int | None = None) -> Job | None:
-        """What became of a job on a partition; an ingest job has none. As new as the table, or as ``at_least``."""
+    def job(self, job: str, partition: str = "", *, minimum_version: int | None = None) -> Job | None:
+        """What became of a job on a partition; an ingest job has none. At ``minimum_version`` or newer."""
 
-        def look(document: Document) -> Job | None:
-            self._follow(document, at_least)
+        def query(document: Document) -> Job | None:
+            self._follow(document, minimum_version)
             row = document.get(_key(job, partition))
             return None if row is None else msgspec.convert(row, Job)
 
-        return self._reading(look)
+        return self._reading(query)
 
-    def jobs(self, *, at_least: int | None = None) -> Iterator[Job]:
+    def jobs(self, *, minimum_version: int | None = None) -> Iterator[Job]:
         """All jobs, in order of name."""
 
-        def look(document: Document) -> Iterator[Job]:
-            self._follow(document, at_least)
+        def query(document: Document) -> Iterator[Job]:
+            self._follow(document, minimum_version)
             return (msgspec.convert(row, Job) for _, row in document.scan("job/"))
 
-        return self._reading(look)
+        return self._reading(query)
 
-    def waiting(self, *, at_least: int | None = None) -> list[tuple[str, str, int]]:
+    def waiting(self, *, minimum_version: int | None = None) -> list[tuple[str, str, int]]:
         """Jobs that references wait for, as the tracker has them: what `TableView.jobs` says of the state."""
 
-        def look(document: Document) -> list[tuple[str, str, int]]:
-            self._follow(document, at_least)
+        def query(document: Document) -> list[tuple[str, str, int]]:
+            self._follow(document, minimum_version)
             view = document.at()
             keys = [key.split("/", 1)[1] for key, _ in view.scan("waiting/")]
             jobs = [msgspec.convert(view.get(f"job/{key}"), Job) for key in keys]
             return [(job.job, job.partition, job.waiting) for job in jobs]
 
-        return self._reading(look)
+        return self._reading(query)
 
     def rebuild(self) -> int:
         """Throw the model away and follow the log again from the first version kept; how far it is then."""
         self._reading(Document.delete)
         return self.catch_up()
 
-    def _reading(self, look: Callable[[Document], T]) -> T:
-        """Look at the model; where another process threw it away meanwhile, at the one in its place."""
+    def _reading(self, query: Callable[[Document], T]) -> T:
+        """Query the model; if another process replaced it meanwhile, query the new one."""
         for _ in range(REOPENED_MAX):
             try:
-                return look(self._opened())
+                return query(self._opened())
             except NotFound:
                 self._document = None
-        return look(self._opened())
+        return query(self._opened())
 
     def _opened(self) -> Document:
         if self._document is None:
@@ -118,8 +118,8 @@ class JobTracker:
             self._document = Document(log, Rules(mutators=MUTATORS))
         return self._document
 
-    def _follow(self, document: Document, at_least: int | None) -> int:
-        target = self._table.version if at_least is None else at_least
+    def _follow(self, document: Document, minimum_version: int | None) -> int:
+        target = self._table.version if minimum_version is None else minimum_version
         while (upto := document.get(UPTO, 0)) < target:
             self._advance(document, upto, min(target, upto + VERSIONS_PER_ENTRY))
         return int(upto)
@@ -135,12 +135,12 @@ class JobTracker:
 
 def events_of(version: Any) -> Iterator[Event]:
     """What a version of a table says of jobs."""
-    for one in version.mutations:
-        tell = _TELLERS.get(one.name)
-        if tell is not None:
+    for mutation in version.mutations:
+        event_reader = _EVENT_READERS.get(mutation.name)
+        if event_reader is not None:
             # A transaction that cannot be read was rejected, and names no job.
             with suppress(Rejected):
-                yield from tell(version.version, one.args, one.reason)
+                yield from event_reader(version.version, mutation.args, mutation.reason)
 
 
 def track(draft: Draft, args: Any) -> None:
@@ -161,22 +161,30 @@ def _assigned_in(version: int, args: Any, reason: str | None) -> Iterator[Event]
 
 
 def _replaced_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
-    one = read(args, ReplaceFileReferences)
+    transaction = read(args, ReplaceFileReferences)
     if reason is not None:
-        yield ["failed", version, one.job, one.partition, reason]
+        yield ["failed", version, transaction.job, transaction.partition, reason]
     else:
-        yield ["committed", version, one.job, one.partition, len(one.inputs), one.output.filename, one.output.rows]
+        yield [
+            "committed",
+            version,
+            transaction.job,
+            transaction.partition,
+            len(transaction.inputs),
+            transaction.output.filename,
+            transaction.output.rows,
+        ]
 
 
 def _added_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
-    one = read(args, AddFiles)
-    if one.job is None:
+    transaction = read(args, AddFiles)
+    if transaction.job is None:
         return
     if reason is not None:
-        yield ["failed", version, one.job, "", reason]
+        yield ["failed", version, transaction.job, "", reason]
     else:
-        rows = sum(reference.rows for file in one.files for reference in file.references)
-        yield ["ingested", version, one.job, [file.filename for file in one.files], rows]
+        rows = sum(reference.rows for file in transaction.files for reference in file.references)
+        yield ["ingested", version, transaction.job, [file.filename for file in transaction.files], rows]
 
 
 def _cleared_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
@@ -184,7 +192,7 @@ def _cleared_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
         yield ["cleared", version]
 
 
-_TELLERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] = {
+_EVENT_READERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] = {
     "assign_job_ids": _assigned_in,
     "replace_file_references": _replaced_in,
     "add_files": _added_in,
@@ -199,37 +207,37 @@ def _standing(view: TableView) -> Iterable[Event]:
 
 
 def _assigned(draft: Draft, version: int, job: str, partition: str, count: int) -> None:
-    found = _find(draft, job, partition, version)
-    waiting = found.waiting + count
-    _put(draft, msgspec.structs.replace(found, status="created", waiting=waiting, files=found.files + count))
+    record = _find(draft, job, partition, version)
+    waiting = record.waiting + count
+    _put(draft, msgspec.structs.replace(record, status="created", waiting=waiting, files=record.files + count))
 
 
 def _committed(draft: Draft, version: int, job: str, partition: str, count: int, output: str, rows: int) -> None:
-    found = _find(draft, job, partition, version)
-    waiting = max(0, found.waiting - count)
-    status, outputs = "created" if waiting else "committed", (*found.outputs, output)
-    changed = msgspec.structs.replace(found, status=status, waiting=waiting, outputs=outputs, rows=found.rows + rows)
+    record = _find(draft, job, partition, version)
+    waiting = max(0, record.waiting - count)
+    status, outputs = "created" if waiting else "committed", (*record.outputs, output)
+    changed = msgspec.structs.replace(record, status=status, waiting=waiting, outputs=outputs, rows=record.rows + rows)
     _put(draft, msgspec.structs.replace(changed, finished=0 if waiting else version))
 
 
 def _failed(draft: Draft, version: int, job: str, partition: str, reason: str) -> None:
-    found = _find(draft, job, partition, version)
-    status = "failed" if found.status == "created" else found.status
-    reasons = (*found.reasons, (version, reason))[-REASONS_KEPT:]
-    _put(draft, msgspec.structs.replace(found, status=status, reasons=reasons))
+    record = _find(draft, job, partition, version)
+    status = "failed" if record.status == "created" else record.status
+    reasons = (*record.reasons, (version, reason))[-REASONS_RETAINED:]
+    _put(draft, msgspec.structs.replace(record, status=status, reasons=reasons))
 
 
 def _ingested(draft: Draft, version: int, job: str, filenames: list[str], rows: int) -> None:
-    found = _find(draft, job, "", version)
-    files, total, outputs = found.files + len(filenames), found.rows + rows, (*found.outputs, *filenames)
-    changed = msgspec.structs.replace(found, status="ingested", files=files, rows=total, outputs=outputs)
+    record = _find(draft, job, "", version)
+    files, total, outputs = record.files + len(filenames), record.rows + rows, (*record.outputs, *filenames)
+    changed = msgspec.structs.replace(record, status="ingested", files=files, rows=total, outputs=outputs)
     _put(draft, msgspec.structs.replace(changed, finished=version))
 
 
 def _cleared(draft: Draft, version: int) -> None:
     for key in list(draft.keys("waiting/")):
-        found = msgspec.convert(draft.get(f"job/{key.split('/', 1)[1]}"), Job)
-        _put(draft, msgspec.structs.replace(found, status="cleared", waiting=0, finished=version))
+        record = msgspec.convert(draft.get(f"job/{key.split('/', 1)[1]}"), Job)
+        _put(draft, msgspec.structs.replace(record, status="cleared", waiting=0, finished=version))
 
 
 _FOLDS: Mapping[str, Callable[..., None]] = {

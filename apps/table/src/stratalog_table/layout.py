@@ -21,7 +21,7 @@ __all__ = [
     "TableTally",
     "partition_from",
     "partition_row",
-    "place_of",
+    "position_of",
     "reference_from",
     "reference_row",
     "region_from",
@@ -72,12 +72,12 @@ class TableTally(msgspec.Struct, frozen=True, gc=False):
 
     def changed(self, reference: FileReference, by: int) -> TableTally:
         """The tally with the reference added (1) or taken away (-1)."""
-        sure = 0 if reference.approximate or not reference.whole else reference.rows
+        sure = 0 if reference.approximate or not reference.complete else reference.rows
         return TableTally(self.files + by, self.rows + by * reference.rows, self.sure + by * sure)
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The keys of one numbering. A *place* is where a partition stands in the order of regions: `place_of`."""
+    """The keys of one numbering. A *position* is a partition's place in the order of regions: `position_of`."""
 
     tree: int
     files: int
@@ -106,20 +106,20 @@ class Layout(msgspec.Struct, frozen=True):
         """Before every job."""
         return f"job{self.files}/"
 
-    def leaf(self, place: str = "") -> str:
+    def leaf(self, position: str = "") -> str:
         """What a leaf holds, and before all references on it."""
-        return f"at{self.files}/{place}"
+        return f"at{self.files}/{position}"
 
-    def inner(self, place: str = "") -> str:
+    def inner(self, position: str = "") -> str:
         """What a partition holds that is no leaf and still has references."""
-        return f"inner{self.files}/{place}"
+        return f"inner{self.files}/{position}"
 
-    def reference(self, place: str, filename: str = "") -> str:
+    def reference(self, position: str, filename: str = "") -> str:
         """A reference."""
-        return f"at{self.files}/{place}/{filename}"
+        return f"at{self.files}/{position}/{filename}"
 
 
-def place_of(partition: str, region: Region) -> str:
+def position_of(partition: str, region: Region) -> str:
     """Where a partition stands: by the end of its region in the first column, as far as that is short."""
     edge = region[0][1]
     return f"{UNBOUNDED if edge is None else edge[:EDGE_CHARACTERS]}/{partition}"
@@ -140,7 +140,7 @@ def partition_from(id: str, row: list[Any]) -> Partition:
 
 def reference_row(reference: FileReference) -> int | list[Any]:
     """What the row of a reference holds: mostly just how many rows."""
-    flags = APPROXIMATE * reference.approximate + PART * (not reference.whole)
+    flags = APPROXIMATE * reference.approximate + PART * (not reference.complete)
     if reference.job is not None:
         return [reference.rows, flags, reference.job]
     return [reference.rows, flags] if flags else reference.rows

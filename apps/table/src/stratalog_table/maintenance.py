@@ -60,25 +60,27 @@ def maintain_table(
 
 def split_large(table: Table, data_files: DataFiles, rows_max: int) -> int:
     """Split each leaf with more rows at about its median, on the first column where there is one; how many."""
-    large = [one for one in table.at().holdings() if one.leaf and one.tally.rows > rows_max]
+    large = [holding for holding in table.at().holdings() if holding.leaf and holding.tally.rows > rows_max]
     return sum(_split_leaf(table, data_files, holding) for holding in large)
 
 
 def push_down(table: Table, data_files: DataFiles) -> int:
     """Move references from partitions that were split to the leaves below, rows counted; how many references."""
-    above = [one for one in table.at().holdings() if not one.leaf]
-    return sum(_push_reference(table, data_files, reference) for one in above for reference in _free(table, one))
+    above = [holding for holding in table.at().holdings() if not holding.leaf]
+    return sum(
+        _push_reference(table, data_files, reference) for holding in above for reference in _free(table, holding)
+    )
 
 
 def plan(table: Table, files_min: int, files_max: int = 100) -> int:
     """Give the references of each leaf that has enough of them without a job to a job; how many jobs."""
     jobs = 0
-    contended = [one for one in table.at().holdings() if one.leaf and one.tally.files >= files_min]
+    contended = [holding for holding in table.at().holdings() if holding.leaf and holding.tally.files >= files_min]
     for holding in contended:
         names = [reference.filename for reference in _free(table, holding)]
         if len(names) >= files_min:
             request = Assignment(table.new_id(), holding.partition, tuple(names[:files_max]))
-            jobs += _taken(partial(table.assign_job_ids, [request]))
+            jobs += _is_committed(partial(table.assign_job_ids, [request]))
     return jobs
 
 
@@ -92,7 +94,7 @@ def compact(table: Table, data_files: DataFiles, *, files_min: int, lease_ms: in
     waiting = [(job, partition) for job, partition, _ in view.jobs()]
     # Everybody begins elsewhere, so that few do the same.
     waiting.sort(key=lambda _: table.new_id())
-    return sum(run_job(table, data_files, *one) for one in waiting if _since_ms(table, *one) <= before)
+    return sum(run_job(table, data_files, *pair) for pair in waiting if _since_ms(table, *pair) <= before)
 
 
 def run_job(table: Table, data_files: DataFiles, job: str, partition: str) -> bool:
@@ -110,7 +112,7 @@ def run_job(table: Table, data_files: DataFiles, job: str, partition: str) -> bo
     filename = new_filename(table)
     data_files.write(filename, rows)
     done = ReplaceFileReferences(job, partition, tuple(inputs), Output(filename, rows.num_rows))
-    if _taken(lambda: table.replace_file_references([done])):
+    if _is_committed(lambda: table.replace_file_references([done])):
         return True
     data_files.delete(filename)
     return False
@@ -141,7 +143,7 @@ def _split_leaf(table: Table, data_files: DataFiles, holding: Holding) -> bool:
         except FileNotFoundError:
             return False
         if point is not None:
-            return _taken(partial(table.split_at, held.partition, point, dimension))
+            return _is_committed(partial(table.split_at, held.partition, point, dimension))
     return False
 
 
@@ -168,16 +170,16 @@ def _median(data_files: DataFiles, held: Held, dimension: int) -> int | str | by
 def _push_reference(table: Table, data_files: DataFiles, reference: FileReference) -> bool:
     view = table.at()
     source = view.partition(reference.partition)
-    leaves = [one for one in view.in_range(source.region) if _lies_in(one, source.region, source.id)]
+    leaves = [leaf for leaf in view.in_range(source.region) if _lies_in(leaf, source.region, source.id)]
     try:
         rows = data_files.keys(reference.filename, source.region)
     except FileNotFoundError:
         return False
-    found = list(zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True))
-    chosen = [(leaf.partition, count) for leaf, count in found if count] or [(leaves[0].partition, 0)]
-    whole = reference.whole and len(chosen) == 1
-    pieces = tuple(NewReference(id, count, whole=whole) for id, count in chosen)
-    return _taken(lambda: table.split_file_references([Split(reference.filename, source.id, pieces)]))
+    counted = list(zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True))
+    chosen = [(leaf.partition, count) for leaf, count in counted if count] or [(leaves[0].partition, 0)]
+    is_complete = reference.complete and len(chosen) == 1
+    pieces = tuple(NewReference(id, count, whole=is_complete) for id, count in chosen)
+    return _is_committed(lambda: table.split_file_references([Split(reference.filename, source.id, pieces)]))
 
 
 def _lies_in(held: Held, region: Region, id: str) -> bool:
@@ -210,14 +212,14 @@ def _since_ms(table: Table, job: str, partition: str) -> int:
 
 def _unknown(table: Table, data_files: DataFiles, before_ms: int) -> list[str]:
     """Data files older than ``before_ms`` that the table does not track."""
-    old = [one.filename for one in data_files.list() if one.modified_ms < before_ms]
+    old = [info.filename for info in data_files.list() if info.modified_ms < before_ms]
     view = table.at()
     return [filename for filename in old if view.file(filename) is None]
 
 
 def _collect_unknown(table: Table, data_files: DataFiles, names: Sequence[str]) -> int:
     """Declare them garbage, each for itself where one was told of meanwhile, then delete them."""
-    if not _taken(lambda: table.collect_files(names)):
+    if not _is_committed(lambda: table.collect_files(names)):
         if len(names) == 1:
             return 0
         return sum(_collect_unknown(table, data_files, [name]) for name in names)
@@ -227,7 +229,7 @@ def _collect_unknown(table: Table, data_files: DataFiles, names: Sequence[str]) 
 
 
 def _forget(table: Table, names: Sequence[str]) -> None:
-    if not _taken(lambda: table.delete_files(names)) and len(names) > 1:
+    if not _is_committed(lambda: table.delete_files(names)) and len(names) > 1:
         for name in names:
             _forget(table, [name])
 
@@ -236,7 +238,7 @@ def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
     return (names[start : start + NAMES_PER_COMMIT] for start in range(0, len(names), NAMES_PER_COMMIT))
 
 
-def _taken(act: Callable[[], object]) -> bool:
+def _is_committed(act: Callable[[], object]) -> bool:
     """Whether a transaction was committed. Refused: somebody else was first, and what it is about is done."""
     try:
         act()

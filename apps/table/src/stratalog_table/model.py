@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog.errors import Invalid
 from stratalog.limits import INTEGER_MAX
-from stratalog_table.row_order import Key, KeyType, decode_key, encode_key, least_key
+from stratalog_table.row_order import Key, KeyType, decode_key, encode_key, minimum_key
 
 __all__ = [
     "ROOT",
@@ -45,9 +45,9 @@ class Schema(msgspec.Struct, frozen=True):
 
     keys: tuple[Column, ...]
 
-    def whole(self) -> Region:
+    def full_region(self) -> Region:
         """The region of every row."""
-        return tuple((least_key(column.type), None) for column in self.keys)
+        return tuple((minimum_key(column.type), None) for column in self.keys)
 
     def region(self, ranges: Sequence[tuple[Key | None, Key | None]]) -> Region:
         """The region of keys from the first of each pair up to, and without, the second; None leaves a side open.
@@ -105,7 +105,7 @@ class FileReference(msgspec.Struct, frozen=True, gc=False):
     partition: str
     rows: int
     approximate: bool = False
-    whole: bool = True
+    complete: bool = True
     job: str | None = None
 
 
@@ -124,9 +124,9 @@ class Held(msgspec.Struct, frozen=True):
     references: tuple[FileReference, ...]
 
 
-def overlaps(one: Region, other: Region) -> bool:
+def overlaps(left: Region, right: Region) -> bool:
     """Whether two regions share a key."""
-    pairs = zip(one, other, strict=True)
+    pairs = zip(left, right, strict=True)
     return all((b is None or c < b) and (d is None or a < d) for (a, b), (c, d) in pairs)
 
 
@@ -137,6 +137,6 @@ def contains(region: Region, keys: Sequence[str]) -> bool:
 
 def _range(column: Column, low: Key | None, high: Key | None) -> tuple[str, str | None]:
     return (
-        least_key(column.type) if low is None else encode_key(column.type, low),
+        minimum_key(column.type) if low is None else encode_key(column.type, low),
         None if high is None else encode_key(column.type, high),
     )

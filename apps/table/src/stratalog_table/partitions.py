@@ -169,7 +169,7 @@ def _plant(draft: Draft, meta: Meta, partitions: Sequence[Partition]) -> None:
     width = len(meta.schema.keys)
     if any(len(partition.region) != width for partition in partitions):
         raise Rejected("Malformed transaction: a region has another number of columns than the table's key")
-    _sound("Initialised with invalid partition tree", lambda: _check_whole(meta.schema, partitions))
+    _sound("Initialised with invalid partition tree", lambda: _check_complete(meta.schema, partitions))
     put_meta(draft, msgspec.structs.replace(meta, crossed=False))
     _put_all(TableDraft(draft), partitions)
 
@@ -195,11 +195,11 @@ def _check_new(table_draft: TableDraft, partition: Partition) -> None:
         raise Rejected(f"Attempted to add a partition which already exists: {partition.id}")
 
 
-def _check_whole(schema: Schema, partitions: Sequence[Partition]) -> None:
+def _check_complete(schema: Schema, partitions: Sequence[Partition]) -> None:
     """A row that lies in no partition would be lost."""
     check_tree(partitions)
     root = next(partition for partition in partitions if partition.parent is None)
-    if root.region != schema.whole():
+    if root.region != schema.full_region():
         raise ValueError(f"Partition {root.id} is the root, and not all of the key space")
 
 

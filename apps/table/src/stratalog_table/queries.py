@@ -18,7 +18,7 @@ from stratalog_table.layout import (
     Meta,
     TableTally,
     partition_from,
-    place_of,
+    position_of,
     reference_from,
     region_from,
     tally_from,
@@ -70,10 +70,10 @@ class TableView:
 
     def partition(self, id: str) -> Partition:
         """A partition by its id. Raises Refused."""
-        found = self._partition(id)
-        if found is None:
+        partition = self._partition(id)
+        if partition is None:
             raise TransactionRefused([failure_of(messages.partition_not_found(id))])
-        return found
+        return partition
 
     def partitions(self) -> Iterator[Partition]:
         """All of them, in order of id."""
@@ -93,15 +93,15 @@ class TableView:
 
     def reference(self, partition: str, filename: str) -> FileReference | None:
         """The reference of a file on a partition."""
-        found = self._partition(partition)
-        if found is None:
+        known = self._partition(partition)
+        if known is None:
             return None
-        row = self._view.get(self._layout.reference(place_of(partition, found.region), filename))
+        row = self._view.get(self._layout.reference(position_of(partition, known.region), filename))
         return None if row is None else reference_from(partition, filename, row)
 
     def file_references(self) -> list[FileReference]:
         """All references. As large as the table; `in_range` and `on_partition` read a part."""
-        return sorted(self._references(), key=lambda one: (one.filename, one.partition))
+        return sorted(self._references(), key=lambda reference: (reference.filename, reference.partition))
 
     def file_references_without_job(self) -> list[FileReference]:
         """All references that no job has."""
@@ -109,21 +109,21 @@ class TableView:
 
     def files_by_partition(self) -> dict[str, list[str]]:
         """The files on each partition that has any."""
-        found: dict[str, list[str]] = {}
+        filenames: dict[str, list[str]] = {}
         for reference in self._references():
-            found.setdefault(reference.partition, []).append(reference.filename)
-        return {id: sorted(found[id]) for id in sorted(found)}
+            filenames.setdefault(reference.partition, []).append(reference.filename)
+        return {id: sorted(filenames[id]) for id in sorted(filenames)}
 
     def files(self, unreferenced_max: int) -> Files:
         """Every referenced file, and at most so many of those without references."""
-        found: list[File] = []
+        files: list[File] = []
         without = 0
         for key, row in self._view.scan(self._layout.file()):
             filename = _after_slash(key)
             without += row == 0
             if row != 0 or without <= unreferenced_max:
-                found.append(File(filename, self._locations(filename, row)))
-        return Files(tuple(found), more=without > unreferenced_max)
+                files.append(File(filename, self._locations(filename, row)))
+        return Files(tuple(files), more=without > unreferenced_max)
 
     def has_no_files(self) -> bool:
         """Whether no file is tracked, referenced or not."""
@@ -174,8 +174,8 @@ class TableView:
 
     def on_partition(self, id: str) -> Held:
         """A partition with its references. Raises Refused."""
-        found = self.partition(id)
-        return self._held(id, found.region)
+        partition = self.partition(id)
+        return self._held(id, partition.region)
 
     def in_range(self, region: Region) -> list[Held]:
         """The leaves that overlap a region, in its order, then the partitions above them that hold references.
@@ -208,17 +208,17 @@ class TableView:
         unwanted = 0
         while (pair := next(rows, None)) is not None:
             key, row = pair
-            place = key.split("/", 3)
-            if len(place) == 3:
+            parts = key.split("/", 3)
+            if len(parts) == 3:
                 if leaf is not None:
                     yield leaf, tuple(references)
                 leaf, references, unwanted = _holding(key, row, leaf=True), [], 0
-            elif with_references and leaf is not None and leaf.partition == place[2]:
-                references.append(reference_from(place[2], place[3], row))
+            elif with_references and leaf is not None and leaf.partition == parts[2]:
+                references.append(reference_from(parts[2], parts[3], row))
             else:
                 unwanted += 1
                 if unwanted >= UNWANTED_MAX:
-                    rows, unwanted = self._view.scan(prefix, after="/".join(place[:3]) + "/" + LAST), 0
+                    rows, unwanted = self._view.scan(prefix, after="/".join(parts[:3]) + "/" + LAST), 0
         if leaf is not None:
             yield leaf, tuple(references)
 
@@ -236,17 +236,17 @@ class TableView:
     def _root(self) -> Partition:
         """Any way up leads there."""
         key = next(self._view.list(self._layout.partition())).key
-        found = self.partition(_after_slash(key))
-        while found.parent is not None:
-            found = self.partition(found.parent)
-        return found
+        partition = self.partition(_after_slash(key))
+        while partition.parent is not None:
+            partition = self.partition(partition.parent)
+        return partition
 
     def _above(self, leaves: Sequence[Held], region: Region) -> list[Held]:
         count = self._view.get(INNER, 0)
         if not count:
             return []
-        found = self._inner_in_order(region) if count <= INNER_SCANNED_MAX else self._inner_by_ascent(leaves)
-        return [self._held(id, inner) for id, inner in found]
+        inner_partitions = self._inner_in_order(region) if count <= INNER_SCANNED_MAX else self._inner_by_ascent(leaves)
+        return [self._held(id, inner) for id, inner in inner_partitions]
 
     def _inner_in_order(self, region: Region) -> Iterator[tuple[str, Region]]:
         prefix = self._layout.inner()
@@ -262,14 +262,14 @@ class TableView:
             while parent is not None and parent not in seen:
                 seen.add(parent)
                 above = self.partition(parent)
-                if self._view.get(self._layout.inner(place_of(parent, above.region))) is not None:
+                if self._view.get(self._layout.inner(position_of(parent, above.region))) is not None:
                     yield parent, above.region
                 parent = above.parent
 
     # Rows
 
     def _held(self, id: str, region: Region) -> Held:
-        prefix = self._layout.reference(place_of(id, region))
+        prefix = self._layout.reference(position_of(id, region))
         rows = self._view.scan(prefix)
         return Held(id, region, tuple(reference_from(id, key[len(prefix) :], row) for key, row in rows))
 
@@ -279,9 +279,9 @@ class TableView:
 
     def _references(self) -> Iterator[FileReference]:
         for key, row in self._view.scan(self._layout.leaf()):
-            place = key.split("/", 3)
-            if len(place) == 4:
-                yield reference_from(place[2], place[3], row)
+            parts = key.split("/", 3)
+            if len(parts) == 4:
+                yield reference_from(parts[2], parts[3], row)
 
     def _locations(self, filename: str, row: str | int) -> tuple[str, ...]:
         if isinstance(row, str):

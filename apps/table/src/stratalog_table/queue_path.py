@@ -45,7 +45,7 @@ class TableQueue:
         self._clock = table.store.environment.clock
         self._client = client or f"queue/{new_id(self._clock)}"
         self._number = table.document.last_mutation(self._client)
-        self._backlog = QueuedPushes(table.store)
+        self._queued_pushes = QueuedPushes(table.store)
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
@@ -64,7 +64,7 @@ class TableQueue:
             ]
             self._push(QueuedPush(GROUP, self._table.document.log.record.incarnation, "", "", carried))
             self._number += len(carried)
-        return [Ticket(one.client, one.id) for one in carried]
+        return [Ticket(mutation.client, mutation.id) for mutation in carried]
 
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
         """What became of a transaction; None while it waits. Raises VersionForgotten: committed, but not kept."""
@@ -83,7 +83,7 @@ class TableQueue:
         """Push until it is known to be queued: sent twice, it is applied once."""
         for attempt in range(1, TRIES_MAX + 1):
             try:
-                self._backlog.push(self._table.document, queued.push(), queued.owner, queued.author)
+                self._queued_pushes.push(self._table.document, queued.push(), queued.owner, queued.author)
                 return
             except TRANSIENT as exc:
                 if attempt == TRIES_MAX or not isinstance(exc, OutcomeUnknown):

@@ -194,7 +194,7 @@ def _split(table_draft: TableDraft, request: Split) -> None:
     _check_pieces(table_draft, reference, request.references)
     table_draft.drop_reference(reference, [new.partition for new in request.references])
     for new in request.references:
-        piece = FileReference(request.filename, new.partition, new.rows, new.approximate, whole=new.whole)
+        piece = FileReference(request.filename, new.partition, new.rows, new.approximate, complete=new.whole)
         table_draft.put_reference(piece)
 
 
@@ -217,9 +217,9 @@ def _check_pieces(table_draft: TableDraft, reference: FileReference, pieces: tup
     counted = not any(piece.approximate for piece in pieces)
     if rows != reference.rows and not (counted and reference.approximate):
         raise Rejected(f"Split of {reference.rows} rows into {rows}, in partition {partition}, filename {filename}")
-    whole = table_draft.need_partition(partition)
+    parent = table_draft.need_partition(partition)
     if (reference.approximate or not counted) and not _covers(
-        table_draft, whole, {piece.partition for piece in pieces}
+        table_draft, parent, {piece.partition for piece in pieces}
     ):
         raise Rejected(f"Split leaves out a part of partition {partition}, filename {filename}")
 

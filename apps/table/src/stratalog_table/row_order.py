@@ -19,7 +19,7 @@ __all__ = [
     "decode_key",
     "encode_key",
     "is_edge",
-    "least_key",
+    "minimum_key",
 ]
 
 KeyType = Literal["int", "long", "string", "bytes"]
@@ -54,7 +54,7 @@ def decode_key(kind: KeyType, text: str) -> Key:
         raise Corrupt("a stored key is no key of its column's type", type=kind, value=text) from exc
 
 
-def least_key(kind: KeyType) -> str:
+def minimum_key(kind: KeyType) -> str:
     """The text that no key of the type is below."""
     return "0" * (_BITS[kind] // 4) if kind in _BITS else ""
 

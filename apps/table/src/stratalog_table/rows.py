@@ -54,9 +54,9 @@ def ingest(
         return None
     rows = sorted_rows(data_files.schema, rows)
     view = table.at()
-    leaves = [one for one in view.in_range(bounds_of(data_files, rows)) if view.partition(one.partition).is_leaf]
-    found = zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True)
-    chosen = [(leaf.partition, count) for leaf, count in found if count]
+    leaves = [leaf for leaf in view.in_range(bounds_of(data_files, rows)) if view.partition(leaf.partition).is_leaf]
+    counted = zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True)
+    chosen = [(leaf.partition, count) for leaf, count in counted if count]
     references = tuple(NewReference(id, count, whole=len(chosen) == 1) for id, count in chosen)
     filename = new_filename(table)
     data_files.write(filename, rows)
@@ -74,7 +74,7 @@ def scan(
 
     Raises NotFound where the view is so old that a file of it was collected.
     """
-    wanted = data_files.schema.whole() if region is None else region
+    wanted = data_files.schema.full_region() if region is None else region
     for held in view.in_range(wanted):
         for rows in _rows_of(data_files, held, wanted, columns):
             if rows.num_rows:
@@ -86,7 +86,7 @@ def bounds_of(data_files: DataFiles, rows: pa.Table) -> Region:
     column, kind = rows.column(data_files.schema.keys[0].name), data_files.schema.keys[0].type
     low, high = (encode_key(kind, column[position].as_py()) for position in (0, rows.num_rows - 1))
     # Just above the greatest: no text lies between a text and the same with a zero character after it.
-    return ((low, high + "\0"), *data_files.schema.whole()[1:])
+    return ((low, high + "\0"), *data_files.schema.full_region()[1:])
 
 
 def new_filename(table: Table) -> str:

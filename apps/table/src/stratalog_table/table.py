@@ -104,13 +104,13 @@ class Table:
         No file: nothing is committed, and the answer is None, here and below.
         """
         weight = sum(1 + len(file.references) for file in new)
-        return self._one("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None
+        return self._commit("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None
 
     def assign_job_ids(self, requests: Sequence[Assignment]) -> int | None:
         """Give references to jobs: all of them, or none."""
         wanted = tuple(request for request in requests if request.filenames)
         weight = sum(len(request.filenames) for request in wanted)
-        return self._one("assign_job_ids", AssignJobIds(wanted), weight) if wanted else None
+        return self._commit("assign_job_ids", AssignJobIds(wanted), weight) if wanted else None
 
     def replace_file_references(self, jobs: Sequence[ReplaceFileReferences]) -> int | None:
         """Commit jobs: each for itself. Raises Refused with those that failed; the others stand."""
@@ -121,19 +121,19 @@ class Table:
         """Move references to partitions below: all of them, or none."""
         weight = sum(1 + len(request.references) for request in requests)
         wanted = SplitFileReferences(tuple(requests))
-        return self._one("split_file_references", wanted, weight) if requests else None
+        return self._commit("split_file_references", wanted, weight) if requests else None
 
     def delete_files(self, filenames: Sequence[str]) -> int | None:
         """Forget files without references: all of them, or none."""
-        return self._one("delete_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
+        return self._commit("delete_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def collect_files(self, filenames: Sequence[str]) -> int | None:
         """Declare data that was never added to be garbage, before it is deleted: all of it, or none."""
-        return self._one("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
+        return self._commit("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def clear_files(self) -> int:
         """Forget all files. One small entry; `purge` deletes what it leaves behind."""
-        return self._one("clear_files", None)
+        return self._commit("clear_files", None)
 
     # Partitions
 
@@ -143,12 +143,12 @@ class Table:
 
     def initialise_partitions(self, tree: Sequence[Partition]) -> int:
         """Replace the tree of a table without files."""
-        return self._one("initialise_partitions", Partitions(tuple(tree)), len(tree))
+        return self._commit("initialise_partitions", Partitions(tuple(tree)), len(tree))
 
     def reinitialise(self, points: Sequence[Key] = ()) -> int:
         """Forget all files and replace the tree, in one version."""
         tree = self._tree(points)
-        return self._one("reinitialise", Partitions(tuple(tree)), len(tree))
+        return self._commit("reinitialise", Partitions(tuple(tree)), len(tree))
 
     def split_at(self, partition: str, point: Key, dimension: int = 0) -> int:
         """Split a leaf at a key of a column."""
@@ -159,7 +159,7 @@ class Table:
 
     def split_partition(self, parent: Partition, children: Sequence[Partition]) -> int:
         """Split a leaf."""
-        return self._one("split_partition", SplitPartition(parent, tuple(children)), 3)
+        return self._commit("split_partition", SplitPartition(parent, tuple(children)), 3)
 
     def extend_at(self, partition: str, points: Sequence[Key]) -> int:
         """Split a leaf at many keys of the first column, in one transaction."""
@@ -169,7 +169,7 @@ class Table:
 
     def extend_partition_tree(self, update: Sequence[Partition], new: Sequence[Partition]) -> int:
         """Split leaves into whole subtrees."""
-        return self._one(
+        return self._commit(
             "extend_partition_tree", ExtendPartitionTree(tuple(update), tuple(new)), len(update) + len(new)
         )
 
@@ -188,7 +188,7 @@ class Table:
         """Delete the rows that clears have left behind; how many commits it took."""
         commits = 0
         while (meta := self.at().meta) and (meta.purged_tree, meta.purged_files) != (meta.tree, meta.files):
-            self._one("purge", Purge(PURGE_ROWS), PURGE_ROWS)
+            self._commit("purge", Purge(PURGE_ROWS), PURGE_ROWS)
             commits += 1
         return commits
 
@@ -203,7 +203,7 @@ class Table:
     def _tree(self, points: Sequence[Key]) -> list[Partition]:
         return from_split_points(self.schema, points, self.new_id)
 
-    def _one(self, name: str, transaction: msgspec.Struct | None, weight: int = 1) -> int:
+    def _commit(self, name: str, transaction: msgspec.Struct | None, weight: int = 1) -> int:
         return self._each([Request(name, _plain(transaction), weight)])
 
     def _each(self, requests: Sequence[Request]) -> int:
@@ -211,8 +211,10 @@ class Table:
         answers: list[CommittedTransaction] = []
         for start in range(0, len(requests), REQUESTS_MAX):
             answers += self._committer.commit(requests[start : start + REQUESTS_MAX])
-        failures = [failure_of(one.reason, position) for position, one in enumerate(answers) if one.reason is not None]
-        version = max(one.version for one in answers)
+        failures = [
+            failure_of(answer.reason, position) for position, answer in enumerate(answers) if answer.reason is not None
+        ]
+        version = max(answer.version for answer in answers)
         if failures:
             raise TransactionRefused(failures, version)
         return version

@@ -22,7 +22,7 @@ from stratalog_table.layout import (
     TableTally,
     partition_from,
     partition_row,
-    place_of,
+    position_of,
     reference_from,
     reference_row,
     tally_from,
@@ -59,7 +59,7 @@ class TableDraft:
         self.meta = meta_of(draft)
         self.layout = self.meta.layout
         self._partitions: dict[str, Partition | None] = {}
-        self._places: dict[str, str] = {}
+        self._positions: dict[str, str] = {}
         self._rows: dict[str, str] = {}
         """Before all references on a partition."""
 
@@ -77,10 +77,10 @@ class TableDraft:
 
     def need_partition(self, id: str) -> Partition:
         """A partition that must be there."""
-        found = self.partition(id)
-        if found is None:
+        partition = self.partition(id)
+        if partition is None:
             raise Rejected(messages.partition_not_found(id))
-        return found
+        return partition
 
     def put_partition(self, partition: Partition) -> None:
         """Add a partition, or the new state of one that is split. What it holds goes on being there."""
@@ -88,10 +88,10 @@ class TableDraft:
         before = self.partition(id)
         if before is not None:
             self._tally(id)
-            self.draft.delete(self.layout.leaf(self.place(id)))
+            self.draft.delete(self.layout.leaf(self.position(id)))
         self.draft.put(self.layout.partition(id), partition_row(partition))
         self._partitions[id] = partition
-        self._places[id] = place_of(id, partition.region)
+        self._positions[id] = position_of(id, partition.region)
         if before is None:
             self._tallies[id] = NO_TALLY
             self._before[id] = NO_TALLY
@@ -103,12 +103,12 @@ class TableDraft:
         self._partitions[leaf.id] = leaf
         self._tallies[leaf.id] = self._before[leaf.id] = NO_TALLY
 
-    def place(self, id: str) -> str:
+    def position(self, id: str) -> str:
         """Where a partition stands in the order of regions."""
-        found = self._places.get(id)
-        if found is None:
-            found = self._places[id] = place_of(id, self.need_partition(id).region)
-        return found
+        position = self._positions.get(id)
+        if position is None:
+            position = self._positions[id] = position_of(id, self.need_partition(id).region)
+        return position
 
     def ancestors(self, id: str) -> Iterator[str]:
         """The partitions above one, the nearest first."""
@@ -197,10 +197,10 @@ class TableDraft:
         self.draft.put(self._row(reference.partition) + reference.filename, reference_row(reference))
 
     def _row(self, partition: str) -> str:
-        found = self._rows.get(partition)
-        if found is None:
-            found = self._rows[partition] = self.layout.reference(self.place(partition))
-        return found
+        prefix = self._rows.get(partition)
+        if prefix is None:
+            prefix = self._rows[partition] = self.layout.reference(self.position(partition))
+        return prefix
 
     def _locate(self, key: str, filename: str, partitions: Sequence[str]) -> None:
         """Write where a file is: one place in its own row, several in rows of theirs."""
@@ -230,26 +230,26 @@ class TableDraft:
     # What partitions hold
 
     def _tally(self, id: str) -> TableTally:
-        found = self._tallies.get(id)
-        if found is None:
+        tally = self._tallies.get(id)
+        if tally is None:
             row = self.draft.get(self._tally_key(id))
-            found = NO_TALLY if row is None else tally_from(row)
-            self._tallies[id] = self._before[id] = found
-        return found
+            tally = NO_TALLY if row is None else tally_from(row)
+            self._tallies[id] = self._before[id] = tally
+        return tally
 
     def _tally_key(self, id: str) -> str:
-        environment = self.place(id)
-        return self.layout.leaf(environment) if self.need_partition(id).is_leaf else self.layout.inner(environment)
+        position = self.position(id)
+        return self.layout.leaf(position) if self.need_partition(id).is_leaf else self.layout.inner(position)
 
     def _write_tally(self, id: str, tally: TableTally) -> None:
         partition = self.need_partition(id)
         if partition.children:
             self._write_inner(partition, tally)
         else:
-            self.draft.put(self.layout.leaf(self.place(id)), tally_row(tally, partition.region))
+            self.draft.put(self.layout.leaf(self.position(id)), tally_row(tally, partition.region))
 
     def _write_inner(self, partition: Partition, tally: TableTally) -> None:
-        key, before = self.layout.inner(self.place(partition.id)), self._before[partition.id]
+        key, before = self.layout.inner(self.position(partition.id)), self._before[partition.id]
         if tally.files:
             self.draft.put(key, tally_row(tally, partition.region))
         elif before.files:
@@ -306,7 +306,7 @@ def _check_name(text: str, what: str, bytes_max: int, refused: str) -> str:
     if text.isascii() and text.isprintable() and 0 < len(text) <= bytes_max and not (refused and refused in text):
         return text
     size = len(text.encode(errors="surrogatepass"))
-    if not 0 < size <= bytes_max or any(ord(one) < 32 for one in text) or (refused and refused in text):
+    if not 0 < size <= bytes_max or any(ord(character) < 32 for character in text) or (refused and refused in text):
         raise Rejected(f"Malformed transaction: a {what} cannot be: {text[:80]!r}")
     return text
 

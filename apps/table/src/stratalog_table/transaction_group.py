@@ -112,9 +112,9 @@ class Committer:
         begun = Observation(self._clock)
         self._commit(batch)
         self._contenders, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
-        self._keep_small(sum(pending.weight for pending in batch))
+        self._snapshot_when_due(sum(pending.weight for pending in batch))
 
-    def _keep_small(self, weight: int) -> None:
+    def _snapshot_when_due(self, weight: int) -> None:
         """Make a snapshot once large transactions changed much: versions do not say how much is in memory.
 
         Commits go on beside it until as much has changed again: then they wait, so that memory has a bound.
@@ -213,5 +213,9 @@ def committed_with(document: Document, client: str, id: int) -> dict[int, Commit
     version = document.applied_in(client, id)
     if version is None:
         return {}
-    (found,) = document.versions(version - 1, version)
-    return {one.id: CommittedTransaction(version, one.reason) for one in found.mutations if one.client == client}
+    (committed_version,) = document.versions(version - 1, version)
+    return {
+        mutation.id: CommittedTransaction(version, mutation.reason)
+        for mutation in committed_version.mutations
+        if mutation.client == client
+    }

@@ -14,7 +14,7 @@ __all__ = ["check_split", "check_subtrees", "check_tree", "extended", "from_spli
 
 def root_of(schema: Schema, id: str = ROOT) -> Partition:
     """The partition of a tree that was never split."""
-    return Partition(id, schema.whole())
+    return Partition(id, schema.full_region())
 
 
 def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
@@ -37,9 +37,9 @@ def extended(schema: Schema, leaf: Partition, points: Sequence[Key], new_id: Cal
 def split(parent: Partition, edge: str, dimension: int, left: str, right: str) -> list[Partition]:
     """A leaf as it is after a split at ``edge``, and its two children."""
     low, high = parent.region[dimension]
-    whole = Partition(parent.id, parent.region, parent.parent, (left, right), dimension)
+    divided = Partition(parent.id, parent.region, parent.parent, (left, right), dimension)
     first = Partition(left, _with(parent.region, dimension, (low, edge)), parent.id)
-    return [whole, first, Partition(right, _with(parent.region, dimension, (edge, high)), parent.id)]
+    return [divided, first, Partition(right, _with(parent.region, dimension, (edge, high)), parent.id)]
 
 
 def check_split(parent: Partition, children: Sequence[Partition]) -> None:
@@ -93,8 +93,8 @@ def _child(parent: Partition, id: str, known: Mapping[str, Partition]) -> Partit
 
 def _check_bounds(parent: Partition, left: Region, right: Region) -> None:
     dimension = parent.dimension
-    for position, (outer, one, other) in enumerate(zip(parent.region, left, right, strict=True)):
-        if position != dimension and not outer == one == other:
+    for position, (outer, first, second) in enumerate(zip(parent.region, left, right, strict=True)):
+        if position != dimension and not outer == first == second:
             raise ValueError(f"Children of partition {parent.id} differ from it on dimension {position}")
     low, high = parent.region[dimension]
     if (right[dimension][0], left[dimension][1]) == (low, high):
@@ -112,7 +112,7 @@ def _grown(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> l
     """A partition with leaves between ``edges``, joined in pairs layer by layer up to itself."""
     low, high = top.region[0]
     bounds = zip([low, *edges], [*edges, high], strict=True)
-    layer = [Partition(new_id(), _with(top.region, 0, one)) for one in bounds]
+    layer = [Partition(new_id(), _with(top.region, 0, pair)) for pair in bounds]
     below: list[Partition] = []
     while len(layer) > 2:
         paired: list[Partition] = []
@@ -122,8 +122,8 @@ def _grown(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> l
     if len(layer) == 1:
         return [top]
     joined = _joined(top.id, layer[0], layer[1], below)
-    whole = Partition(top.id, top.region, top.parent, joined.children, 0)
-    return [whole, *reversed(below)]
+    grown = Partition(top.id, top.region, top.parent, joined.children, 0)
+    return [grown, *reversed(below)]
 
 
 def _joined(id: str, left: Partition, right: Partition, below: list[Partition]) -> Partition:
@@ -134,12 +134,12 @@ def _joined(id: str, left: Partition, right: Partition, below: list[Partition]) 
 
 def _edges(schema: Schema, points: Sequence[Key]) -> list[str]:
     edges = [check_edge(encode_key(schema.keys[0].type, point)) for point in points]
-    if any(one >= other for one, other in pairwise(edges)):
+    if any(lower >= upper for lower, upper in pairwise(edges)):
         raise Invalid("split points must be in order, each once")
-    if edges and edges[0] == schema.whole()[0][0]:
+    if edges and edges[0] == schema.full_region()[0][0]:
         raise Invalid("no row lies below the first split point")
     return edges
 
 
 def _with(region: Region, dimension: int, bounds: tuple[str, str | None]) -> Region:
-    return tuple(bounds if position == dimension else one for position, one in enumerate(region))
+    return tuple(bounds if position == dimension else pair for position, pair in enumerate(region))
