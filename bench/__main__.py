@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from bench import appends, cloud, large, reads, server, sharing, sheet_engine
-from bench.figures import FIGURES, Figure, Measured, Result, judge, problems
+from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.report import machine, table
-from bench.workplace import QUICK, WHOLE, Scale, Workplace
+from bench.workplace import FULL, QUICK, Scale, Workplace
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     **appends.MEASURES,
@@ -33,25 +33,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     wanted = [figure for figure in FIGURES if not options.only or figure.name in options.only]
     results = []
-    for result in measured(wanted, QUICK if options.quick else WHOLE, options.folder):
+    for result in measured(wanted, QUICK if options.quick else FULL, options.folder):
         results.append(result)
         print(f"{result.name} …", file=sys.stderr, flush=True)
     print("\n".join(f"{name}: {value}" for name, value in machine()), "\n")
     print(table(results))
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
-    found = problems(results, [figure.name for figure in wanted])
-    for problem in found:
+    problem_lines = problems(results, [figure.name for figure in wanted])
+    for problem in problem_lines:
         print(problem, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if problem_lines else 0
 
 
 def measured(figures: Iterable[Figure], scale: Scale, folder: Path | None = None) -> Iterator[Result]:
     """The row of each figure, measured one after another."""
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        work = Workplace(Path(place), scale)
+    with tempfile.TemporaryDirectory(dir=folder) as workplace_folder:
+        work = Workplace(Path(workplace_folder), scale)
         for figure in figures:
-            yield judge(figure, MEASURES[figure.name](work))
+            yield evaluate(figure, MEASURES[figure.name](work))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

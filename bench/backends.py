@@ -35,11 +35,11 @@ def main() -> None:
             store.close()
 
 
-def _writes(plain: sqlite3.Connection, lone: SqliteDatabase, one: SqliteDatabase, many: SqliteDatabase) -> None:
+def _writes(plain: sqlite3.Connection, lone: SqliteDatabase, single_log: SqliteDatabase, many: SqliteDatabase) -> None:
     sides: dict[str, Callable[[int], None]] = {
         "plain sqlite3, one thread": lambda start: _plain_commits(plain, start),
         "commit, one thread": lambda start: _commits(lone, "single", range(start, start + COMMITS)),
-        f"{THREADS} threads, one log": lambda start: _threaded(one, start, logs=1),
+        f"{THREADS} threads, one log": lambda start: _threaded(single_log, start, logs=1),
         f"{THREADS} threads, a log each": lambda start: _threaded(many, start, logs=THREADS),
     }
     counts = [COMMITS, COMMITS, COMMITS * 8, COMMITS * 8]
@@ -70,9 +70,9 @@ def _interleaved(sides: dict[str, Callable[[int], object]], rounds: int) -> dict
     for turn in range(rounds):
         for name, side in sides.items():
             begun = time.perf_counter()
-            kept = side(turn * COMMITS * 8)
+            result = side(turn * COMMITS * 8)
             times[name].append(time.perf_counter() - begun)
-            del kept
+            del result
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -49,7 +49,7 @@ HEAD = (
     "Connection: keep-alive\r\nx-amzn-RequestId: 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789ABCDEFGHIJ\r\n"
     "x-amz-crc32: {}\r\n\r\n"
 )
-WHOLE = HEAD.format(len(ANSWER), zlib.crc32(ANSWER)).encode() + ANSWER
+RESPONSE = HEAD.format(len(ANSWER), zlib.crc32(ANSWER)).encode() + ANSWER
 
 Side = Callable[[int], object]
 """One call, by the thread of that number."""
@@ -82,13 +82,16 @@ MEASURES = {"client-calls": client_calls, "client-commit": client_commit, "emula
 
 def measured(ours: Side, theirs: Side, each: int) -> list[tuple[float, float]]:
     """The medians of the rounds of both sides: calls a second, CPU of each. A round of each comes first, uncounted."""
-    found: list[list[tuple[float, float]]] = [[], []]
+    rates: list[list[tuple[float, float]]] = [[], []]
     for turn in range(ROUNDS + 1):
         for position, side in enumerate((ours, theirs)):
             figure = rate(side, each)
             if turn:
-                found[position].append(figure)
-    return [(statistics.median(calls for calls, _ in one), statistics.median(cpu for _, cpu in one)) for one in found]
+                rates[position].append(figure)
+    return [
+        (statistics.median(calls for calls, _ in side_rates), statistics.median(cpu for _, cpu in side_rates))
+        for side_rates in rates
+    ]
 
 
 def rate(side: Side, each: int) -> tuple[float, float]:
@@ -177,10 +180,10 @@ class _Canned(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._seen += data
-        head, found, body = self._seen.partition(b"\r\n\r\n")
-        if found and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
+        head, separator, body = self._seen.partition(b"\r\n\r\n")
+        if separator and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
             self._seen = b""
-            self._transport.write(WHOLE)  # type: ignore[attr-defined]
+            self._transport.write(RESPONSE)  # type: ignore[attr-defined]
 
 
 def _serve(pipe: Connection) -> None:

@@ -31,7 +31,7 @@ SPREAD = 0.35
 READ_PRICE = 0.2
 SEGMENT = 1_000_000
 SEEDS = (1, 2, 3)
-CROWDS = ((2, 0.0, 200), (8, 0.0, 100), (64, 0.0, 40), (2, 1.0, 60), (8, 1.0, 40), (64, 1.0, 20))
+LOADS = ((2, 0.0, 200), (8, 0.0, 100), (64, 0.0, 40), (2, 1.0, 60), (8, 1.0, 40), (64, 1.0, 20))
 """How many writers, the mean of their pauses in seconds, how often each appends."""
 
 HEADINGS = ("writers", "pause", "commits/s", "wasted", "reads", "units", "slow", "slowest", "gave up")
@@ -47,7 +47,7 @@ class Outcome(msgspec.Struct, frozen=True):
     reads: float
     slow_ms: float
     slowest_ms: float
-    gave_up: int
+    failed: int
 
     @property
     def write_units(self) -> float:
@@ -70,8 +70,8 @@ class Loop:
 
     def run(self) -> None:
         while self._waiting:
-            self.now_ms, _, next_one = heapq.heappop(self._waiting)
-            next_one.switch()
+            self.now_ms, _, waiter = heapq.heappop(self._waiting)
+            waiter.switch()
 
     def sleep(self, milliseconds: float) -> None:
         if getcurrent() is self._hub:
@@ -80,8 +80,8 @@ class Loop:
         self._wake_at(self.now_ms + milliseconds, getcurrent())
         self._hub.switch()
 
-    def _wake_at(self, moment: float, one: greenlet) -> None:
-        heapq.heappush(self._waiting, (moment, next(self._order), one))
+    def _wake_at(self, moment: float, waiter: greenlet) -> None:
+        heapq.heappush(self._waiting, (moment, next(self._order), waiter))
 
 
 class LoopClock:
@@ -179,7 +179,7 @@ def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outc
             try:
                 log.append(Event("step", 1))
             except ContentionError:
-                counts["gave up"] += 1
+                counts["failed"] += 1
             else:
                 times.append(loop.now_ms - sent)
 
@@ -195,7 +195,7 @@ def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outc
         reads=counts["reads"] / done,
         slow_ms=times[len(times) * 99 // 100],
         slowest_ms=times[-1],
-        gave_up=counts["gave up"],
+        failed=counts["failed"],
     )
 
 
@@ -204,20 +204,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
     quick = parser.parse_args(arguments).quick
     print("".join(f"{heading:>10}" for heading in HEADINGS))
-    for writers, pause, appends in CROWDS:
+    for writers, pause, appends in LOADS:
         runs = [contend(writers, 3 if quick else appends, pause, seed) for seed in SEEDS[: 1 if quick else None]]
         print(f"{writers:>10}{pause:>10g}" + "".join(f"{value:>10}" for value in _cells(runs)))
 
 
 def _cells(runs: Sequence[Outcome]) -> Iterator[str]:
-    """Means of the runs; of the slowest append and of those given up, the most."""
+    """Means of the runs; of the slowest append and of failed appends, the maximum."""
     yield f"{statistics.mean(run.commits_per_second for run in runs):.0f}"
     yield f"{statistics.mean(run.wasted for run in runs):.2f}"
     yield f"{statistics.mean(run.reads for run in runs):.2f}"
     yield f"{statistics.mean(run.write_units for run in runs):.2f}"
     yield f"{statistics.mean(run.slow_ms for run in runs):,.0f} ms"
     yield f"{max(run.slowest_ms for run in runs):,.0f} ms"
-    yield f"{max(run.gave_up for run in runs)}"
+    yield f"{max(run.failed for run in runs)}"
 
 
 if __name__ == "__main__":

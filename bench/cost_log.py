@@ -17,7 +17,7 @@ from stratalog.log.snapshots import put_snapshot
 
 __all__ = ["LogCost", "cost_of_log"]
 
-KEPT_WHOLE = 10**9
+SNAPSHOTS_OFF = 10**9
 MILLION = 1_000_000
 
 
@@ -59,19 +59,19 @@ def cost_of_log(
     ``state_blobs`` of them and the entries after, at four ages of the snapshot in turn. With ``archive`` and ``free``
     each segment moves to S3 once it is sealed, and its items are deleted. Entries hold bytes that do not compress.
     """
-    settings = LogSettings(segment_entries_target=segment_entries, snapshot_entries_interval=KEPT_WHOLE)
+    settings = LogSettings(segment_entries_target=segment_entries, snapshot_entries_interval=SNAPSHOTS_OFF)
     if inline_bytes_max is not None:
         settings = msgspec.structs.replace(settings, body_inline_bytes_max=inline_bytes_max)
     work = _Work(Trial(settings), entry_bytes, snapshot_bytes, snapshot_blobs)
     segments = max(2, -(-2 * snapshot_every // segment_entries))
     entries = segments * segment_entries
-    looks = [max(1, snapshot_every * eighth // 8) for eighth in (1, 3, 5, 7)]
+    ages = [max(1, snapshot_every * eighth // 8) for eighth in (1, 3, 5, 7)]
     opens: list[Units] = []
     for number in range(1, entries + 1):
         work.append(number)
         if number % snapshot_every == 0:
             work.snapshot(number)
-        elif number % snapshot_every in looks and len(opens) < len(looks):
+        elif number % snapshot_every in ages and len(opens) < len(ages):
             opens.append(work.open(min(state_blobs, snapshot_blobs)))
     work.append(entries + 1)
     if archive:
@@ -136,16 +136,16 @@ class _Work:
         """What another process pays to have the newest state."""
         store, environment, owner = self.trial.reopened(), self.log.environment, self.log.record.owner
 
-        def look() -> None:
+        def load() -> None:
             log = store.log("acme", "sheet")
             head = log.head()
-            found = log.snapshot_at(head.version)
-            refs = msgspec.msgpack.decode(found.body, type=list[BodyRef]) if found else []
+            snapshot = log.snapshot_at(head.version)
+            refs = msgspec.msgpack.decode(snapshot.body, type=list[BodyRef]) if snapshot else []
             for ref in refs[:state_blobs]:
                 read_body(environment.blobs, f"{owner}/state", ref)
-            assert list(log.read(found.version if found else 0, head=head))
+            assert list(log.read(snapshot.version if snapshot else 0, head=head))
 
-        return self.trial.spent(look)
+        return self.trial.spent(load)
 
 
 def _bytes(size: int, number: int) -> bytes:

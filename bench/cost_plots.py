@@ -23,9 +23,9 @@ DEFAULTS = {"body": 8192, "segment": 10_000, "snapshot": 500}
 STYLE = {"svg.hashsalt": "stratalog", "svg.fonttype": "none", "font.size": 10, "axes.grid": True, "grid.alpha": 0.3}
 
 
-def draw(found: Figures, folder: Path) -> None:
+def draw(cost_figures: Figures, folder: Path) -> None:
     """A file for each graph. The same figures give the same bytes."""
-    for name, lines in found.curves.items():
+    for name, lines in cost_figures.curves.items():
         with pyplot.rc_context(STYLE):
             figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
             for label, points in lines.items():

@@ -114,7 +114,7 @@ def index_row(name: str, items: int, ours: IndexRow | None = None) -> IndexRow:
     units = units_of_workload(SCHEMAS[name], DESIGN, items, MUTATIONS[name])
     ratio = units.write_units / (ours.write_units if ours else units.write_units)
     return IndexRow(
-        name, items, *(round(one, 3) for one in (units.write_units, units.read_units, units.s3_puts, ratio))
+        name, items, *(round(value, 3) for value in (units.write_units, units.read_units, units.s3_puts, ratio))
     )
 
 
@@ -204,8 +204,8 @@ OPENS = (1, 10, 100, 1000)
 READS = 1.0
 
 
-def points(places: Sequence[int], cost: Callable[[int], float]) -> list[tuple[float, float]]:
-    return [(place, round(cost(place), 4)) for place in places]
+def points(inputs: Sequence[int], cost: Callable[[int], float]) -> list[tuple[float, float]]:
+    return [(value, round(cost(value), 4)) for value in inputs]
 
 
 def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) -> float:
@@ -224,7 +224,7 @@ def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) ->
 @cache
 def collected_blob() -> Units:
     """What the collector is billed for one of a hundred."""
-    (collect,) = (one for one in measure_operations(FUNCTIONS) if one.name == "collect")
+    (collect,) = (operation for operation in measure_operations(FUNCTIONS) if operation.name == "collect")
     return collect.units.times(1 / 100)
 
 

@@ -32,25 +32,25 @@ ITEM_OVERHEAD_BYTES = 100
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     known = load_prices()
-    found = figures(known.prices, known.date)
-    encoded = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    cost_figures = figures(known.prices, known.date)
+    encoded = msgspec.json.format(msgspec.json.encode(cost_figures), indent=1) + b"\n"
     if options.write:
         DATA.write_bytes(encoded)
-        PAGE.write_text(with_tables(PAGE.read_text(), found))
+        PAGE.write_text(with_tables(PAGE.read_text(), cost_figures))
     if options.plots:
         from bench.cost_plots import draw
 
-        draw(found, PAGE.parent)
+        draw(cost_figures, PAGE.parent)
     if options.json:
         sys.stdout.write(encoded.decode())
     else:
-        print("\n\n".join(f"{name}\n{table(found)}" for name, table in BLOCKS.items()))
+        print("\n\n".join(f"{name}\n{table(cost_figures)}" for name, table in BLOCKS.items()))
     return 0
 
 
-def with_tables(page: str, found: Figures) -> str:
+def with_tables(page: str, cost_figures: Figures) -> str:
     """The page with each marked table made anew."""
-    return BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]](found)}\n{match[3]}", page)
+    return BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]](cost_figures)}\n{match[3]}", page)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -61,12 +61,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def index_table(found: Figures) -> str:
+def index_table(cost_figures: Figures) -> str:
     """Write units for a mutation by schema and size, and how many times ours."""
-    sizes = sorted({row.items for row in found.index})
+    sizes = sorted({row.items for row in cost_figures.index})
     head = ["schema", *(f"{size} items" for size in sizes)]
-    schemas = dict.fromkeys(row.schema for row in found.index)
-    rows = [[schema, *(_index_cell(found.index, schema, size) for size in sizes)] for schema in schemas]
+    schemas = dict.fromkeys(row.schema for row in cost_figures.index)
+    rows = [[schema, *(_index_cell(cost_figures.index, schema, size) for size in sizes)] for schema in schemas]
     return markdown([head, *rows])
 
 
@@ -76,11 +76,11 @@ def _index_cell(rows: Sequence[IndexRow], schema: str, size: int) -> str:
     return text if schema == "stratalog" else f"{text} ({row.ratio:.3g} ×)"
 
 
-def totals_table(found: Figures) -> str:
+def totals_table(cost_figures: Figures) -> str:
     """Dollars for a million mutations, by service."""
-    services = list(found.totals[0].dollars)
+    services = list(cost_figures.totals[0].dollars)
     head = ["workload", "schema", *services, "in all", "GB left in S3"]
-    return markdown([head, *(_total_cells(row) for row in found.totals)])
+    return markdown([head, *(_total_cells(row) for row in cost_figures.totals)])
 
 
 def _total_cells(row: TotalRow) -> list[str]:
@@ -140,22 +140,22 @@ def deletion_table(_: Figures) -> str:
     return markdown([head, *rows])
 
 
-def intervals_table(found: Figures) -> str:
+def intervals_table(cost_figures: Figures) -> str:
     """A document's mutations by the interval of its snapshots."""
-    rows = [[f"{every}", f"{warm:.2f}", f"{cold:.2f}"] for every, warm, cold in found.intervals]
+    rows = [[f"{every}", f"{warm:.2f}", f"{cold:.2f}"] for every, warm, cold in cost_figures.intervals]
     return markdown([["entries between snapshots", "warm", "each by a process that begins"], *rows])
 
 
-def curve_table(name: str, place: str) -> Callable[[Figures], str]:
+def curve_table(name: str, column: str) -> Callable[[Figures], str]:
     """The points of one graph, a column for each line."""
 
-    def table(found: Figures) -> str:
-        lines = found.curves[name]
-        places = [at for at, _ in next(iter(lines.values()))]
+    def table(cost_figures: Figures) -> str:
+        lines = cost_figures.curves[name]
+        inputs = [at for at, _ in next(iter(lines.values()))]
         rows = [
-            [f"{at:,.0f}", *(f"{points[row][1]:.3f}" for points in lines.values())] for row, at in enumerate(places)
+            [f"{at:,.0f}", *(f"{points[row][1]:.3f}" for points in lines.values())] for row, at in enumerate(inputs)
         ]
-        return markdown([[place, *lines], *rows])
+        return markdown([[column, *lines], *rows])
 
     return table
 

@@ -7,20 +7,20 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["FIGURES", "Figure", "Measured", "Result", "judge", "problems"]
+__all__ = ["FIGURES", "Figure", "Measured", "Result", "evaluate", "problems"]
 
 ABSOLUTE = "an absolute bound: there is no other side"
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the report. With ``judged`` the goal bounds the ratio to the other side, or the value itself."""
+    """One row of the report. The goal bounds the ratio to the other side, or the value itself: ``goal_bounds``."""
 
     name: str
     what: str
     unit: str
     goal: float | None = None
     better: Literal["more", "less"] = "more"
-    judged: Literal["ratio", "value"] = "ratio"
+    goal_bounds: Literal["ratio", "value"] = "ratio"
     reason: str | None = None
     """Why a column of the row is empty."""
 
@@ -118,7 +118,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=1,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -134,7 +134,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=50,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -143,7 +143,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=2,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -152,7 +152,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="chunks",
         goal=10,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -161,7 +161,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=20,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -176,14 +176,14 @@ FIGURES: tuple[Figure, ...] = (
         what="mutations into one document of a server, by 8 clients that push 50 at a time; beside a bare echo",
         unit="mutations/s",
         goal=1000,
-        judged="value",
+        goal_bounds="value",
     ),
     Figure(
         name="push-singles",
         what="pushes of one mutation over 1,000 documents of a server; beside a bare echo",
         unit="pushes/s",
         goal=300,
-        judged="value",
+        goal_bounds="value",
     ),
     Figure(
         name="hear-median",
@@ -191,7 +191,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=50,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -200,7 +200,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=250,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -209,7 +209,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="MB",
         goal=150,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -224,7 +224,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=0.4,
         better="less",
-        judged="value",
+        goal_bounds="value",
     ),
     Figure(
         name="emulator-calls",
@@ -244,7 +244,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=50,
         better="less",
-        judged="value",
+        goal_bounds="value",
     ),
     Figure(
         name="shared-fairness",
@@ -252,7 +252,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="times",
         goal=2,
         better="less",
-        judged="value",
+        goal_bounds="value",
     ),
     Figure(
         name="shared-eight",
@@ -260,7 +260,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=300,
         better="less",
-        judged="value",
+        goal_bounds="value",
     ),
     Figure(
         name="shared-stopped",
@@ -268,7 +268,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=250,
         better="less",
-        judged="value",
+        goal_bounds="value",
     ),
     Figure(
         name="sheet-first",
@@ -276,7 +276,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=500,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -292,7 +292,7 @@ FIGURES: tuple[Figure, ...] = (
         unit="ms",
         goal=1,
         better="less",
-        judged="value",
+        goal_bounds="value",
         reason=ABSOLUTE,
     ),
     Figure(
@@ -312,11 +312,11 @@ FIGURES: tuple[Figure, ...] = (
 )
 
 
-def judge(figure: Figure, measured: Measured) -> Result:
+def evaluate(figure: Figure, measured: Measured) -> Result:
     """The row of ``figure``."""
     ratio = measured.value / measured.reference if measured.reference else None
-    judged = ratio if figure.judged == "ratio" else measured.value
-    meets = None if figure.goal is None or judged is None else _reaches(figure, judged)
+    compared = ratio if figure.goal_bounds == "ratio" else measured.value
+    meets = None if figure.goal is None or compared is None else _reaches(figure, compared)
     return Result(
         name=figure.name,
         value=_rounded(measured.value),
@@ -341,9 +341,9 @@ def problems(results: Iterable[Result], wanted: Iterable[str]) -> list[str]:
     ]
 
 
-def _reaches(figure: Figure, judged: float) -> bool:
+def _reaches(figure: Figure, compared: float) -> bool:
     goal = figure.goal or 0
-    return judged >= goal if figure.better == "more" else judged <= goal
+    return compared >= goal if figure.better == "more" else compared <= goal
 
 
 def _rounded(value: float | None) -> float | None:

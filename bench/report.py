@@ -51,7 +51,7 @@ def _goal(result: Result) -> str:
     if figure.goal is None:
         return ""
     sign = "≥" if figure.better == "more" else "≤"
-    return f"{sign} {figure.goal:g}" + (f" {figure.unit}" if figure.judged == "value" else "")
+    return f"{sign} {figure.goal:g}" + (f" {figure.unit}" if figure.goal_bounds == "value" else "")
 
 
 def _number(value: float | None) -> str:

@@ -29,7 +29,7 @@ SCALARS: dict[str, Attribute] = {"name": "My project (edited)", "description": "
 TRANSACTION_ITEMS = 100
 RECORD_BYTES_MAX = 400 * 1024
 EXTERNAL_BYTES = 16 * 1024
-WHOLE_BYTES_MAX = 64 * 1024 * 1024
+PACKED_BYTES_MAX = 64 * 1024 * 1024
 SNAPSHOT_EVERY = 500
 
 
@@ -74,8 +74,8 @@ class Ours:
         document = self.trial.reopened().document("o_123", PROJECT) if self._cold else self._document
         assert document is not None
         batch = [
-            Mutation(client=one.client, name="put", args={"key": one.key, "value": one.value}, id=one.id)
-            for one in changes
+            Mutation(client=change.client, name="put", args={"key": change.key, "value": change.value}, id=change.id)
+            for change in changes
         ]
         outcomes = document.apply(batch)
         assert all(outcome.status == "applied" for outcome in outcomes), outcomes[0]
@@ -95,46 +95,48 @@ class Versions:
         organisation = Item("Organization#o_123", f"Project#{PROJECT}", {})
         self._environment.index.commit(
             [Put(organisation), self._project(1, {"Collection1": 1, "Collection2": 1}, [])]
-            + [self._collection(name, 1, found) for name, found in collections.items()]
+            + [self._collection(name, 1, entries) for name, entries in collections.items()]
         )
 
     def change(self, changes: Sequence[Change]) -> None:
         index = self._environment.index
-        new = [one for one in changes if index.get(_mutation_partition(one), f"Project#{PROJECT}") is None]
+        new = [change for change in changes if index.get(_mutation_partition(change), f"Project#{PROJECT}") is None]
         (project,) = index.query(f"Project#{PROJECT}", after="ProjectVersion#", before="Q", reverse=True, limit=1)
         numbers = {name: int(str(project.attributes[f"{name}Version"])[-6:]) for name in ("Collection1", "Collection2")}
         version = int(project.sort[-6:]) + 1
         maps: dict[str, dict[str, list[Any]]] = {}
-        for one in new:
-            name = collection_of(one.key)
+        for change in new:
+            name = collection_of(change.key)
             if name not in maps:
                 maps[name] = self._read_map(name, numbers[name])
                 numbers[name] += 1
-            maps[name][_id(one.key)] = [_put_body(self.trial, one.key, one.value), one.value["name"]]
-        applied = [[one.client, one.id] for one in new]
+            maps[name][_id(change.key)] = [_put_body(self.trial, change.key, change.value), change.value["name"]]
+        applied = [[change.client, change.id] for change in new]
         writes: list[Write] = [self._project(version, numbers, applied)]
-        writes += [self._collection(name, numbers[name], found) for name, found in maps.items()]
-        writes += [self._mutation(one, version, maps[collection_of(one.key)][_id(one.key)][0]) for one in new]
+        writes += [self._collection(name, numbers[name], entries) for name, entries in maps.items()]
+        writes += [
+            self._mutation(change, version, maps[collection_of(change.key)][_id(change.key)][0]) for change in new
+        ]
         index.commit(writes)
 
     def _read_map(self, name: str, number: int) -> dict[str, list[Any]]:
         (item,) = self._environment.index.query(
             f"Project#{PROJECT}", after=f"{name}#v_{number:06d}#", before=f"{name}#v_{number:06d}$"
         )
-        found: dict[str, list[Any]] = decode(bytes(item.attributes["items"]))  # type: ignore[arg-type]
-        return found
+        entries: dict[str, list[Any]] = decode(bytes(item.attributes["items"]))  # type: ignore[arg-type]
+        return entries
 
     def _project(self, version: int, numbers: Mapping[str, int], applied: list[list[Any]]) -> Put:
         pointers = {f"{name}Version": f"v_{number:06d}" for name, number in numbers.items()}
         attributes: dict[str, Attribute] = {**SCALARS, **pointers, "mutations": encode(applied)}
         return Put(Item(f"Project#{PROJECT}", f"ProjectVersion#pv_{version:06d}", attributes), Absent())
 
-    def _collection(self, name: str, number: int, found: Mapping[str, list[Any]]) -> Put:
-        return Put(Item(f"Project#{PROJECT}", f"{name}#v_{number:06d}#0", {"items": encode(found)}), Absent())
+    def _collection(self, name: str, number: int, entries: Mapping[str, list[Any]]) -> Put:
+        return Put(Item(f"Project#{PROJECT}", f"{name}#v_{number:06d}#0", {"items": encode(entries)}), Absent())
 
-    def _mutation(self, one: Change, version: int, content: bytes) -> Put:
-        attributes: dict[str, Attribute] = {"version": version, "name": "put", "args": encode([one.key, content])}
-        return Put(Item(_mutation_partition(one), f"Project#{PROJECT}", attributes), Absent())
+    def _mutation(self, change: Change, version: int, content: bytes) -> Put:
+        attributes: dict[str, Attribute] = {"version": version, "name": "put", "args": encode([change.key, content])}
+        return Put(Item(_mutation_partition(change), f"Project#{PROJECT}", attributes), Absent())
 
 
 class Relational:
@@ -160,9 +162,9 @@ class Relational:
             item.sort: [item.attributes["hash"], item.attributes["name"]]
             for item in index.query(f"Rows#{PROJECT}#{version - 1:06d}")
         }
-        for one in changes:
-            rows[one.key] = [_put_body(self.trial, one.key, one.value), one.value["name"]]
-        self._write(version, rows, [[one.client, one.id] for one in changes])
+        for change in changes:
+            rows[change.key] = [_put_body(self.trial, change.key, change.value), change.value["name"]]
+        self._write(version, rows, [[change.client, change.id] for change in changes])
 
     def _write(self, version: int, rows: Mapping[str, list[Any]], applied: list[list[Any]]) -> None:
         writes: list[Write] = [
@@ -175,7 +177,7 @@ class Relational:
             self._environment.index.commit(writes[start : start + TRANSACTION_ITEMS])
 
 
-class Whole:
+class SingleRecord:
     """Seed 001's second simple approach: the project and its bodies as one record, in S3 where DynamoDB cannot hold it.
 
     A lock is taken and given back; what was read before it is read again. S3 takes what our blobs are too small for,
@@ -194,13 +196,13 @@ class Whole:
         index = self._environment.index
         index.commit([Put(Item(f"Lock#{PROJECT}", "lock", {"until": 1_800_000_000_000}), Absent())])
         (latest,) = index.query(f"Project#{PROJECT}", reverse=True, limit=1)
-        held = latest.attributes.get("whole")
-        if held is None:
+        packed = latest.attributes.get("whole")
+        if packed is None:
             self.trial.meter.add("GetObject", "requests")
-        items = decode(decompress(self._packed if held is None else held, WHOLE_BYTES_MAX))  # type: ignore[arg-type]
-        for one in changes:
-            items[one.key] = one.value
-        self._write(int(latest.sort) + 1, items, [[one.client, one.id] for one in changes])
+        items = decode(decompress(self._packed if packed is None else packed, PACKED_BYTES_MAX))  # type: ignore[arg-type]
+        for change in changes:
+            items[change.key] = change.value
+        self._write(int(latest.sort) + 1, items, [[change.client, change.id] for change in changes])
         index.commit([Delete(f"Lock#{PROJECT}", "lock")])
 
     def _write(self, version: int, items: Mapping[str, Any], applied: list[list[Any]]) -> None:
@@ -240,15 +242,15 @@ class EventLog:
 
     def change(self, changes: Sequence[Change]) -> None:
         (newest,) = self._environment.index.query(f"{PROJECT}/000000", reverse=True, limit=1, consistent=False)
-        body = encode([[one.client, one.id, one.key, one.value] for one in changes])
+        body = encode([[change.client, change.id, change.key, change.value] for change in changes])
         attributes: dict[str, Attribute] = {"C": 1_800_000_000, "T": "Put", "V": 1}
         if len(body) > EXTERNAL_BYTES:
             attributes["E"] = _put_bytes(self.trial, "entries", body)
         else:
             attributes["B"] = body
         self._put(int(newest.sort) + 1, attributes)
-        for one in changes:
-            self._items[one.key] = [sha256(encode(one.value)), one.value["name"]]
+        for change in changes:
+            self._items[change.key] = [sha256(encode(change.value)), change.value["name"]]
         self._entries += 1
         if self._entries % SNAPSHOT_EVERY == 0:
             self._snapshot(int(newest.sort) + 2)
@@ -275,8 +277,8 @@ def _id(key: str) -> str:
     return key.partition("/")[2]
 
 
-def _mutation_partition(one: Change) -> str:
-    return f"Mutation#{one.client}#m_{one.id:06d}"
+def _mutation_partition(change: Change) -> str:
+    return f"Mutation#{change.client}#m_{change.id:06d}"
 
 
 def _put_body(trial: Trial, key: str, value: dict[str, Any]) -> bytes:
@@ -293,6 +295,6 @@ SCHEMAS: Mapping[str, type[Schema]] = {
     "stratalog": Ours,
     "001": Versions,
     "001 relational": Relational,
-    "001 whole": Whole,
+    "001 whole": SingleRecord,
     "004": EventLog,
 }

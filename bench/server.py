@@ -70,9 +70,9 @@ def push_singles(work: Workplace) -> Measured:
 def hear(work: Workplace, percent: int) -> Measured:
     """From a mutation of one client to its change in another's state, in milliseconds, of this percentile."""
     with _server(work) as (url, _), ExitStack() as stack:
-        place = url + _document(0)
-        writer = stack.enter_context(_client(place, work, "writer"))
-        reader = stack.enter_context(_client(place, work, "reader"))
+        document_url = url + _document(0)
+        writer = stack.enter_context(_client(document_url, work, "writer"))
+        reader = stack.enter_context(_client(document_url, work, "reader"))
         spent = sorted(_heard_ms(writer, reader, number) for number in range(work.scale.commits))
         return Measured(spent[min(len(spent) - 1, len(spent) * percent // 100)])
 
@@ -113,20 +113,20 @@ class _Sender:
 
     def push(self, times: int, size: int) -> None:
         for turn in range(times):
-            place = turn % len(self._paths)
-            first = self._next[place]
-            self._next[place] = first + size
+            index = turn % len(self._paths)
+            first = self._next[index]
+            self._next[index] = first + size
             mutations = [
                 Mutation(client=self._name, id=id, name="put", args={"key": fact(id)["key"], "value": fact(id)})
                 for id in range(first, first + size)
             ]
-            self._ask(self._paths[place], msgspec.msgpack.encode(Push(self._name, mutations)))
+            self._post(self._paths[index], msgspec.msgpack.encode(Push(self._name, mutations)))
         self.close()
 
     def close(self) -> None:
         self._connection.close()
 
-    def _ask(self, path: str, body: bytes) -> None:
+    def _post(self, path: str, body: bytes) -> None:
         self._connection.request("POST", path, body, MSGPACK)
         response = self._connection.getresponse()
         answer = response.read()

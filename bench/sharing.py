@@ -21,19 +21,19 @@ import msgspec
 
 from bench.figures import Measured
 from bench.measure import alternated
-from bench.workplace import DOCUMENT, ORGANISATION, WHOLE, Workplace
+from bench.workplace import DOCUMENT, FULL, ORGANISATION, Workplace
 from stratalog import Event, StratalogError
 from stratalog.store import INDEX_FILE, open_store
 
 __all__ = ["MEASURES"]
 
-SECONDS_WHOLE = 6.0
+SECONDS_FULL = 6.0
 SECONDS_QUICK = 0.6
 START_SECONDS = 1.0
 START_SECONDS_EACH = 0.2
 SELDOM_PER_SECOND = 20
 OFFERED_PER_SECOND = 12
-OFFERING_WHOLE = 8
+OFFERING_FULL = 8
 OFFERING_QUICK = 2
 
 
@@ -66,7 +66,7 @@ def fairness(work: Workplace) -> Measured:
 
 
 def eight(work: Workplace) -> Measured:
-    count = OFFERING_WHOLE if work.scale == WHOLE else OFFERING_QUICK
+    count = OFFERING_FULL if work.scale == FULL else OFFERING_QUICK
     return Measured(_p99_ms(_runs(work, [Worker(per_second=OFFERED_PER_SECOND)] * count)), _lone_ms(work))
 
 
@@ -80,7 +80,7 @@ def lone(work: Workplace) -> Measured:
     with open_store(work.fresh()) as ours, open_store(folder := work.fresh()) as other:
         logs = [store.create_log(ORGANISATION, "log") for store in (ours, other)]
         writer: Any = other.environment.index._file._writer  # type: ignore[attr-defined]
-        with _one_lock(folder / INDEX_FILE) as writer._turnstile:
+        with _single_lock(folder / INDEX_FILE) as writer._turnstile:
             batch = range(work.scale.commits)
             seconds = alternated(
                 work.scale.rounds,
@@ -99,7 +99,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 }
 
 
-class _OneLock:
+class _SingleLock:
     """What stood in the turnstile's place before it: one lock between processes."""
 
     def __init__(self, descriptor: int) -> None:
@@ -117,8 +117,8 @@ class _OneLock:
 
 
 @contextmanager
-def _one_lock(path: Path) -> Any:
-    yield _OneLock(os.open(f"{path}.lock", os.O_RDWR))
+def _single_lock(path: Path) -> Any:
+    yield _SingleLock(os.open(f"{path}.lock", os.O_RDWR))
 
 
 @cache
@@ -140,7 +140,7 @@ def _runs(work: Workplace, workers: Sequence[Worker]) -> list[Run]:
     with open_store(folder) as store:
         store.create(ORGANISATION, DOCUMENT)
     begin = time.time() + START_SECONDS + START_SECONDS_EACH * len(workers)
-    seconds = SECONDS_WHOLE if work.scale == WHOLE else SECONDS_QUICK
+    seconds = SECONDS_FULL if work.scale == FULL else SECONDS_QUICK
     processes = [_start(folder, worker, begin, seconds) for worker in workers]
     try:
         return [

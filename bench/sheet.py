@@ -34,19 +34,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--workbook", type=Path)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     engines = EnginePool()
     figures: dict[str, Any] = {"tails": [], "segments": [], "states": []}
-    books: dict[str, bytes | None] = {"empty": None}
-    if asked.workbook:
-        books[asked.workbook.name] = asked.workbook.read_bytes()
-    for name, xlsx in books.items():
+    workbooks: dict[str, bytes | None] = {"empty": None}
+    if options.workbook:
+        workbooks[options.workbook.name] = options.workbook.read_bytes()
+    for name, xlsx in workbooks.items():
         figures["tails"] += list(measure_tails(engines, name, xlsx))
         figures["states"].append(measure_state(engines, name, xlsx))
     figures["segments"] = list(measure_segments(engines))
     engines.close()
-    if asked.json:
-        asked.json.write_text(json.dumps(figures, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1))
 
 
 def measure_tails(engines: EnginePool, name: str, xlsx: bytes | None) -> Iterator[dict[str, Any]]:

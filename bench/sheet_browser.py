@@ -32,7 +32,7 @@ DATA = re.compile(rb"<sheetData.*?</sheetData>|<sheetData */>", re.DOTALL)
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--edits", type=int, default=200)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     install_engine(print)
     with tempfile.TemporaryDirectory() as folder:
         with stratalog.open(folder) as store:
@@ -40,11 +40,11 @@ def main() -> None:
             small = sheets.create("local", "small")
             sheets.import_file("local", "large", workbook(small.export()), file_name="large.xlsx")
             sheets.close()
-        found = measured(folder, asked.edits)
+        measurements = measured(folder, options.edits)
     for name in ("known", "painted"):
-        cuts = statistics.quantiles(found[name], n=100)
+        cuts = statistics.quantiles(measurements[name], n=100)
         print(f"set in one window, {name} in another: p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms")
-    for load in found["loads"]:
+    for load in measurements["loads"]:
         print(
             f"open {ROWS * COLUMNS:,} cells: {load['whole']:.0f} ms, of which the model alone {load['engine']:.0f} ms"
         )
@@ -59,9 +59,9 @@ def measured(folder: str, edits: int) -> dict[str, list]:  # type: ignore[type-a
             assert server.stdout is not None
             url = re.findall(r"http://[\d.:]+", server.stdout.readline())[0]
             driver = [node, "measure.mjs", url, find_chromium(), str(edits), "small", "large"]
-            told = subprocess.run(driver, cwd=HERE, capture_output=True, text=True, check=True)
-            found: dict[str, list] = json.loads(told.stdout)  # type: ignore[type-arg]
-            return found
+            completed = subprocess.run(driver, cwd=HERE, capture_output=True, text=True, check=True)
+            measurements: dict[str, list] = json.loads(completed.stdout)  # type: ignore[type-arg]
+            return measurements
         finally:
             server.terminate()
 

@@ -71,7 +71,7 @@ def warm_call_more(work: Workplace) -> Measured:
 def server_memory(work: Workplace) -> Measured:
     """Megabytes of a server that has answered for a sheet, without its engines."""
     with _served(work) as (client, pid):
-        _ask(client)
+        _read_cell(client)
         return Measured(resident_bytes(pid) / MEGABYTE)
 
 
@@ -100,11 +100,11 @@ def _first_ms(work: Workplace) -> float:
     with _served(work) as (client, _):
         time.sleep(RUNNING_SECONDS)
         begun = time.perf_counter()
-        _ask(client)
+        _read_cell(client)
         return (time.perf_counter() - begun) * 1000
 
 
-def _ask(client: httpx.Client) -> None:
+def _read_cell(client: httpx.Client) -> None:
     client.get(f"{SHEET}/cells/A1").raise_for_status()
 
 

@@ -26,9 +26,9 @@ def main(figures: Path, drawing: Path) -> None:
     tails: list[dict[str, Any]] = json.loads(figures.read_text())["tails"]
     with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-        for book, points in groupby(tails, key=lambda tail: tail["book"]):
+        for workbook, points in groupby(tails, key=lambda tail: tail["book"]):
             curve = [(max(1, point["entries"]), (point["server_ms"] + point["engine_ms"]) / 1000) for point in points]
-            axes.plot(*zip(*curve, strict=True), marker="o", markersize=3, label=book)
+            axes.plot(*zip(*curve, strict=True), marker="o", markersize=3, label=workbook)
         axes.axvspan(*REPLAYED, alpha=0.12, color="black", label="our defaults")
         axes.set(
             xlabel="entries after the state that a load starts from",

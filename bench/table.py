@@ -111,7 +111,7 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
     """All rows, the better of so many rounds each. Stores take turns: what else the machine does strikes all."""
     names = [name for name in EVERY if name in (options.only or SIDES)]
     every = list(cases(big, standing, options.quick))
-    probes = [one for one in every if one.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
+    probes = [case for case in every if case.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
     with tempfile.TemporaryDirectory() as name, running_postgres(Path(name)) as socket:
         if socket is None:
             print("postgres: there is none on this machine, so its rows are missing")
@@ -307,7 +307,7 @@ def _all(threads: int, work: Callable[[int], None]) -> None:
 
 
 def _row(name: str, case: Case, shares: Sequence[Share], tuning: Any) -> Row:
-    times = sorted(one for share in shares for one in share.milliseconds)
+    times = sorted(duration for share in shares for duration in share.milliseconds)
     seconds = max(share.ended for share in shares) - min(share.begun for share in shares)
     rate = len(times) / seconds
     p99 = times[min(len(times) - 1, int(len(times) * 0.99))] if times else float("nan")
@@ -340,7 +340,7 @@ def _line(row: Row) -> str:
     cells = [row.side, row.ground, str(row.writers), str(row.committers), str(row.tables), files]
     cells += [_number(value) for value in (row.commits_per_second, row.files_per_second, row.p50_ms, row.p99_ms)]
     cells += [str(row.failed)]
-    cells += ["" if one is None else _number(one) for one in _counted(row)]
+    cells += ["" if value is None else _number(value) for value in _counted(row)]
     return "| " + " | ".join(cells) + " |"
 
 

@@ -81,8 +81,8 @@ def _expect(changed: int, wanted: int) -> None:
 @contextmanager
 def running_postgres(folder: Path) -> Iterator[str | None]:
     """The folder of a running server's socket; None where the machine has no PostgreSQL."""
-    found = sorted(glob("/usr/lib/postgresql/*/bin/initdb"))
-    initdb = found[-1] if found else shutil.which("initdb")
+    installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"))
+    initdb = installed[-1] if installed else shutil.which("initdb")
     if initdb is None:
         yield None
         return

@@ -32,7 +32,7 @@ from stratalog_table import (
     open_table,
 )
 
-__all__ = ["BOUNDS", "JOB_FILES", "SIDES", "ItemEach", "Least", "Ours", "Side", "WholeState"]
+__all__ = ["BOUNDS", "JOB_FILES", "SIDES", "FullState", "ItemEach", "Minimum", "Ours", "Side"]
 
 ROWS = 1000
 ROOT = "root"
@@ -98,7 +98,7 @@ class Ours:
         self._table.snapshot()
 
 
-class WholeState:
+class FullState:
     """(b) The whole state in one blob; an item says which, and is replaced if it has not changed since it was read.
 
     Tuned by how many seconds the first of a batch waits at most for as many as came last time.
@@ -240,7 +240,7 @@ class ItemEach:
         self._index.commit([Check(self._partitions, ROOT, Equals("l", 1)), *writes])
 
 
-class Least:
+class Minimum:
     """No store, but the least that one can do which commits what waits together: an item a commit, nothing checked."""
 
     tunings: Sequence[Any] = (None,)
@@ -285,13 +285,13 @@ class _Together(Generic[T]):
         self,
         commit: Callable[[list[_Waiting[T]]], None],
         seconds: float,
-        most: int = 10**9,
+        limit: int = 10**9,
         weight: Callable[[T], int] = lambda _: 0,
         weight_max: int = 1,
     ) -> None:
         self._commit = commit
         self._seconds = seconds
-        self._most = most
+        self._limit = limit
         self._weight = weight
         self._weight_max = weight_max
         self._group_commit: GroupCommit[_Waiting[T]] = GroupCommit()
@@ -308,7 +308,7 @@ class _Together(Generic[T]):
             self._group_commit.await_others(self._contenders - 1, self._seconds)
         weight = self._weight(batch[0].wanted)
         # The next may weigh as much as a job's end, which must fit as well.
-        while len(batch) < self._most and weight < self._weight_max and self._group_commit.take(batch):
+        while len(batch) < self._limit and weight < self._weight_max and self._group_commit.take(batch):
             weight += self._weight(batch[-1].wanted)
         self._contenders = len(batch)
         for waiting in batch:
@@ -336,12 +336,12 @@ def _give(state: _Files, job: str, names: Sequence[str]) -> Exception | None:
 
 def _put_instead(state: _Files, job: str, names: Sequence[str], output: str) -> Exception | None:
     given: list[Any] = [state.get(name, {}).get(ROOT) for name in names]
-    if any(type(one) is not list or one[1] != job for one in given):
+    if any(type(reference) is not list or reference[1] != job for reference in given):
         return ValueError("Reference is not the job's")
     if output in state:
         return ValueError("File already exists")
     state.update((name, {}) for name in names)
-    state[output] = {ROOT: sum(one[0] for one in given)}
+    state[output] = {ROOT: sum(reference[0] for reference in given)}
     return None
 
 
@@ -349,6 +349,6 @@ def _blob_key(table: str, body: bytes) -> str:
     return f"bench/{table}/{sha256(body).hex()}"
 
 
-SIDES: dict[str, Any] = {"ours": Ours, "whole state": WholeState, "item each": ItemEach}
-BOUNDS: dict[str, Any] = {"least": Least}
+SIDES: dict[str, Any] = {"ours": Ours, "whole state": FullState, "item each": ItemEach}
+BOUNDS: dict[str, Any] = {"least": Minimum}
 """Measured where they are asked for by name."""

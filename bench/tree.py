@@ -44,8 +44,8 @@ def main(keys: int) -> None:
     changes = [
         change(blobs, root, {name(chance.randrange(keys)): slot(-1, 2) for _ in range(10)}) for _ in range(TRIES)
     ]
-    updates, diffs, notes, more = zip(*changes, strict=True)
-    show("update of 10 keys, cold", statistics.median(updates), notes[-1])
+    updates, diffs, summaries, more = zip(*changes, strict=True)
+    show("update of 10 keys, cold", statistics.median(updates), summaries[-1])
     show("diff of 10 keys, cold", statistics.median(diffs), more[-1])
 
 
@@ -53,8 +53,8 @@ def change(blobs: MemoryBlobs, root: Root, patch: dict[str, Slot]) -> tuple[floa
     """Milliseconds of an update and of the difference it makes, and what each of them read and wrote."""
     changing, comparing = fresh(blobs), fresh(blobs)
     changed, update_seconds = timed(lambda: update(changing, root, patch))
-    found, diff_seconds = timed(lambda: list(diff(comparing, root, changed)))
-    assert len(found) == len(patch)
+    differences, diff_seconds = timed(lambda: list(diff(comparing, root, changed)))
+    assert len(differences) == len(patch)
     note = f"{changing.reads} reads, {changing.writes} writes"
     return update_seconds * 1000, diff_seconds * 1000, note, f"{comparing.reads} reads"
 

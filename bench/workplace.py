@@ -21,14 +21,14 @@ from stratalog.store import BLOBS_FOLDER, INDEX_FILE
 from stratalog.tree.nodes import Slot
 from stratalog.tree.update import build
 
-__all__ = ["DOCUMENT", "ORGANISATION", "QUICK", "WHOLE", "Scale", "Workplace", "reopened", "unsynced_store"]
+__all__ = ["DOCUMENT", "FULL", "ORGANISATION", "QUICK", "Scale", "Workplace", "reopened", "unsynced_store"]
 
 ORGANISATION = "bench"
 DOCUMENT = "document"
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of everything. The goals speak of the whole one; the quick one shows that the program runs."""
+    """How much of everything. The goals speak of the full one; the quick one shows that the program runs."""
 
     rounds: int
     commits: int
@@ -39,7 +39,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     items: int
 
 
-WHOLE = Scale(
+FULL = Scale(
     rounds=21, commits=200, entries_read=100_000, entries_loaded=10_000, versions=100_000, keys=1_000_000, items=200
 )
 QUICK = Scale(rounds=2, commits=12, entries_read=500, entries_loaded=200, versions=700, keys=2000, items=5)

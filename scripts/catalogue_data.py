@@ -101,13 +101,13 @@ class Apt:
         """The main indexes of a kind that were fetched, in the order of ``suites``."""
         form = "$(RELEASE)\t$(COMPONENT)\t$(FILENAME)"
         asked = ["apt-get", *self._options, "indextargets", "--format", form, f"Created-By: {kind}"]
-        found: dict[str, Index] = {}
+        by_release: dict[str, Index] = {}
         for line in run(asked).decode().splitlines():
             release, component, name = line.split("\t")
             held = next((path for path in Path(name).parent.glob(Path(name).name + "*")), None)
             if component == "main" and held is not None:
-                found[release] = (release, held, signed_at(held))
-        return [found[suite] for suite in suites if suite in found]
+                by_release[release] = (release, held, signed_at(held))
+        return [by_release[suite] for suite in suites if suite in by_release]
 
     def download(self, package: str) -> Path | None:
         """A package's file; None where the mirror does not have it."""
@@ -125,8 +125,8 @@ def mirrors() -> tuple[str, str, str]:
         lines = run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"]).decode().splitlines()
     except (OSError, subprocess.SubprocessError):
         sys.exit("there is no apt here, so there are no packages and no RFCs")
-    found = [tuple(line.split("\t")) for line in lines]
-    uris = {codename: uri for _, codename, origin, uri in found if origin == "Debian"}
+    targets = [tuple(line.split("\t")) for line in lines]
+    uris = {codename: uri for _, codename, origin, uri in targets if origin == "Debian"}
     codename = next((name for name in uris if "-" not in name), "")
     if not codename:
         sys.exit("apt has no package indexes of Debian here: run `apt-get update` first")
@@ -147,7 +147,7 @@ def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str]
         file = folder / f"{number}-{suite}"
         file.write_bytes(b"\n".join(state.values()))
         os.utime(file, (time, time))
-        tell(folder.name, suite, before, state)
+        report_state(folder.name, suite, before, state)
 
 
 def rank(name: str, paragraph: bytes) -> tuple[bool, bytes]:
@@ -158,8 +158,8 @@ def rank(name: str, paragraph: bytes) -> tuple[bool, bytes]:
 
 def paragraphs(index: Path, key: Callable[[bytes], str]) -> dict[str, bytes]:
     """What an index says of each package, by the key that it has in a catalogue."""
-    found = (part.strip() + b"\n" for part in run([APT_HELPER, "cat-file", str(index)]).split(b"\n\n"))
-    return {name: paragraph for paragraph in found if (name := key(paragraph))}
+    parts = (part.strip() + b"\n" for part in run([APT_HELPER, "cat-file", str(index)]).split(b"\n\n"))
+    return {name: paragraph for paragraph in parts if (name := key(paragraph))}
 
 
 def package_key(paragraph: bytes) -> str:
@@ -196,11 +196,11 @@ def write_rfcs(folder: Path, package: Path | None) -> None:
     ):
         for member in archive:
             name = Path(member.name).name
-            place = {".json": "rfc", ".gz": "rfc-xml"}.get(Path(name).suffix)
+            subfolder = {".json": "rfc", ".gz": "rfc-xml"}.get(Path(name).suffix)
             wanted = re.fullmatch(r"rfc\d+\.(json|xml\.gz)", name)
-            content = archive.extractfile(member) if wanted and place and member.isreg() else None
+            content = archive.extractfile(member) if wanted and subfolder and member.isreg() else None
             if content is not None:
-                path = folder / str(place) / name
+                path = folder / str(subfolder) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content.read())
                 os.utime(path, (member.mtime, member.mtime))
@@ -212,7 +212,7 @@ def write_films(folder: Path) -> None:
         (folder / "movies.json").write_bytes(FILMS.read_bytes())
 
 
-def tell(name: str, suite: str, before: dict[str, bytes], state: dict[str, bytes]) -> None:
+def report_state(name: str, suite: str, before: dict[str, bytes], state: dict[str, bytes]) -> None:
     """What a state has, and how it differs from the one before."""
     new = sum(key not in before for key in state)
     changed = sum(key in before and before[key] != body for key, body in state.items())

@@ -44,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         unpack(packed(npm, Path(folder)))
     if digest(MOVIES) != MOVIES_SHA256:
-        give_up(f"{MOVIES.name} is not the one that is pinned")
+        fail(f"{MOVIES.name} is not the one that is pinned")
 
 
 def npm_on_path() -> list[str] | None:
@@ -67,7 +67,7 @@ def npm_installed() -> list[str]:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
     done = subprocess.run([*pip, "--require-hashes", "--requirement", str(NODE_LOCK)], check=False)
     npm = npm_of_wheel() if done.returncode == 0 else None
-    return npm or give_up(f"needs npm: install Node {NODE_TEXT} or newer with npm, and run this again")
+    return npm or fail(f"needs npm: install Node {NODE_TEXT} or newer with npm, and run this again")
 
 
 def is_new_enough(node: str) -> bool:
@@ -85,13 +85,13 @@ def packed(npm: list[str], folder: Path) -> Path:
     try:
         done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        give_up(f"npm could not fetch {PACKAGE}: {exc}")
+        fail(f"npm could not fetch {PACKAGE}: {exc}")
     tarballs = list(folder.glob("*.tgz"))
     if done.returncode or len(tarballs) != 1:
-        give_up(f"npm could not fetch {PACKAGE}")
-    found = base64.b64encode(hashlib.sha512(tarballs[0].read_bytes()).digest()).decode()
-    if f"sha512-{found}" != INTEGRITY:
-        give_up(f"what npm fetched for {PACKAGE} is not what is pinned: sha512-{found}")
+        fail(f"npm could not fetch {PACKAGE}")
+    checksum = base64.b64encode(hashlib.sha512(tarballs[0].read_bytes()).digest()).decode()
+    if f"sha512-{checksum}" != INTEGRITY:
+        fail(f"what npm fetched for {PACKAGE} is not what is pinned: sha512-{checksum}")
     return tarballs[0]
 
 
@@ -114,7 +114,7 @@ def say(text: str) -> None:
     print(f"dataset: {text}", file=sys.stderr)
 
 
-def give_up(text: str) -> NoReturn:
+def fail(text: str) -> NoReturn:
     say(text)
     sys.exit(1)
 

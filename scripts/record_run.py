@@ -61,7 +61,7 @@ def run_command(target: str, command: Sequence[str]) -> Run:
             last = line.strip() or last
     seconds = round(time.monotonic() - began, 1)
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    return Run(date, commit, target, shown(command), seconds, process.returncode, last[:RESULT_CHARACTERS_MAX])
+    return Run(date, commit, target, command_text(command), seconds, process.returncode, last[:RESULT_CHARACTERS_MAX])
 
 
 def record(source: Path, page: Path) -> None:
@@ -90,7 +90,7 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def shown(command: Sequence[str]) -> str:
+def command_text(command: Sequence[str]) -> str:
     """The command without the folder of its interpreter."""
     return shlex.join([Path(command[0]).name, *command[1:]])
 

@@ -41,9 +41,9 @@ def build(project: Path, folder: Path) -> Path:
     """Build a wheel from what git holds of a project, so that nothing else can get in."""
     copy, wheels = folder / f"source-{project.name}", folder / f"wheel-{project.name}"
     listed = run(["git", "ls-files", "-z"], cwd=project, capture=True).split("\0")
-    for one in filter(None, listed):
-        (copy / one).parent.mkdir(parents=True, exist_ok=True)
-        (copy / one).write_bytes((project / one).read_bytes())
+    for name in filter(None, listed):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes((project / name).read_bytes())
     run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, copy])
     (wheel,) = wheels.glob("*.whl")
     return wheel

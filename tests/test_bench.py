@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bench.__main__ import MEASURES, main, measured
-from bench.figures import FIGURES, Figure, Measured, Result, judge, problems
+from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.workplace import QUICK
 
 NAMES = [figure.name for figure in FIGURES]
@@ -37,7 +37,7 @@ def test_an_empty_column_without_a_reason_is_a_problem(column: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("better", "judged", "value", "meets"),
+    ("better", "goal_bounds", "value", "meets"),
     [
         ("more", "ratio", 5.0, True),
         ("more", "ratio", 4.9, False),
@@ -47,11 +47,11 @@ def test_an_empty_column_without_a_reason_is_a_problem(column: str) -> None:
         ("less", "value", 0.6, False),
     ],
 )
-def test_a_goal_is_reached_from_its_side(better: str, judged: str, value: float, meets: bool) -> None:
+def test_a_goal_is_reached_from_its_side(better: str, goal_bounds: str, value: float, meets: bool) -> None:
     figure = msgspec.convert(
-        {"name": "n", "what": "", "unit": "ms", "goal": 0.5} | {"better": better, "judged": judged}, Figure
+        {"name": "n", "what": "", "unit": "ms", "goal": 0.5} | {"better": better, "goal_bounds": goal_bounds}, Figure
     )
-    assert judge(figure, Measured(value, 10.0)).meets is meets
+    assert evaluate(figure, Measured(value, 10.0)).meets is meets
 
 
 @pytest.mark.usefixtures("untraced")

@@ -174,13 +174,13 @@ def test_one_who_gave_up_after_a_lost_put_reads_before_the_next() -> None:
 
 def test_64_writers_that_pause_a_second_waste_less_than_half_a_put_each_and_nobody_gives_up() -> None:
     outcome = contend(64, 10, pause=1)
-    assert outcome.gave_up == 0
+    assert outcome.failed == 0
     assert outcome.wasted < 0.5
 
 
 def test_64_writers_that_do_not_pause_all_get_through() -> None:
     outcome = contend(64, 20)
-    assert outcome.gave_up == 0
+    assert outcome.failed == 0
     assert outcome.slowest_ms < 8000
 
 

@@ -35,7 +35,7 @@ INNER = "inner"
 """The field that says how many partitions which are no leaves hold references; absent for none."""
 
 COLLECTED = "collected/"
-"""Files whose data was deleted though no transaction had told of them; none may be added late."""
+"""Files whose data was deleted although no transaction had added them; none may be added late."""
 
 EDGE_CHARACTERS = 64
 UNBOUNDED = "~"

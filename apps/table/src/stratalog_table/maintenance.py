@@ -121,7 +121,7 @@ def run_job(table: Table, data_files: DataFiles, job: str, partition: str) -> bo
 def collect(table: Table, data_files: DataFiles, age_ms: int) -> int:
     """Delete data files without references for longer than ``age_ms``, and such as the table does not know; how many.
 
-    Readers of an older view have so long to finish. Data that nobody told of is declared garbage first: who wrote it
+    Readers of an older view have so long to finish. Data that no transaction added is declared garbage first: who wrote it
     and was slow to tell is refused from then on.
     """
     before = table.store.environment.clock.wall_ms() - age_ms
@@ -218,7 +218,7 @@ def _unknown(table: Table, data_files: DataFiles, before_ms: int) -> list[str]:
 
 
 def _collect_unknown(table: Table, data_files: DataFiles, names: Sequence[str]) -> int:
-    """Declare them garbage, each for itself where one was told of meanwhile, then delete them."""
+    """Declare them garbage, each for itself where one was added meanwhile, then delete them."""
     if not _is_committed(lambda: table.collect_files(names)):
         if len(names) == 1:
             return 0

@@ -40,12 +40,12 @@ def file_not_found(filename: str) -> str:
 
 
 def file_collected(filename: str) -> str:
-    """Add, replace: its data was deleted before anybody told of it."""
+    """Add, replace: its data was deleted before it was added."""
     return f"File was collected before it was added: {filename}"
 
 
 def file_tracked(filename: str) -> str:
-    """Collect: somebody told of it meanwhile."""
+    """Collect: it was added meanwhile."""
     return f"File is tracked: {filename}"
 
 

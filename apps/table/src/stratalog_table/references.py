@@ -161,7 +161,7 @@ def delete_files(draft: Draft, args: Any) -> None:
 
 
 def collect_files(draft: Draft, args: Any) -> None:
-    """Declare data that nobody told of to be garbage: none of the files can be added from here on."""
+    """Declare data that was never added to be garbage: none of the files can be added from here on."""
     wanted: Filenames = read(args, Filenames)
     table_draft = TableDraft(draft)
     for filename in wanted.filenames:
