@@ -88,7 +88,7 @@ def tell_of_titles(document: stratalog.Document) -> None:
 
 
 def argue(document: stratalog.Document) -> None:
-    step("2", "Three clients mend the same movies")
+    step("2", "Three clients correct the same movies")
     edits = [
         ("ada", "patch", {"key": CASABLANCA, "merge": {"Release Date": "Nov 26 1942"}}),
         ("bob", "patch", {"key": CASABLANCA, "merge": {"Release Date": "Jan 23 1943"}}),

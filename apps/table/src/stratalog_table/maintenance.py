@@ -121,8 +121,8 @@ def run_job(table: Table, data_files: DataFiles, job: str, partition: str) -> bo
 def collect(table: Table, data_files: DataFiles, age_ms: int) -> int:
     """Delete data files without references for longer than ``age_ms``, and such as the table does not know; how many.
 
-    Readers of an older view have so long to finish. Data that no transaction added is declared garbage first: who wrote it
-    and was slow to tell is refused from then on.
+    Readers of an older view have so long to finish. Data that no transaction added is declared garbage first: a slow
+    writer's transaction is rejected from then on.
     """
     before = table.store.environment.clock.wall_ms() - age_ms
     names = list(table.unreferenced_before(before))
