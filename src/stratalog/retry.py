@@ -76,13 +76,13 @@ class Retry:
             return False
         if has_turn:
             return True
-        first, most = self._policy.wait_seconds_first, self._policy.wait_seconds_max
+        first, limit_seconds = self._policy.wait_seconds_first, self._policy.wait_seconds_max
         if isinstance(cause, Conflict):
-            most = min(most, max(first, left * LEFT_SHARE))
+            limit_seconds = min(limit_seconds, max(first, left * LEFT_SHARE))
             if self._pace is not None:
-                self._clock.sleep(self._clock.random() * min(most, max(first, self._pace.backoff_seconds)))
+                self._clock.sleep(self._clock.random() * min(limit_seconds, max(first, self._pace.backoff_seconds)))
                 return True
-        self._clock.sleep(self._jittered(self.attempts, most))
+        self._clock.sleep(self._jittered(self.attempts, limit_seconds))
         return True
 
     def wait_for(self, hindrance: Hashable, seconds_max: float) -> bool:
@@ -110,8 +110,8 @@ class Retry:
         """The time since the budget began; 0 without a budget, which then needs no clock."""
         return self._since.age_seconds() if self._since is not None else 0.0
 
-    def _jittered(self, attempt: int, most: float) -> float:
-        ceiling = min(most, self._policy.wait_seconds_first * 2 ** min(attempt - 1, 30))
+    def _jittered(self, attempt: int, limit_seconds: float) -> float:
+        ceiling = min(limit_seconds, self._policy.wait_seconds_first * 2 ** min(attempt - 1, 30))
         return float(self._clock.random() * ceiling)
 
 

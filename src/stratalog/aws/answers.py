@@ -73,8 +73,8 @@ class GatewayAnswer:
     def refuse(self, error: StratalogError) -> None:
         """Answer this instead; what else the headers say, such as CORS, stands."""
         self.status = status_of(error)
-        kept = [(name, value) for name, value in self.headers if name.lower() not in OF_THE_BODY]
-        self.headers = [*kept, (b"content-type", b"application/json")]
+        remaining = [(name, value) for name, value in self.headers if name.lower() not in OF_THE_BODY]
+        self.headers = [*remaining, (b"content-type", b"application/json")]
         self._body[:] = encode_body(problem_of(error), "application/json")
 
     def event(self, live_address: str) -> dict[str, Any]:
@@ -92,8 +92,8 @@ class GatewayAnswer:
 
     def _is_whole(self) -> bool:
         """Whether it is a body as it is: no part of one, whose place counts its bytes, and none packed already."""
-        said = {name.lower() for name, _ in self.headers}
-        return self.status == 200 and not said & {b"content-range", b"content-encoding"}
+        names = {name.lower() for name, _ in self.headers}
+        return self.status == 200 and not names & {b"content-range", b"content-encoding"}
 
     def _check(self) -> None:
         for size, limit in ((len(self._body), ANSWER_BYTES_MAX), (self._size, UNPACKED_BYTES_MAX)):
@@ -104,7 +104,7 @@ class GatewayAnswer:
 
 def packing_of(headers: Mapping[str, str]) -> str:
     """How a body may be compressed for who asks with these headers, by lower-case names; empty for not at all."""
-    offered = (one.partition(";") for one in headers.get("accept-encoding", "").lower().split(","))
+    offered = (coding.partition(";") for coding in headers.get("accept-encoding", "").lower().split(","))
     weights = {name.strip(): weight for name, _, weight in offered}
     return next((name for name in _PACKERS if _is_taken(weights.get(name, weights.get("*")))), "")
 
@@ -115,6 +115,8 @@ def _is_taken(weight: str | None) -> bool:
 
 def _of_packed(headers: Headers) -> Headers:
     """What still holds of the same body compressed: its tag no longer for each byte, and ranges would count others."""
-    kept = [(name.lower(), value) for name, value in headers if name.lower() != b"accept-ranges"]
-    weak = [(name, b"W/" + value if not value.startswith(b"W/") else value) for name, value in kept if name == b"etag"]
-    return [*(one for one in kept if one[0] != b"etag"), *weak]
+    remaining = [(name.lower(), value) for name, value in headers if name.lower() != b"accept-ranges"]
+    weak = [
+        (name, b"W/" + value if not value.startswith(b"W/") else value) for name, value in remaining if name == b"etag"
+    ]
+    return [*(header for header in remaining if header[0] != b"etag"), *weak]

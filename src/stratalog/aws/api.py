@@ -41,9 +41,9 @@ def _api() -> Api:
 class Api:
     """The application of one container, and the loop it runs on. One event at a time, as Lambda has it."""
 
-    def __init__(self, held: Container) -> None:
-        self._container = held
-        self._app: Any = create_app(held.store, held.application, poked=held.note)
+    def __init__(self, opened: Container) -> None:
+        self._container = opened
+        self._app: Any = create_app(opened.store, opened.application, poked=opened.note)
         self._runner = asyncio.Runner()
 
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,10 +149,10 @@ def _raw_path(event: Mapping[str, Any], headers: Mapping[str, str]) -> str:
         path = path.removeprefix(stage)
     if FUNCTION_URL in event["requestContext"].get("domainName", ""):
         return path
-    said = headers.get(PATH_HEADER, "")
+    header = headers.get(PATH_HEADER, "")
     # It also cuts a path at an escaped question mark.
-    if said.isascii() and path in (unquote(said), unquote(said).partition("?")[0]):
-        return said
+    if header.isascii() and path in (unquote(header), unquote(header).partition("?")[0]):
+        return header
     return quote(path)
 
 

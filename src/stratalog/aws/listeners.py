@@ -96,14 +96,14 @@ class Listeners:
 
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
         """Tell the connection of what is new from now on, until it expires. Raises Forbidden where it listens."""
-        most = self._clock.wall_ms() + CONNECTION_SECONDS_MAX * 1000
+        latest_ms = self._clock.wall_ms() + CONNECTION_SECONDS_MAX * 1000
         try:
             self._index.commit(
                 [Put(Item(connection_partition(id), NAME_SORT, {"o": organisation, "d": name}), Absent())]
             )
         except ConditionFailed as exc:
             raise Forbidden("a connection says hello once") from exc
-        self._put((organisation, name), GatewayListener(id, min(most, expires_ms or most)))
+        self._put((organisation, name), GatewayListener(id, min(latest_ms, expires_ms or latest_ms)))
 
     def leave(self, id: str) -> None:
         """Forget the connection, and tell the others where it showed something. Raises what ``commit`` raises."""
@@ -124,7 +124,7 @@ class Listeners:
         item = self._index.get(listeners_partition(*name), escape(id)) if name else None
         if name is None or item is None:
             raise Forbidden("a connection must say hello first")
-        shown = [one.id for one in self._all(name, True) if one.state is not None and one.id != id]
+        shown = [listener.id for listener in self._all(name, True) if listener.state is not None and listener.id != id]
         if state is not None and len(shown) >= SHOWN_MAX:
             raise Forbidden("too many show themselves in the document", limit=SHOWN_MAX)
         known = _listener(item)
@@ -158,11 +158,11 @@ class Listeners:
         begun = Observation(self._clock)
         send = partial(self._send_one, name, message, begun)
         if len(living) < 2:
-            stays = [send(one) for one in living]
+            stays = [send(listener) for listener in living]
         else:
             with ThreadPoolExecutor(min(THREADS, len(living))) as threads:
                 stays = list(threads.map(send, living))
-        left = [one for one, stay in zip(living, stays, strict=True) if stay]
+        left = [listener for listener, stay in zip(living, stays, strict=True) if stay]
         if _shown(left) != _shown(living):
             self._send(name, _shown(left), left)
 
@@ -182,11 +182,11 @@ class Listeners:
     def _living(self, name: Name, *, consistent: bool) -> list[GatewayListener]:
         """Those who are still told; the others' time is over, and their connections are ended."""
         now_ms = self._clock.wall_ms()
-        found = list(self._all(name, consistent))
-        for one in found:
-            if one.expires_ms <= now_ms:
-                self._end(name, one)
-        return [one for one in found if one.expires_ms > now_ms]
+        listeners = list(self._all(name, consistent))
+        for listener in listeners:
+            if listener.expires_ms <= now_ms:
+                self._end(name, listener)
+        return [listener for listener in listeners if listener.expires_ms > now_ms]
 
     def _end(self, name: Name, listener: GatewayListener) -> None:
         """Hang up, as far as it goes; where it does not, whoever tells the others next tries again."""
@@ -219,4 +219,4 @@ def _listener(item: Item) -> GatewayListener:
 
 
 def _shown(listeners: list[GatewayListener]) -> Here:
-    return Here({one.id: one.state for one in listeners if one.state is not None})
+    return Here({listener.id: listener.state for listener in listeners if listener.state is not None})

@@ -34,9 +34,9 @@ def handler(event: object, context: Any) -> dict[str, Any]:
     return msgspec.to_builtins(done)  # type: ignore[no-any-return]
 
 
-def maintained(held: Container, policy: MaintenancePolicy, seconds: float) -> MaintenanceReport:
+def maintained(opened: Container, policy: MaintenancePolicy, seconds: float) -> MaintenanceReport:
     """One pass over a container's store, and its application's own steps."""
-    done = maintain(held.store, policy, steps=held.application.maintenance, seconds=seconds)
+    done = maintain(opened.store, policy, steps=opened.application.maintenance, seconds=seconds)
     for failure in done.failures:
         _log.error("not kept up: %s", failure)
     return done

@@ -50,14 +50,14 @@ def _processor() -> Processor:
 class Processor:
     """Settles what SQS hands over. One batch at a time, as Lambda has it."""
 
-    def __init__(self, held: Container) -> None:
-        queue = held.store.queue
+    def __init__(self, opened: Container) -> None:
+        queue = opened.store.queue
         if not isinstance(queue, SqsQueue):
             raise Invalid("events of SQS are for a store on AWS")
         self._queue = queue
-        self._container = held
-        self._clock = held.store.environment.clock
-        self._settler = Settler(held.store)
+        self._container = opened
+        self._clock = opened.store.environment.clock
+        self._settler = Settler(opened.store)
 
     def process(self, records: Sequence[Mapping[str, Any]], remaining: Remaining) -> list[str]:
         """The ids of the messages that must come again, of a batch as Lambda's event has it. Raises Unavailable."""
@@ -95,15 +95,15 @@ class Processor:
         while True:
             try:
                 settled = self._settler.settle_some(messages[:1] if retry.attempts else messages)
-                for one in settled:
-                    self._finish(one)
+                for settlement in settled:
+                    self._finish(settlement)
                 break
             except TRANSIENT:
                 pause = retry.next_seconds()
                 if remaining() < END_SECONDS + pause:
                     raise
                 self._clock.sleep(pause)
-        envelope, version = settled[0].envelope, max(one.version for one in settled)
+        envelope, version = settled[0].envelope, max(settlement.version for settlement in settled)
         self._container.note(envelope.organisation, envelope.document, version)
         return len(settled)
 
@@ -114,10 +114,10 @@ class Processor:
 
     def _fail(self, message: Message, error: Exception) -> float:
         """Say why, and for how long to let go of the message."""
-        kept = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
         if not isinstance(error, TRANSIENT):
-            kept = self._settler.note_failure(message, error)
-        _log.warning("%s: message %s, given out %d times: %s", message.group, message.id, message.receives, kept)
+            reason = self._settler.note_failure(message, error)
+        _log.warning("%s: message %s, given out %d times: %s", message.group, message.id, message.receives, reason)
         return again_seconds(message, AGAIN_SECONDS_MAX)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:

@@ -42,10 +42,10 @@ def _sockets() -> Sockets:
 class Sockets:
     """The WebSocket side of one container. One event at a time, as Lambda has it."""
 
-    def __init__(self, held: Container) -> None:
-        self._container = held
-        environment = held.store.environment
-        self._middleware: Any = Middleware(_accept, held.application, environment.clock, Metrics(environment))
+    def __init__(self, opened: Container) -> None:
+        self._container = opened
+        environment = opened.store.environment
+        self._middleware: Any = Middleware(_accept, opened.application, environment.clock, Metrics(environment))
         self._runner = asyncio.Runner()
 
     def take(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,19 +70,19 @@ class Sockets:
 
     async def _connect(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Let it in where the edge of a server would."""
-        said: list[str] = []
+        sent: list[str] = []
 
         async def send(message: Mapping[str, Any]) -> None:
-            said.append(message["type"])
+            sent.append(message["type"])
 
         async def receive() -> dict[str, Any]:
             return {"type": "websocket.connect"}
 
         headers = {name.lower(): value for name, value in event.get("headers", {}).items()}
         await self._middleware(_scope(event["requestContext"], headers), receive, send)
-        if said != ["websocket.accept"]:
+        if sent != ["websocket.accept"]:
             return {"statusCode": 403}
-        offered = [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",")]
+        offered = [protocol.strip() for protocol in headers.get("sec-websocket-protocol", "").split(",")]
         chosen = {"headers": {"Sec-WebSocket-Protocol": SUBPROTOCOL}} if SUBPROTOCOL in offered else {}
         return {**ANSWERED, **chosen}
 

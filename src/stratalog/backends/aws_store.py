@@ -67,11 +67,11 @@ class AwsStore:
         self.meter = meter or Meter()
         self._address = address
         self._clock = clock
-        found = Session()
-        region = address.region or found.get_config_variable("region")
-        self._session = boto3.Session(botocore_session=found, region_name=region)
-        self._endpoint = configured_endpoint(found, "s3")
-        self._client = open_client(clock, region=region, session=found, meter=self.meter)
+        botocore_session = Session()
+        region = address.region or botocore_session.get_config_variable("region")
+        self._session = boto3.Session(botocore_session=botocore_session, region_name=region)
+        self._endpoint = configured_endpoint(botocore_session, "s3")
+        self._client = open_client(clock, region=region, session=botocore_session, meter=self.meter)
         self.index = DynamoIndex(self._client, address.table)
         self.blobs = open_object_blobs(
             f"s3://{address.bucket}/{address.prefix}",

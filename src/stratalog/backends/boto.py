@@ -45,8 +45,8 @@ LOST = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponsePars
 class RequestRefused(Unavailable):
     """The service refused for good; ``reason`` is its own code, without the service's name."""
 
-    def __init__(self, message: str, reason: str, said: str) -> None:
-        super().__init__(message, reason=reason, said=said)
+    def __init__(self, message: str, reason: str, explanation: str) -> None:
+        super().__init__(message, reason=reason, said=explanation)
         self.reason = reason
 
 
@@ -72,13 +72,13 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
         return call()
     except exceptions.ClientError as exc:
         code = str(exc.response["Error"].get("Code", "")).rpartition(".")[2]
-        said = str(exc.response["Error"].get("Message", ""))
+        explanation = str(exc.response["Error"].get("Message", ""))
         if code in THROTTLES:
             raise Retryable(Unavailable(f"{service} is too busy", reason=code)) from exc
         status = exc.response["ResponseMetadata"]["HTTPStatusCode"]
         if status >= 500 and status != NOT_IMPLEMENTED:
-            raise Retryable(unknown(f"{service} failed", reason=code, said=said)) from exc
-        raise RequestRefused(f"{service} refused", code, said) from exc
+            raise Retryable(unknown(f"{service} failed", reason=code, said=explanation)) from exc
+        raise RequestRefused(f"{service} refused", code, explanation) from exc
     except NOT_SENT as exc:
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except LOST as exc:

@@ -84,8 +84,8 @@ class DynamoIndex:
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self._check_open()
         request = self._request(Key=_key(partition, sort), ConsistentRead=consistent)
-        found = self._ask("GetItem", request, _got, CallEffect.READ).value
-        item = _item(found.Item) if found and found.Item else None
+        answer = self._ask("GetItem", request, _got, CallEffect.READ).value
+        item = _item(answer.Item) if answer and answer.Item else None
         count_read(self.meter, "GetItem", [item] if item else [], consistent=consistent)
         return item
 

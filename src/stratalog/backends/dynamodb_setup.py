@@ -74,14 +74,14 @@ def open_client(
 def table_is_ready(client: DynamoClient, table: str) -> bool:
     """Whether the index's table stands and can be used. Raises Invalid where it has other keys; Unavailable."""
     try:
-        found = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
+        description = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
     except Unavailable as exc:
         if exc.details.get("code") != "ResourceNotFoundException":
             raise
         return False
-    if found is None or found.Table.TableStatus != "ACTIVE":
+    if description is None or description.Table.TableStatus != "ACTIVE":
         return False
-    _check_keys(table, found.Table)
+    _check_keys(table, description.Table)
     return True
 
 
@@ -92,9 +92,9 @@ def create_table(client: DynamoClient, table: str) -> bool:
     """
     made = _ask_for(client, table)
     for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
-        found = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
-        if found is not None and found.Table.TableStatus == "ACTIVE":
-            _check_keys(table, found.Table)
+        description = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
+        if description is not None and description.Table.TableStatus == "ACTIVE":
+            _check_keys(table, description.Table)
             return made
         client.clock.sleep(TABLE_WAIT_SECONDS)
     raise Unavailable("the table is not ready yet", table=table, seconds=TABLE_SECONDS_MAX)
@@ -116,7 +116,7 @@ def _ask_for(client: DynamoClient, table: str) -> bool:
     return True
 
 
-def _check_keys(table: str, found: _Table) -> None:
-    keys = [(key.AttributeName, key.KeyType) for key in found.KeySchema]
+def _check_keys(table: str, description: _Table) -> None:
+    keys = [(key.AttributeName, key.KeyType) for key in description.KeySchema]
     if keys != KEYS:
         raise Invalid("the table is not one of ours: it has other keys", table=table, keys=keys)

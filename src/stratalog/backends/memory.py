@@ -32,8 +32,8 @@ class MemoryIndex:
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self._check_open()
-        found = self._partitions.get(partition)
-        return found.items.get(sort) if found else None
+        contents = self._partitions.get(partition)
+        return contents.items.get(sort) if contents else None
 
     def query(
         self,
@@ -81,15 +81,15 @@ class MemoryIndex:
     def _page(self, partition: str, after: str | None, before: str | None, reverse: bool, limit: int) -> list[Item]:
         self._check_open()
         with self._lock:
-            found = self._partitions.get(partition)
-            return found.page(after, before, reverse, limit) if found else []
+            contents = self._partitions.get(partition)
+            return contents.page(after, before, reverse, limit) if contents else []
 
     def _at(self, write: Write) -> Item | None:
         partition, sort = (
             (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
         )
-        found = self._partitions.get(partition)
-        return found.items.get(sort) if found else None
+        contents = self._partitions.get(partition)
+        return contents.items.get(sort) if contents else None
 
     @staticmethod
     def _holds(write: Write, item: Item | None) -> bool:
@@ -98,10 +98,10 @@ class MemoryIndex:
     def _do(self, write: Write) -> None:
         if isinstance(write, Put):
             item = write.item
-            kept = Item(item.partition, item.sort, dict(item.attributes))
-            self._partitions.setdefault(item.partition, _Partition()).put(kept)
-        elif isinstance(write, Delete) and (found := self._partitions.get(write.partition)):
-            found.delete(write.sort)
+            copied = Item(item.partition, item.sort, dict(item.attributes))
+            self._partitions.setdefault(item.partition, _Partition()).put(copied)
+        elif isinstance(write, Delete) and (contents := self._partitions.get(write.partition)):
+            contents.delete(write.sort)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -224,19 +224,19 @@ class MemoryQueue:
     def acknowledge(self, message: Message) -> bool:
         self._check_open()
         with self._lock:
-            held = self._find(message)
-            if held is None:
+            queued = self._find(message)
+            if queued is None:
                 return False
-            self._remove(held)
+            self._remove(queued)
             return True
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         self._check_open()
         with self._lock:
-            held = self._find(message)
-            if held is None:
+            queued = self._find(message)
+            if queued is None:
                 return False
-            held.hidden_until_ms = self._clock.boot_ms() + int(after_seconds * 1000)
+            queued.hidden_until_ms = self._clock.boot_ms() + int(after_seconds * 1000)
             return True
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
@@ -246,36 +246,36 @@ class MemoryQueue:
     def close(self) -> None:
         self._closed = True
 
-    def _give(self, group: str, limit: int, now: int, hold_ms: int) -> list[Message]:
+    def _give(self, group: str, limit: int, now: int, visibility_ms: int) -> list[Message]:
         waiting = self._groups[group]
-        if limit < 1 or any(held.hidden_until_ms > now for held in waiting):
+        if limit < 1 or any(queued.hidden_until_ms > now for queued in waiting):
             return []
         given: list[Message] = []
-        for held in list(waiting):
+        for queued in list(waiting):
             if len(given) == limit:
                 break
-            if held.receives == self._receives_max:
-                self._dead.append(DeadMessage(held.id, group, held.body, held.receives, self._clock.wall_ms()))
-                self._remove(held)
+            if queued.receives == self._receives_max:
+                self._dead.append(DeadMessage(queued.id, group, queued.body, queued.receives, self._clock.wall_ms()))
+                self._remove(queued)
                 continue
-            held.receives += 1
-            held.hidden_until_ms = now + hold_ms
-            held.receipt = new_id(self._clock)
-            given.append(Message(held.id, group, held.body, held.receives, held.receipt))
+            queued.receives += 1
+            queued.hidden_until_ms = now + visibility_ms
+            queued.receipt = new_id(self._clock)
+            given.append(Message(queued.id, group, queued.body, queued.receives, queued.receipt))
         return given
 
     def _find(self, message: Message) -> _Held | None:
         now = self._clock.boot_ms()
-        for held in self._groups.get(message.group, []):
-            if held.id == message.id:
-                return held if held.receipt == message.receipt and held.hidden_until_ms > now else None
+        for queued in self._groups.get(message.group, []):
+            if queued.id == message.id:
+                return queued if queued.receipt == message.receipt and queued.hidden_until_ms > now else None
         return None
 
-    def _remove(self, held: _Held) -> None:
-        waiting = self._groups[held.group]
-        waiting.remove(held)
+    def _remove(self, queued: _Held) -> None:
+        waiting = self._groups[queued.group]
+        waiting.remove(queued)
         if not waiting:
-            del self._groups[held.group]
+            del self._groups[queued.group]
 
     def _check_open(self) -> None:
         if self._closed:

@@ -124,9 +124,9 @@ class MeteredBlobs:
         return body
 
     def stat(self, key: str) -> BlobStat | None:
-        found = self._blobs.stat(key)
+        stat = self._blobs.stat(key)
         self._count("HeadObject")
-        return found
+        return stat
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         stats = self._blobs.list(prefix, after=after)

@@ -240,8 +240,8 @@ def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
 def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
     """Obstore tells status and failed connections only in its text; what cannot be read from there is unknown."""
     text = str(exc)
-    found, code = STATUS.search(text), CODE.search(text)
-    status = int(found[1]) if found else 0
+    status_match, code = STATUS.search(text), CODE.search(text)
+    status = int(status_match[1]) if status_match else 0
     unreached = status == 0 and "kind: Connect," in text
     if unreached or status in BUSY or (code and code[1] in THROTTLES):
         raise Retryable(Unavailable("the object store cannot take the request", reason=_reason(exc))) from exc
@@ -256,7 +256,7 @@ def _reason(exc: Exception) -> str:
     text = str(exc)
     line = text.partition("\n")[0]
     status, code = STATUS.search(text), CODE.search(text)
-    parts = [found[1] for found in (status, code) if found]
+    parts = [match[1] for match in (status, code) if match]
     return " ".join(parts) or line.partition(" - ")[2] or line
 
 

@@ -82,16 +82,16 @@ class S3Versions:
     def delete(self, key: str, stamp: str) -> bool:
         """As the port's. Raises OutcomeUnknown as well: asking again is safe."""
         key_hash(key)
-        found = []
+        versions = []
         for answer in self._answers(key, {}):
             self._check_clock(answer)
-            found += [version for version in answer.get("Versions", []) if version["Key"] == self._base + key]
-        current = next((version for version in found if version["IsLatest"]), None)
+            versions += [version for version in answer.get("Versions", []) if version["Key"] == self._base + key]
+        current = next((version for version in versions if version["IsLatest"]), None)
         if current is None or self._stat(current).stamp != stamp:
             return current is None
-        if any(version["VersionId"] == NULL for version in found):
+        if any(version["VersionId"] == NULL for version in versions):
             raise Unavailable("a version from before the bucket kept versions cannot be told from a put", key=key)
-        for version in reversed(found):
+        for version in reversed(versions):
             self._remove(version["Key"], version["VersionId"])
         return True
 
@@ -166,9 +166,9 @@ def create_bucket(client: Any, bucket: str) -> bool:
     call it again.
     """
     region = client.meta.region_name
-    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     steps: list[Callable[[], Any]] = [
-        partial(client.create_bucket, Bucket=bucket, **place),
+        partial(client.create_bucket, Bucket=bucket, **location),
         partial(client.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration={"Rules": [EXPIRY]}),
         partial(client.put_bucket_versioning, Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}),
     ]
@@ -180,8 +180,8 @@ def create_bucket(client: Any, bucket: str) -> bool:
             raise exc.error from exc
         except RequestRefused as exc:
             if exc.reason == "BucketAlreadyExists":
-                taken = Invalid("somebody else has a bucket of that name; name another with ?bucket=", bucket=bucket)
-                raise taken from exc
+                error = Invalid("somebody else has a bucket of that name; name another with ?bucket=", bucket=bucket)
+                raise error from exc
             if exc.reason != "BucketAlreadyOwnedByYou":
                 raise
             made = False

@@ -129,9 +129,9 @@ class SqsQueue:
         letters: dict[str, DeadMessage] = {}
         receipts: list[str] = []
         try:
-            while found := self._receive(self._dead_url, BATCH, LOOK_SECONDS, 0):
-                receipts += [record["ReceiptHandle"] for record in found]
-                new = [letter for letter in map(self._letter, found) if letter.id not in letters]
+            while records := self._receive(self._dead_url, BATCH, LOOK_SECONDS, 0):
+                receipts += [record["ReceiptHandle"] for record in records]
+                new = [letter for letter in map(self._letter, records) if letter.id not in letters]
                 letters.update((letter.id, letter) for letter in new)
                 if not new:
                     break
@@ -194,16 +194,16 @@ class SqsQueue:
                 ReceiveRequestAttemptId=new_id(self._clock, 26),
             ),
         )
-        found: list[Any] = answer.get("Messages", [])
-        size = sum(message_bytes(message.group, len(message.body)) for message in map(_message, found))
+        records: list[Any] = answer.get("Messages", [])
+        size = sum(message_bytes(message.group, len(message.body)) for message in map(_message, records))
         self.meter.add("ReceiveMessage", "billed requests", billed_requests(size) - 1)
-        return found
+        return records
 
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
         """False, without asking, where the message's time is over here; and where SQS says that it is."""
         seen = Observation(self._clock)
-        hold = self._held.get(message.receipt)
-        if hold is not None and hold.seen.seconds_until(seen) >= hold.seconds:
+        timeout = self._held.get(message.receipt)
+        if timeout is not None and timeout.seen.seconds_until(seen) >= timeout.seconds:
             return False
         try:
             self._ask(operation, partial(call, QueueUrl=self._url, ReceiptHandle=message.receipt), writes=True)
@@ -214,10 +214,10 @@ class SqsQueue:
         self._hold(message.receipt, _Hold(seen, seconds))
         return True
 
-    def _hold(self, receipt: str, hold: _Hold) -> None:
+    def _hold(self, receipt: str, timeout: _Hold) -> None:
         """Remember until when a receipt is good. What is forgotten again, SQS still knows."""
         with self._lock:
-            self._held[receipt] = hold
+            self._held[receipt] = timeout
             if len(self._held) > HELD_MAX:
                 self._held.pop(next(iter(self._held)))
 

@@ -71,8 +71,8 @@ def copy(session: Session, source: str, target: str) -> None:
     ):
         done = copy_store(ours, theirs, step)
     written = f"{done.items_written:,} items and {done.blobs_written:,} blobs written"
-    found = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
-    session.answer(done, f"copied {source} to {target}: {found}, {written}, verified")
+    copied = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
+    session.answer(done, f"copied {source} to {target}: {copied}, {written}, verified")
 
 
 def _print_report(session: Session, report: list[Replayed]) -> None:
@@ -88,8 +88,8 @@ def _row(replayed: Replayed) -> list[str]:
         mark = click.style("rejected", fg="red")
     into = f"version {replayed.merged_in}" if replayed.merged_in else ""
     changes = "; ".join(f"{key}: {short(a, 30)} → {short(b, 30)}" for key, (a, b) in replayed.differences.items())
-    said = replayed.reason_after or changes or dim(short(replayed.args, 60))
-    return [mark, f"{replayed.client}#{replayed.id}", replayed.name, into, said]
+    detail = replayed.reason_after or changes or dim(short(replayed.args, 60))
+    return [mark, f"{replayed.client}#{replayed.id}", replayed.name, into, detail]
 
 
 COMMANDS = [fork, replay, merge, copy]

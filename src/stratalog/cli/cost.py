@@ -69,14 +69,14 @@ def _function(text: str) -> Callable[..., Any]:
         raise click.BadParameter(f"{text!r} is not MODULE:NAME, as in myapp:typical_day")
     sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(import_module(module), name)
+        function = getattr(import_module(module), name)
     except (ImportError, AttributeError) as exc:
         raise click.BadParameter(f"{text!r} cannot be loaded: {exc}") from exc
     finally:
         sys.path.pop(0)
-    if not callable(found):
+    if not callable(function):
         raise click.BadParameter(f"{text!r} is no function")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def _answer(
@@ -90,7 +90,7 @@ def _answer(
     if session.json:
         session.answer(_plain(operations, prices, functions, per_day, idle), "")
         return
-    print_table([HEAD, *(_row(one, prices, functions, per_day) for one in operations)], right=NUMBERS)
+    print_table([HEAD, *(_row(operation, prices, functions, per_day) for operation in operations)], right=NUMBERS)
     if idle:
         click.echo()
         rows = [[what, f"{dollars:.2f}"] for what, dollars in idle.items()]
@@ -120,11 +120,14 @@ def _plain(
         services = bill(units, prices.prices, arm=functions.arm)
         dollars = sum(services.values())
         sums = {"dollars_per_million": dollars * MILLION, "dollars_per_month": dollars * per_day * DAYS_A_MONTH}
-        return sums | {"per_million_by_service": {name: one * MILLION for name, one in services.items()}}
+        return sums | {"per_million_by_service": {name: amount * MILLION for name, amount in services.items()}}
 
-    rows = [{"name": one.name, "what": one.what, "units": one.units, **row(one.units)} for one in operations]
-    said = {"date": prices.date, "region": prices.region, "per_day": per_day, "functions": functions}
-    answer: dict[str, object] = {"prices": said, "operations": rows}
+    rows = [
+        {"name": operation.name, "what": operation.what, "units": operation.units, **row(operation.units)}
+        for operation in operations
+    ]
+    basis = {"date": prices.date, "region": prices.region, "per_day": per_day, "functions": functions}
+    answer: dict[str, object] = {"prices": basis, "operations": rows}
     return answer | {"idle_dollars_per_month": idle} if idle else answer
 
 

@@ -91,9 +91,9 @@ def _reading(file: str) -> Iterator[BinaryIO]:
         with Path(file).open("rb") as source:
             yield source
         return
-    with tempfile.TemporaryFile() as kept:
-        shutil.copyfileobj(sys.stdin.buffer, kept)
-        yield kept
+    with tempfile.TemporaryFile() as buffer:
+        shutil.copyfileobj(sys.stdin.buffer, buffer)
+        yield buffer
 
 
 COMMANDS = [export, import_]

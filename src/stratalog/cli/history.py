@@ -28,7 +28,7 @@ def log(session: Session, document: str, after: str | None, upto: str | None, li
     last = version_of(opened, upto)
     last = opened.version if last is None else last
     start = max(opened.log.floor(), version_of(opened, after) or 0, last - limit if limit else 0)
-    versions = sorted(opened.versions(start, max(last, start)), key=lambda one: -one.version)
+    versions = sorted(opened.versions(start, max(last, start)), key=lambda version: -version.version)
     session.answer_list(((version, _version_row(version)) for version in versions), "no versions", right=[0])
 
 
@@ -40,15 +40,15 @@ def diff(session: Session, document: str, source: str, target: str | None) -> No
     """Show the keys that two versions hold differently; the second is the newest by default."""
     opened = session.document(document)
     old, new = version_of(opened, source) or 0, version_of(opened, target)
-    found = list(opened.diff(old, opened.version if new is None else new))
+    differences = list(opened.diff(old, opened.version if new is None else new))
     if session.json:
-        for difference in found:
+        for difference in differences:
             print_json(difference)
         return
-    width = max((len(difference.key) for difference in found), default=0)
-    for difference in found:
+    width = max((len(difference.key) for difference in differences), default=0)
+    for difference in differences:
         _print_difference(difference, width)
-    if not found:
+    if not differences:
         note("no differences")
 
 
@@ -69,7 +69,9 @@ def _version_row(version: Version) -> list[str]:
     rest = len(version.changed) + len(version.deleted) - len(changes)
     if rest:
         changes.append(dim(f"and {rest} more"))
-    changes += [click.style(f"rejected: {one.reason}", fg="red") for one in version.mutations if one.reason][:1]
+    changes += [
+        click.style(f"rejected: {mutation.reason}", fg="red") for mutation in version.mutations if mutation.reason
+    ][:1]
     number = click.style(str(version.version), bold=True)
     return [number, local_time(version.created_ms), version.author, _mutations(version.mutations), " ".join(changes)]
 

@@ -70,16 +70,21 @@ def verify(session: Session, documents: tuple[str, ...], upto: int | None) -> No
     rows, failed = [], False
     for name in documents or _all_documents(session.open()):
         try:
-            found = _verify(session, name, upto)
+            report = _verify(session, name, upto)
         except Corrupt as exc:
             failed = True
             rows.append([click.style("FAILED", fg="red"), name, str(exc)])
             _line(session, {"name": name, "verified": False, "reason": exc.message, "details": _text(exc)})
         else:
-            what = f"version {found.version}, {found.snapshots} snapshots, digest {found.digest[:12]}"
+            what = f"version {report.version}, {report.snapshots} snapshots, digest {report.digest[:12]}"
             rows.append([click.style("verified", fg="green"), name, what])
-            said = {"version": found.version, "snapshots": found.snapshots, "digest": found.digest, "root": found.root}
-            _line(session, {"name": name, "verified": True, **said})
+            details = {
+                "version": report.version,
+                "snapshots": report.snapshots,
+                "digest": report.digest,
+                "root": report.root,
+            }
+            _line(session, {"name": name, "verified": True, **details})
     if rows and not session.json:
         print_table(rows)
     if failed:
@@ -94,8 +99,8 @@ def sweep(session: Session, organisation: str | None) -> None:
     total = {"deleted_logs": 0, "segments": 0, "record_versions": 0, "blobs": 0}
     for owner in [organisation] if organisation else list(store.organisations()):
         _sweep(store, owner, total)
-    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total.items())
-    session.answer(total, f"freed {said}")
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total.items())
+    session.answer(total, f"freed {counts}")
 
 
 def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
@@ -127,15 +132,15 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
     """Delete the blobs that nothing refers to, of an organisation or of all; a dry run lists exactly those."""
     store = session.open()
     stop = _after(store, until)
-    found: list[CollectionReport] = []
-    for one in [organisation] if organisation else list(store.organisations()):
-        with progress(f"collecting {one}", None) as step:
-            found.append(collect_blobs(store.environment, escape(one), dry_run=dry_run, stop=stop, report=step))
-        if not found[-1].is_finished:
+    reports: list[CollectionReport] = []
+    for owner in [organisation] if organisation else list(store.organisations()):
+        with progress(f"collecting {owner}", None) as step:
+            reports.append(collect_blobs(store.environment, escape(owner), dry_run=dry_run, stop=stop, report=step))
+        if not reports[-1].is_finished:
             break
-    for one_found in found:
-        _say_collected(session, one_found, dry_run)
-    _fail_for([failure for one_found in found for failure in one_found.failures])
+    for report in reports:
+        _say_collected(session, report, dry_run)
+    _fail_for([failure for report in reports for failure in report.failures])
 
 
 @command("maintain", example="stratalog maintain --policy policy.json --until 600")
@@ -158,12 +163,12 @@ def maintain(
     store, steps = session.open(), _steps(session.open(), application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
     with progress("maintaining", None) as step:
-        found = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, report=lambda what: step(1))
+        report = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, report=lambda what: step(1))
     if session.json:
-        print_json(found)
+        print_json(report)
     else:
-        _say_maintained(found, dry_run)
-    _fail_for(found.failures)
+        _say_maintained(report, dry_run)
+    _fail_for(report.failures)
 
 
 def _steps(store: Store, application: str | None) -> Sequence[Step]:
@@ -174,30 +179,30 @@ def _steps(store: Store, application: str | None) -> Sequence[Step]:
     return loaded.maintenance
 
 
-def _say_collected(session: Session, found: CollectionReport, dry_run: bool) -> None:
+def _say_collected(session: Session, report: CollectionReport, dry_run: bool) -> None:
     if session.json:
-        print_json({**msgspec.to_builtins(found), "looked_at": found.looked_at, "dry_run": dry_run})
+        print_json({**msgspec.to_builtins(report), "looked_at": report.looked_at, "dry_run": dry_run})
         return
-    for key in found.garbage if dry_run else ():
+    for key in report.garbage if dry_run else ():
         click.echo(key)
     click.echo(
-        f"{found.scope}: looked at {found.looked_at} blobs, kept {found.kept} referred to, {found.young} young and"
-        f" {found.changed} changed since; {'would delete' if dry_run else 'deleted'} {len(found.garbage)}"
-        f" ({size_text(found.garbage_bytes)})"
+        f"{report.scope}: looked at {report.looked_at} blobs, kept {report.kept} referred to, {report.young} young and"
+        f" {report.changed} changed since; {'would delete' if dry_run else 'deleted'} {len(report.garbage)}"
+        f" ({size_text(report.garbage_bytes)})"
     )
-    if not found.is_finished:
+    if not report.is_finished:
         note("stopped before the end; the next run goes on from there")
 
 
-def _say_maintained(found: MaintenanceReport, dry_run: bool) -> None:
-    counts = {name: value for name, value in msgspec.to_builtins(found).items() if type(value) is int}
+def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
+    counts = {name: value for name, value in msgspec.to_builtins(report).items() if type(value) is int}
     rows = [[f"{value:,}", name.replace("_", " ")] for name, value in counts.items()]
     print_table(rows, right=[0])
-    for key in found.garbage if dry_run else ():
+    for key in report.garbage if dry_run else ():
         click.echo(key)
-    for failure in found.failures:
+    for failure in report.failures:
         note(f"{failure.what}: {failure.code}: {failure.reason}")
-    if not found.is_finished:
+    if not report.is_finished:
         note("stopped before the end; the next run goes on from there")
 
 

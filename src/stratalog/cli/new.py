@@ -38,7 +38,7 @@ def _write(folder: Path, name: str) -> list[str]:
     """Copy the template under the application's own name; answer the paths of the files."""
     written = []
     folder.mkdir()
-    for source in sorted(resources.files("stratalog.cli").joinpath(TEMPLATE).iterdir(), key=lambda one: one.name):
+    for source in sorted(resources.files("stratalog.cli").joinpath(TEMPLATE).iterdir(), key=lambda path: path.name):
         target = folder / source.name.removesuffix(".txt").replace(NAME, name)
         target.write_text(source.read_text().replace(NAME, name))
         written.append(str(target))

@@ -69,9 +69,9 @@ def dead_letters() -> None:
 def list_(session: Session, after: str) -> None:
     """List what was queued and failed for good, oldest first, and why."""
     listed = _module("worker.dead_letters").list_letters(session.open(), after=after)
-    found = ((one, _row(one)) for one in listed)
+    rows = ((letter, _row(letter)) for letter in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
-    session.answer_list(found, "there are no dead letters", head=[head])
+    session.answer_list(rows, "there are no dead letters", head=[head])
 
 
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
@@ -85,16 +85,16 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, application
     server = _module("worker.dead_letters")
     store = _opened(session, application)
     failed = False
-    for letter in letters or [one.id for one in server.list_letters(store)]:
+    for letter in letters or [rejected.id for rejected in server.list_letters(store)]:
         try:
             outcomes = server.redrive(store, letter)
         except StratalogError as exc:
             failed = True
             _say(session, {"letter": letter, "error": str(exc)}, f"{letter}  {click.style(str(exc), fg='red')}")
         else:
-            for one in outcomes:
-                line = f"{letter}  {one.client}  {one.id}  {one.status}  {one.reason or ''}".rstrip()
-                _say(session, {"letter": letter, "outcome": one}, line)
+            for outcome in outcomes:
+                line = f"{letter}  {outcome.client}  {outcome.id}  {outcome.status}  {outcome.reason or ''}".rstrip()
+                _say(session, {"letter": letter, "outcome": outcome}, line)
     if failed:
         raise Failed(FAILED)
 
@@ -141,11 +141,11 @@ def _report_failure(message: Any, reason: str) -> None:
     note(f"{message.group}: message {message.id}, given out {message.receives} times: {reason}")
 
 
-def _row(one: Any) -> Sequence[str]:
-    name = f"{one.organisation}/{one.document}" if one.document else "?"
-    mutation = f"{one.client} {one.mutation}" if one.mutation else "all"
-    redriven = local_time(one.redriven_ms) if one.redriven_ms else "no"
-    return [one.id, name, mutation, local_time(one.dead_ms), redriven, one.reason]
+def _row(letter: Any) -> Sequence[str]:
+    name = f"{letter.organisation}/{letter.document}" if letter.document else "?"
+    mutation = f"{letter.client} {letter.mutation}" if letter.mutation else "all"
+    redriven = local_time(letter.redriven_ms) if letter.redriven_ms else "no"
+    return [letter.id, name, mutation, local_time(letter.dead_ms), redriven, letter.reason]
 
 
 def _say(session: Session, plain: object, line: str) -> None:

@@ -62,8 +62,8 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
                 out.write(part)
         session.answer(_plain(record, handle.stat(id, at)), f"wrote {output}")
     elif session.json:
-        found = handle.get(id, at)
-        print_json({**_plain(record, found.version), "body": found.body})
+        content = handle.get(id, at)
+        print_json({**_plain(record, content.version), "body": content.body})
     else:
         for part in handle.open(id, at):
             sys.stdout.buffer.write(part)
@@ -76,8 +76,8 @@ def list_(session: Session, organisation: str, after: str) -> None:
     """List an organisation's records, deleted ones too."""
     handle = session.open().records(organisation)
     latest = ((f"{organisation}/{listing.id}", handle.stat(listing.id)) for listing in handle.list(after))
-    found = ((_plain(name, version), [name, *_row(version)]) for name, version in latest)
-    session.answer_list(found, "no records", right=[1])
+    rows = ((_plain(name, version), [name, *_row(version)]) for name, version in latest)
+    session.answer_list(rows, "no records", right=[1])
 
 
 @command("versions", example="stratalog records versions acme/report")
@@ -85,8 +85,8 @@ def list_(session: Session, organisation: str, after: str) -> None:
 def versions(session: Session, record: str) -> None:
     """List the kept versions of a record, oldest first, without opening a body."""
     handle, id = _open(session, record)
-    found = ((_plain(record, version), _row(version)) for version in handle.versions(id))
-    session.answer_list(found, "no versions", right=[0])
+    rows = ((_plain(record, version), _row(version)) for version in handle.versions(id))
+    session.answer_list(rows, "no versions", right=[0])
 
 
 @command("history", example="stratalog records history acme/report")
@@ -94,8 +94,8 @@ def versions(session: Session, record: str) -> None:
 def history(session: Session, record: str) -> None:
     """List the kept versions, newest first, each with the beginning of its body."""
     handle, id = _open(session, record)
-    found = (_begun(handle, record, version) for version in handle.versions(id, reverse=True))
-    session.answer_list(found, "no versions", right=[0])
+    rows = (_begun(handle, record, version) for version in handle.versions(id, reverse=True))
+    session.answer_list(rows, "no versions", right=[0])
 
 
 @command("delete", example="stratalog records delete acme/report")

@@ -47,7 +47,7 @@ class Session:
 
     def answer_list(
         self,
-        found: Iterable[tuple[object, Sequence[str]]],
+        pairs: Iterable[tuple[object, Sequence[str]]],
         nothing: str,
         *,
         head: Sequence[Sequence[str]] = (),
@@ -55,7 +55,7 @@ class Session:
     ) -> None:
         """What was found, each with its row: lines of JSON as they come, else one table, or the note of nothing."""
         rows = []
-        for plain, row in found:
+        for plain, row in pairs:
             if self.json:
                 print_json(plain)
             else:

@@ -29,7 +29,7 @@ def connect(
     process. ``token`` is a bearer token, or gives one whenever it is asked. Raises Invalid for what is no document's
     URL and for a file of another document; Unavailable where another client has the file open.
     """
-    give = token if callable(token) else lambda: token
-    transport = HttpTransport(url, token=give, create=create, clock=clock)
+    read_token = token if callable(token) else lambda: token
+    transport = HttpTransport(url, token=read_token, create=create, clock=clock)
     client = Client(transport, path, mutators=mutators, clock=clock, document=document_of(url))
     return client.start()

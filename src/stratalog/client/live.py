@@ -39,9 +39,9 @@ class PokeListener:
     """
 
     def __init__(
-        self, place: Callable[[], ServerAddress], token: Callable[[], str], on_poke: Callable[[], None], clock: Clock
+        self, address: Callable[[], ServerAddress], token: Callable[[], str], on_poke: Callable[[], None], clock: Clock
     ) -> None:
-        self._address = place
+        self._address = address
         self._token = token
         self._on_poke = on_poke
         self._stopped = threading.Event()

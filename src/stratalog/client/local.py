@@ -137,11 +137,11 @@ class Local:
 
     def note_sending(self, batch: Sequence[Waiting]) -> None:
         """Before they are sent: from here on each may be committed."""
-        self._set_sent([one for one in batch if one.sent != OPEN], OPEN)
+        self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], OPEN)
 
     def note_refused(self, batch: Sequence[Waiting]) -> None:
         """One push of them committed nothing; an earlier one still may have."""
-        self._set_sent([one for one in batch if one.sent != OPEN], REFUSED)
+        self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], REFUSED)
 
     def note_committed(self, committed: Sequence[tuple[int, str, str | None]]) -> None:
         """(sequence, status, reason) as the server said; the pull that shows their effect lets them go."""
@@ -156,7 +156,7 @@ class Local:
         """A worker will commit them."""
         with self._file.transaction() as connection:
             connection.executemany(
-                "UPDATE pending SET answer = 'queued' WHERE sequence = ?", [(one.sequence,) for one in batch]
+                "UPDATE pending SET answer = 'queued' WHERE sequence = ?", [(waiting.sequence,) for waiting in batch]
             )
 
     def resend_from(self, id: int) -> None:
@@ -206,25 +206,28 @@ class Local:
                 return self._reset(connection, ())
             return self._confirm(connection, pulled, asked is not None and _tells_rejections(asked, pulled))
 
-    def _confirm(self, connection: apsw.Connection, pulled: Pulled, told: bool) -> list[SettledMutation]:
+    def _confirm(self, connection: apsw.Connection, pulled: Pulled, rejections_reported: bool) -> list[SettledMutation]:
         last = pulled.last.get(self.client, 0)
         confirmed = [waiting for waiting in self.pending() if waiting.id <= last]
         if last >= self._next() or any(waiting.sent == NEVER for waiting in confirmed):
             # Somebody else commits under this client's id: a copy of the file, or the original of this copy.
             return self._reset(connection, ())
-        reasons = {one.id: one.reason for one in pulled.rejected if one.client == self.client}
-        settled = [self._settle_confirmed(connection, one, reasons.get(one.id), told) for one in confirmed]
+        reasons = {rejection.id: rejection.reason for rejection in pulled.rejected if rejection.client == self.client}
+        settled = [
+            self._settle_confirmed(connection, waiting, reasons.get(waiting.id), rejections_reported)
+            for waiting in confirmed
+        ]
         # A pull is asked after the pushes of its round: what it does not confirm is not there, whatever was answered.
         connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE answer <> 'queued'")
         return settled
 
     def _settle_confirmed(
-        self, connection: apsw.Connection, waiting: Waiting, reason: str | None, told: bool
+        self, connection: apsw.Connection, waiting: Waiting, reason: str | None, rejections_reported: bool
     ) -> SettledMutation:
-        """It is committed. ``told`` says that ``reason`` would be there if it was rejected."""
+        """It is committed. ``rejections_reported`` says that ``reason`` would be there if it was rejected."""
         if reason is not None or waiting.answer == "rejected":
             return self._settle(connection, waiting, "rejected", reason or waiting.reason)
-        if told or waiting.answer == "applied":
+        if rejections_reported or waiting.answer == "applied":
             return self._settle(connection, waiting, "applied")
         return self._settle(connection, waiting, "unknown", UNTOLD)
 
@@ -273,7 +276,7 @@ class Local:
         if batch:
             with self._file.transaction() as connection:
                 connection.executemany(
-                    "UPDATE pending SET sent = ? WHERE sequence = ?", [(sent, one.sequence) for one in batch]
+                    "UPDATE pending SET sent = ? WHERE sequence = ?", [(sent, waiting.sequence) for waiting in batch]
                 )
 
     def _next(self) -> int:

@@ -47,9 +47,9 @@ class OptimisticState:
         """Throw the draft away and run what is pending on the canonical state again. Return what is pending."""
         draft = Draft(self._local.load, self._local.keys)
         pending = self._local.pending()
-        effects = rebase(draft, self._mutators, [one.intent for one in pending])
+        effects = rebase(draft, self._mutators, [waiting.intent for waiting in pending])
         self._draft = draft
-        self._effects = {one.sequence: effect for one, effect in zip(pending, effects, strict=True)}
+        self._effects = {waiting.sequence: effect for waiting, effect in zip(pending, effects, strict=True)}
         return pending
 
     def values_before(self, patch: Sequence[Operation]) -> dict[str, bytes | None]:

@@ -69,7 +69,9 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
         return PushDecision(queued=True)
     _check_fits(client, batch, pushed.outcomes)
     pairs = list(zip(batch, pushed.outcomes, strict=True))
-    committed = [(one.sequence, told.status, told.reason) for one, told in pairs if told.status in COMMITTED]
+    committed = [
+        (waiting.sequence, outcome.status, outcome.reason) for waiting, outcome in pairs if outcome.status in COMMITTED
+    ]
     if any(outcome.status in REFUSALS or outcome.status == "mismatch" for _, outcome in pairs):
         return PushDecision(committed=committed, reset=True, uncommitted=_uncommitted(pairs))
     gap = next((outcome for _, outcome in pairs if outcome.status == "gap"), None)
@@ -86,12 +88,12 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
 def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
     """A number that holds another payload was never this mutation's; a refusal proves it only for one sent once."""
     return frozenset(
-        one.sequence
-        for one, outcome in pairs
-        if outcome.status == "mismatch" or (outcome.status in REFUSALS and one.sent != OPEN)
+        waiting.sequence
+        for waiting, outcome in pairs
+        if outcome.status == "mismatch" or (outcome.status in REFUSALS and waiting.sent != OPEN)
     )
 
 
 def _check_fits(client: str, batch: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
-    if [(client, one.id) for one in batch] != [(outcome.client, outcome.id) for outcome in outcomes]:
+    if [(client, waiting.id) for waiting in batch] != [(outcome.client, outcome.id) for outcome in outcomes]:
         raise Corrupt("the answer to a push names other mutations", sent=len(batch), answered=len(outcomes))

@@ -108,7 +108,7 @@ class Replica:
 
         def stop() -> None:
             with self._changed:
-                self._subscribers = tuple(one for one in self._subscribers if one is not subscriber)
+                self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
 
         return stop
 
@@ -134,8 +134,8 @@ class Replica:
         """A worker will apply these."""
         with self._changed:
             self._local.note_queued(batch)
-            for one in batch:
-                if (handle := self._handles.get(one.sequence)) is not None:
+            for waiting in batch:
+                if (handle := self._handles.get(waiting.sequence)) is not None:
                     handle.status = "queued"
 
     def settle(self, change: Callable[[Local], Sequence[SettledMutation]], pulled: Pulled | None = None) -> None:
@@ -147,9 +147,9 @@ class Replica:
             if settled or pulled is None or patch:
                 self._rebase()
             changed = [] if before is None else self._optimistic.changed_since(before)
-            for one in settled:
-                if (handle := self._handles.get(one.sequence)) is not None:
-                    handle.settle(one)
+            for mutation in settled:
+                if (handle := self._handles.get(mutation.sequence)) is not None:
+                    handle.settle(mutation)
             self._changed.notify_all()
         self._notify(changed)
 

@@ -108,7 +108,9 @@ class SyncCycle:
         with self._replica.held() as local:
             client, group, cookie, first = local.client, local.group, local.cookie, local.oldest()
             local.note_sending(batch)
-        mutations = [Mutation(client=client, id=one.id, name=one.name, args=decode(one.args)) for one in batch]
+        mutations = [
+            Mutation(client=client, id=waiting.id, name=waiting.name, args=decode(waiting.args)) for waiting in batch
+        ]
         try:
             pushed = self._transport.push(Push(group, mutations, cookie.incarnation if cookie else ""))
         except NOTHING_COMMITTED:

@@ -15,7 +15,7 @@ ABSENT = object()
 
 
 def inverse(
-    intent: Intent, effect: Effect, shown: Callable[[str], bytes | None], *, counts: bool
+    intent: Intent, effect: Effect, current: Callable[[str], bytes | None], *, counts: bool
 ) -> list[tuple[str, Any]]:
     """(name, arguments) of the mutations that undo ``intent``, which had ``effect``, one for each key.
 
@@ -29,39 +29,39 @@ def inverse(
         args = decode(intent.args)
         return [("inc", {"key": args["key"], "by": -args.get("by", 1)})]
     return [
-        _restore(key, effect.before[key], after, shown(key))
+        _restore(key, effect.before[key], after, current(key))
         for key, after in sorted(effect.after.items())
         if after != effect.before[key]
     ]
 
 
-def _restore(key: str, before: bytes | None, after: bytes | None, shown: bytes | None) -> tuple[str, Any]:
-    if before is not None and after is not None and shown is not None and shown != after:
-        merge = _merge_back(decode(before), decode(after), decode(shown))
+def _restore(key: str, before: bytes | None, after: bytes | None, current: bytes | None) -> tuple[str, Any]:
+    if before is not None and after is not None and current is not None and current != after:
+        merge = _merge_back(decode(before), decode(after), decode(current))
         if merge is not None:
             return "patch", {"key": key, "merge": merge}
-    if shown != after:
+    if current != after:
         raise Rejected(f"the key has changed since: key={key}")
     return ("del", {"key": key}) if before is None else ("put", {"key": key, "value": decode(before)})
 
 
-def _merge_back(before: Value, after: Value, shown: Value) -> dict[str, Value] | None:
+def _merge_back(before: Value, after: Value, current: Value) -> dict[str, Value] | None:
     """A merge patch (RFC 7396) that restores the members that differ; None where there is none or it would clobber."""
-    if not (isinstance(before, dict) and isinstance(after, dict) and isinstance(shown, dict)):
+    if not (isinstance(before, dict) and isinstance(after, dict) and isinstance(current, dict)):
         return None
     merge: dict[str, Value] = {}
     for name in before.keys() | after.keys():
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
         if _same(old, new):
             continue
-        if not _same(shown.get(name, ABSENT), new) or old is None or isinstance(old, dict):
+        if not _same(current.get(name, ABSENT), new) or old is None or isinstance(old, dict):
             return None
         merge[name] = None if old is ABSENT else old
     return merge
 
 
-def _same(one: Value, other: Value) -> bool:
+def _same(value: Value, other: Value) -> bool:
     """Equal as stored: True is not 1."""
-    if one is ABSENT or other is ABSENT:
-        return one is other
-    return encode(one) == encode(other)
+    if value is ABSENT or other is ABSENT:
+        return value is other
+    return encode(value) == encode(other)

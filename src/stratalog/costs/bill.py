@@ -101,9 +101,9 @@ def total(units: Units, prices: Prices, *, arm: bool = True) -> float:
     return sum(bill(units, prices, arm=arm).values())
 
 
-def monthly(deployment: Deployment, functions: Functions, upkeep: Units, prices: Prices) -> dict[str, float]:
-    """Dollars a month of a deployment that nobody uses; ``upkeep`` is what a run costs beside its function."""
-    run = upkeep + functions.call(cold=True)
+def monthly(deployment: Deployment, functions: Functions, maintenance: Units, prices: Prices) -> dict[str, float]:
+    """Dollars a month of a deployment that nobody uses; ``maintenance`` is what a run costs beside its function."""
+    run = maintenance + functions.call(cold=True)
     polls = deployment.pollers * MINUTES_A_MONTH * 3
     return {
         "alarms": prices.alarm_months.of(deployment.alarms),

@@ -125,8 +125,8 @@ def _commits() -> Iterator[Operation]:
     trial = Trial()
     yield Operation("create", "a new document", trial.spent(lambda: trial.store.create("acme", "other")))
     document = _warm(trial)
-    one = trial.spent(lambda: document.apply([_put(1, {"title": "x" * 500})]))
-    yield Operation("commit", "one mutation of at most 1 KB, by a process that is warm", one)
+    commit = trial.spent(lambda: document.apply([_put(1, {"title": "x" * 500})]))
+    yield Operation("commit", "one mutation of at most 1 KB, by a process that is warm", commit)
     ten = trial.spent(lambda: document.apply([_put(number, {"title": f"new {number}"}) for number in range(BATCH)]))
     yield Operation("commit-10", "ten small mutations as one entry", ten)
     for size in (10, 100):
@@ -158,11 +158,11 @@ def _upkeep() -> Iterator[Operation]:
     for number in range(SEGMENT_ENTRIES):
         log.append(Event("set", {"cell": f"C{number}", "value": number}))
     roll_over = trial.spent(lambda: log.append(Event("set", {"cell": "C2", "value": 100})))
-    one = trial.spent(lambda: log.append(Event("set", {"cell": "C2", "value": 1})))
-    yield Operation("append", "one small event on a log", one)
+    small_append = trial.spent(lambda: log.append(Event("set", {"cell": "C2", "value": 1})))
+    yield Operation("append", "one small event on a log", small_append)
     yield Operation("roll-over", "the append that begins another segment", roll_over)
     entries = LogSettings().segment_entries_target
-    share = (roll_over + one.times(-1)).times(1 / entries)
+    share = (roll_over + small_append.times(-1)).times(1 / entries)
     yield Operation("roll-over-share", f"what it adds to each append, in segments of {entries:,} entries", share)
     document = _warm(trial)
     document.apply([_put(number, {"title": f"changed {number}"}) for number in range(200)])

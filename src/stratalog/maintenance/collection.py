@@ -340,5 +340,5 @@ def _kind_of(owner: str) -> str:
 def _is_ours(owner: str, key: str) -> bool:
     """Whether it is known what refers to such a blob."""
     kind = _kind_of(owner)
-    place = key.removeprefix(f"{owner}/").split("/")[0]
-    return place in PLACES if kind == "family" else bool(kind)
+    folder = key.removeprefix(f"{owner}/").split("/")[0]
+    return folder in PLACES if kind == "family" else bool(kind)

@@ -54,7 +54,7 @@ def _same(source: Environment, target: Environment, organisation: str, shelf: st
 
 
 def _check_log(source: Environment, target: Environment, organisation: str, name: str) -> None:
-    ours, theirs = (open_log(_untouched(place), organisation, name) for place in (source, target))
+    ours, theirs = (open_log(_untouched(environment), organisation, name) for environment in (source, target))
     if (ours.head().version, ours.record) != (theirs.head().version, theirs.record):
         raise Conflict(MOVED, organisation=organisation, log=name)
     for version in _samples(source, ours):
@@ -105,7 +105,7 @@ def _look(log: Log, version: int) -> Any:
 
 
 def _check_record(source: Environment, target: Environment, organisation: str, id: str) -> None:
-    ours, theirs = (Records(place, organisation).stat(id) for place in (source, target))
+    ours, theirs = (Records(environment, organisation).stat(id) for environment in (source, target))
     if ours.version != theirs.version:
         raise Conflict(MOVED, organisation=organisation, record=id)
     if ours != theirs or not _has_body(target, Name(organisation, id), theirs.ref):

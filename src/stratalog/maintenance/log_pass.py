@@ -66,8 +66,8 @@ def archive_bound(clock: Clock, segments: Sequence[Segment], retention: Retentio
     """The version up to which sealed segments are to be archived; 0 where none are."""
     if retention.archive_days is None:
         return 0
-    place = _ended_before(clock, segments, retention.archive_days)
-    return segments[place].first - 1 if place else 0
+    position = _ended_before(clock, segments, retention.archive_days)
+    return segments[position].first - 1 if position else 0
 
 
 def _ended_before(clock: Clock, segments: Sequence[Segment], days: float) -> int:

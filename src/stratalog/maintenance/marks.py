@@ -193,13 +193,13 @@ class Marking:
         if reference is not None:
             self._mark_body(reference.folder, reference.body)
 
-    def _mark_body(self, place: str, body: BodyRef) -> None:
+    def _mark_body(self, folder: str, body: BodyRef) -> None:
         if body.digest is None:
-            self._mark(f"{place}/{body.address.hex()}")
-        elif (place, body.address) not in self._manifests:
-            for address in blob_addresses(self._environment.blobs, f"{self._owner}/{place}", body):
-                self._mark(f"{place}/{address.hex()}")
-            self._manifests.add((place, body.address))
+            self._mark(f"{folder}/{body.address.hex()}")
+        elif (folder, body.address) not in self._manifests:
+            for address in blob_addresses(self._environment.blobs, f"{self._owner}/{folder}", body):
+                self._mark(f"{folder}/{address.hex()}")
+            self._manifests.add((folder, body.address))
 
 
 def _depth(member: Item) -> int:

@@ -118,8 +118,8 @@ class Mirror:
         if self.target.index.joint_commits:
             self._commit(writes)
         else:
-            *most, last = [[write] for write in writes]
-            list(self._pool.map(self._commit, most))
+            *others, last = [[write] for write in writes]
+            list(self._pool.map(self._commit, others))
             self._commit(last)
         puts = sum(isinstance(write, Put) for write in writes)
         self.written.items += puts

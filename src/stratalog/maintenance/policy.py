@@ -56,8 +56,8 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     def retention(self, organisation: str, id: str, kind: str) -> RetentionPolicy:
         """What holds for one log."""
-        found = self.exceptions.get(f"{organisation}/{id}") or self.exceptions.get(organisation)
-        return found or (self.documents if kind == "document" else self.logs)
+        exception = self.exceptions.get(f"{organisation}/{id}") or self.exceptions.get(organisation)
+        return exception or (self.documents if kind == "document" else self.logs)
 
 
 def read_policy(text: str | bytes) -> MaintenancePolicy:

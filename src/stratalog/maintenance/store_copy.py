@@ -162,13 +162,13 @@ class _Copy:
 
     def _look_at(self, prefix: str) -> _Log:
         organisation, name = _split(prefix)
-        found = read_name(self._source, organisation, name)
-        ours = found is not None and found.prefix == prefix
+        record = read_name(self._source, organisation, name)
+        ours = record is not None and record.prefix == prefix
         item = self._source.get(name_partition(organisation, name), NAME_SORT) if ours else None
         head = None
-        if found is not None and ours and not found.deleted_ms:
+        if record is not None and ours and not record.deleted_ms:
             with suppress(NotFound):  # deleted just now: all of it stands still
-                head = find_head(self._source, self._mirror.source.clock, found).version
+                head = find_head(self._source, self._mirror.source.clock, record).version
         segments = tuple(self._source.query(segments_partition(prefix)))
         snapshots = tuple(self._source.query(snapshots_partition(prefix)))
         return _Log(prefix, organisation, name, item, head, segments, snapshots)

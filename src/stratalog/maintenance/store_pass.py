@@ -210,8 +210,8 @@ class _Pass:
                 log, self._store.rules, retention, snapshots=self._policy.snapshots, dry_run=self._dry_run, stop=stop
             )
         except NotFound:
-            found = read_name(self._index, organisation, listing.id)
-            if found is not None and not found.deleted_ms:
+            record = read_name(self._index, organisation, listing.id)
+            if record is not None and not record.deleted_ms:
                 raise
 
     def _maintain_record(self, organisation: str, id: str) -> None:
@@ -219,11 +219,11 @@ class _Pass:
         self._counts["records"] += 1
         days = policy.keep_record_days
         before_ms = None if days is None else self._clock.wall_ms() - int(days * DAY_MS)
-        keep = policy.keep_record_versions
-        if keep is not None or before_ms is not None:
+        count = policy.keep_record_versions
+        if count is not None or before_ms is not None:
             floor = read_floor(environment.index, name).version
             with suppress(NotFound):  # no version was ever put
-                raised = prune_versions(environment, name, retain=keep, before_ms=before_ms, dry_run=self._dry_run)
+                raised = prune_versions(environment, name, retain=count, before_ms=before_ms, dry_run=self._dry_run)
                 self._counts["pruned_records"] += int(raised > floor)
         self._counts["freed_record_versions"] += free_versions(environment, name, dry_run=self._dry_run)
 
@@ -239,17 +239,17 @@ class _Pass:
         self._counts["steps"] += 1
 
     def _is_collection_due(self) -> bool:
-        place = self._position
-        age_ms = self._clock.wall_ms() - place.collected_ms
-        return place.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
+        position = self._position
+        age_ms = self._clock.wall_ms() - position.collected_ms
+        return position.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
 
     def _collect(self, stop: Stop) -> bool:
         """Collect the organisations behind the place. False where the time was over first."""
-        place = self._position
-        if not place.is_collecting:
-            place.is_collecting, place.collected, place.collected_ms = True, "", self._clock.wall_ms()
-        for organisation in self._organisations(place.collected):
-            if organisation == place.collected:
+        position = self._position
+        if not position.is_collecting:
+            position.is_collecting, position.collected, position.collected_ms = True, "", self._clock.wall_ms()
+        for organisation in self._organisations(position.collected):
+            if organisation == position.collected:
                 continue
             if stop():
                 return False
@@ -258,22 +258,22 @@ class _Pass:
             self._do(f"{organisation}, its blobs", partial(self._collect_one, organisation, stop, finished))
             if finished == [False]:
                 return False
-            place.collected = organisation
+            position.collected = organisation
             self._save_now_and_then()
-        place.is_collecting, place.collected = False, ""
+        position.is_collecting, position.collected = False, ""
         return True
 
     def _collect_one(self, organisation: str, stop: Stop, finished: list[bool]) -> None:
-        found = collect(self._store.environment, escape(organisation), dry_run=self._dry_run, stop=stop)
-        finished.append(found.is_finished)
-        self._garbage += found.garbage
-        self._failures += found.failures
+        report = collect(self._store.environment, escape(organisation), dry_run=self._dry_run, stop=stop)
+        finished.append(report.is_finished)
+        self._garbage += report.garbage
+        self._failures += report.failures
         self._counts.update(
-            blobs_kept=found.kept,
-            blobs_young=found.young,
-            blobs_changed=found.changed,
-            blobs_deleted=len(found.garbage),
-            blob_bytes_freed=found.garbage_bytes,
+            blobs_kept=report.kept,
+            blobs_young=report.young,
+            blobs_changed=report.changed,
+            blobs_deleted=len(report.garbage),
+            blob_bytes_freed=report.garbage_bytes,
         )
 
     def _load(self) -> _Place:

@@ -28,12 +28,12 @@ def find_application(text: str, folder: str) -> Application:
     if not (colon and module and name):
         raise _not_found(text, "it is neither installed nor MODULE:NAME, as in myapp:app", installed)
     try:
-        found = getattr(import_module(module), name, None)
+        application = getattr(import_module(module), name, None)
     except ImportError as exc:
         raise _not_found(text, str(exc), installed) from exc
-    if not isinstance(found, Application):
+    if not isinstance(application, Application):
         raise _not_found(text, "it is no stratalog.server.Application", installed)
-    return found
+    return application
 
 
 def _not_found(text: str, reason: str, installed: dict[str, str]) -> Invalid:

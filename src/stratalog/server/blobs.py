@@ -42,8 +42,8 @@ def document_blob(
 ) -> Response[bytes] | Stream:
     """Canonical MessagePack. `items` says the hash; the collection is that of the key, none for a field."""
     owner = service.document(organisation, document).log.record.owner
-    place = f"items/{escape(collection, 'collection')}" if collection else "fields"
-    return _blob(service, f"{owner}/{place}/{digest}", wanted, known)
+    folder = f"items/{escape(collection, 'collection')}" if collection else "fields"
+    return _blob(service, f"{owner}/{folder}/{digest}", wanted, known)
 
 
 @reading(

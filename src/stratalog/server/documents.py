@@ -137,7 +137,9 @@ async def merge_fork(
     await service.permit(request.user, "write", organisation, data.document)
     target = f"{organisation}/{data.document}"
     report = await service.workers.in_turn(target, lambda: Report(merge(*_pair(service, organisation, document, data))))
-    service.hub.poke(organisation, data.document, max((one.merged_in or 0 for one in report.mutations), default=0))
+    service.hub.poke(
+        organisation, data.document, max((mutation.merged_in or 0 for mutation in report.mutations), default=0)
+    )
     return report
 
 

@@ -149,7 +149,9 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     code = _HTTP_CODES.get(status, "invalid")
     message = error.detail
     if isinstance(error, ValidationException) and isinstance(error.extra, list):
-        message = "; ".join(f"{one.get('key', 'body')}: {one.get('message')}" for one in error.extra) or message
+        message = (
+            "; ".join(f"{failure.get('key', 'body')}: {failure.get('message')}" for failure in error.extra) or message
+        )
     limit = request.app.request_max_body_size if status == 413 else None
     return Response(Problem(code, message, limit), status_code=status, headers=dict(error.headers or {}))
 

@@ -143,14 +143,14 @@ def items(
 ) -> ItemPage:
     """In order of key; no body is opened."""
     opened = service.document(organisation, document)
-    found = opened.state(at)
+    current = opened.state(at)
     page: list[ItemAt] = []
-    for key, slot in found.scan(prefix, after):
+    for key, slot in current.scan(prefix, after):
         if len(page) == limit:
-            return ItemPage(found.version, page, page[-1].key)
+            return ItemPage(current.version, page, page[-1].key)
         metadata = opened.values.metadata(slot.value)
         page.append(ItemAt(key, slot.version, value_size(slot.value), metadata, _blob(slot.value)))
-    return ItemPage(found.version, page, None)
+    return ItemPage(current.version, page, None)
 
 
 @reading("/item", opt={"action": "read"}, summary="Query 3: one item")
@@ -176,10 +176,10 @@ def versions(
 ) -> Response[VersionPage]:
     """Those kept, in order. With ``states`` each comes with the whole state after it, a few a page."""
     opened = service.document(organisation, document)
-    most = min(limit, PAGE_STATES_MAX) if states else limit
+    versions_max = min(limit, PAGE_STATES_MAX) if states else limit
     page: list[VersionState] = []
     for version in opened.versions(after, upto):
-        if len(page) == most:
+        if len(page) == versions_max:
             return encoded(request, VersionPage(page, page[-1].version.version))
         page.append(VersionState(version, _whole(opened.at(version.version)) if states else None))
     return encoded(request, VersionPage(page, None))

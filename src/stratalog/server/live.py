@@ -79,7 +79,7 @@ async def _principal(service: Service, socket: Socket, offered: list[str]) -> Pr
     authenticate = service.application.authenticate
     if authenticate is None:
         return await identify(None, str)
-    token = next((one.removeprefix(BEARER) for one in offered if one.startswith(BEARER)), "")
+    token = next((protocol.removeprefix(BEARER) for protocol in offered if protocol.startswith(BEARER)), "")
     if not token:
         try:
             with anyio.fail_after(HELLO_SECONDS_MAX):

@@ -173,18 +173,18 @@ def entries(
 def snapshots(service: Served, organisation: Name, log: Name, limit: Count = 100) -> SnapshotPage:
     """The newest of them."""
     opened = service.log(organisation, log)
-    found = list(list_snapshots(service.store.environment.index, opened.record.prefix))[-limit:]
-    return SnapshotPage([SnapshotInfo(one.version, one.created_ms, len(one.body)) for one in found])
+    newest = list(list_snapshots(service.store.environment.index, opened.record.prefix))[-limit:]
+    return SnapshotPage([SnapshotInfo(stored.version, stored.created_ms, len(stored.body)) for stored in newest])
 
 
 @reading("/snapshot", opt={"action": "read"}, summary="The newest state at or below a version")
 def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> SnapshotState:
     """What entries are to be read after, to have the state of the version that was asked for."""
     opened = service.log(organisation, log)
-    found = opened.snapshot_at(opened.head().version if at is None else at)
-    if found is None:
+    stored = opened.snapshot_at(opened.head().version if at is None else at)
+    if stored is None:
         raise NotFound("no snapshot at or below the version", log=log, version=at)
-    return SnapshotState(found.version, found.created_ms, _decoded(found))
+    return SnapshotState(stored.version, stored.created_ms, _decoded(stored))
 
 
 @putting("/snapshot", opt={"action": "write"}, status_code=200, summary="Keep the state of a version")
@@ -198,10 +198,10 @@ def keep_snapshot(
     if len(body) > SNAPSHOT_BODY_BYTES_MAX:
         raise LimitExceeded("a snapshot is too large", value=len(body), limit=SNAPSHOT_BODY_BYTES_MAX)
     put_snapshot(service.store.environment, opened.record.prefix, version, body, None)
-    found = newest_snapshot(service.store.environment.index, opened.record.prefix, version)
-    if found is None or found.version != version:
+    stored = newest_snapshot(service.store.environment.index, opened.record.prefix, version)
+    if stored is None or stored.version != version:
         raise NotFound("the snapshot was forgotten", log=log, version=version)
-    return SnapshotInfo(version, found.created_ms, len(found.body))
+    return SnapshotInfo(version, stored.created_ms, len(stored.body))
 
 
 @post("/fork", opt={"action": "read"}, status_code=201, responses=PROBLEMS, summary="A new log from a version")

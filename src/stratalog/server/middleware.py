@@ -104,9 +104,9 @@ class Rates:
 
     def take(self, key: str) -> None:
         """Take one. Raises Refused where the bucket is empty."""
-        now, most = self._clock.boot_ms(), float(self._tuning.rate_requests_burst)
-        left, then = self._buckets.pop(key, (most, now))
-        left = min(most, left + (now - then) / 1000 * self._tuning.rate_requests_per_second)
+        now, burst = self._clock.boot_ms(), float(self._tuning.rate_requests_burst)
+        left, then = self._buckets.pop(key, (burst, now))
+        left = min(burst, left + (now - then) / 1000 * self._tuning.rate_requests_per_second)
         self._buckets[key] = (left if left < 1 else left - 1, now)
         if len(self._buckets) > RATE_PRINCIPALS_MAX:
             self._buckets.popitem(last=False)
@@ -237,11 +237,11 @@ def _host_name(header: str) -> str:
 def _is_local(address: str) -> bool:
     """Whether an address is this machine's. A test client has none that is one: there is no network then."""
     try:
-        found = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return True
-    mapped = getattr(found, "ipv4_mapped", None)
-    return found.is_loopback or (mapped is not None and mapped.is_loopback)
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return parsed.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
 def _address_key(scope: Scope) -> str:

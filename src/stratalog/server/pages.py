@@ -57,8 +57,8 @@ def pages(application: Application) -> HTTPRouteHandler:
 
 def files_in(prefix: str, folder: Path) -> dict[str, Path]:
     """Each path and its file; a folder's own path is its index."""
-    found = {prefix + path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in KINDS}
-    return found | {path.removesuffix(INDEX): file for path, file in found.items() if path.endswith(f"/{INDEX}")}
+    files = {prefix + path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in KINDS}
+    return files | {path.removesuffix(INDEX): file for path, file in files.items() if path.endswith(f"/{INDEX}")}
 
 
 def serve_files(files: Mapping[str, Path], policy: str = POLICY) -> HTTPRouteHandler:

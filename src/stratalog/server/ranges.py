@@ -31,15 +31,15 @@ def answer_body(
     known: str | None,
     headers: Mapping[str, str],
     *,
-    kept: bool,
+    immutable: bool,
 ) -> Response[bytes] | Stream:
     """A body or the range of it that is ``wanted``, streamed; 304 where the caller has it. Raises Refused.
 
-    ``kept`` says that the path names these very bytes. Damage that shows in the first piece is still an error; later
+    ``immutable`` says that the path names these very bytes. Damage that shows in the first piece is still an error; later
     damage cuts the answer short, which its length betrays.
     """
     etag = f'"{digest}"'
-    common = {**headers, "ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": KEPT if kept else ASK_AGAIN}
+    common = {**headers, "ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": KEPT if immutable else ASK_AGAIN}
     if known is not None and _is_among(etag, known):
         return Response(b"", status_code=304, headers=common, media_type=OCTETS)
     span = _span(wanted, size)
@@ -54,15 +54,15 @@ def answer_body(
 
 def _is_among(etag: str, known: str) -> bool:
     """Also where one on the way compressed the body and weakened its tag."""
-    return known.strip() == "*" or etag in {one.strip().removeprefix("W/") for one in known.split(",")}
+    return known.strip() == "*" or etag in {tag.strip().removeprefix("W/") for tag in known.split(",")}
 
 
 def _span(wanted: str | None, size: int) -> tuple[int, int] | None:
     """From where to before where; None for the whole, which is also what several ranges or another unit get."""
-    found = _RANGE.fullmatch(wanted.strip()) if wanted else None
-    if found is None or found.group(1) == found.group(2) == "":
+    match = _RANGE.fullmatch(wanted.strip()) if wanted else None
+    if match is None or match.group(1) == match.group(2) == "":
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     start = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if first and last and int(last) < int(first):

@@ -96,7 +96,7 @@ async def put_record(
     The same bytes again make no version. The answer is the version that holds the body, or the latest where an older
     one was discarded. The body is taken as it is, up to a limit; metadata is a JSON object.
     """
-    said = _metadata(metadata)
+    decoded = _metadata(metadata)
     if if_newer and source_time_ms is None:
         raise Invalid("if_newer needs source_time_ms")
     with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES_MAX) as spooled:
@@ -109,8 +109,8 @@ async def put_record(
             pieces = _pieces(spooled)
             if not if_newer or source_time_ms is None:
                 given = {"expected": expected, "source_time_ms": source_time_ms, "write_id": write_id}
-                return records.put(record, pieces, metadata=said, **given)  # type: ignore[arg-type]
-            made = records.put_if_newer(record, pieces, source_time_ms, metadata=said, write_id=write_id)
+                return records.put(record, pieces, metadata=decoded, **given)  # type: ignore[arg-type]
+            made = records.put_if_newer(record, pieces, source_time_ms, metadata=decoded, write_id=write_id)
             return made or records.stat(record)
 
         return _info(await service.run(run))
@@ -137,10 +137,10 @@ def get_record(
 ) -> Response[bytes] | Stream:
     """The latest, if none is said. A version's body never changes, so one that is named may be kept for ever."""
     records = service.store.records(organisation)
-    found = records.stat(record, version)
-    pieces = records.open(record, found.version)
-    headers = {"Stratalog-Version": str(found.version)}
-    return answer_body(pieces, found.size, found.digest.hex(), wanted, known, headers, kept=version is not None)
+    stored = records.stat(record, version)
+    pieces = records.open(record, stored.version)
+    headers = {"Stratalog-Version": str(stored.version)}
+    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, headers, kept=version is not None)
 
 
 @reading("/records/{record:str}/versions", opt={"action": "read-record"}, summary="The versions of a record")
@@ -171,10 +171,10 @@ def undelete(service: Served, organisation: Name, record: Name, write_id: WriteI
 def _metadata(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    said = from_json(text)
-    if not isinstance(said, dict):
+    decoded = from_json(text)
+    if not isinstance(decoded, dict):
         raise Invalid("metadata must be a JSON object", value=text)
-    return said
+    return decoded
 
 
 def _pieces(spooled: IO[bytes]) -> Iterator[bytes]:

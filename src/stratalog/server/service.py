@@ -50,10 +50,10 @@ class Service:
 
     def log(self, organisation: str, log: str) -> Log:
         """The log of that name, where it is an application's own. Raises NotFound, Invalid for a document's."""
-        found = self.store.log(organisation, log)
-        if found.record.kind != "log":
+        opened = self.store.log(organisation, log)
+        if opened.record.kind != "log":
             raise Invalid("this is a document, which has paths of its own", organisation=organisation, log=log)
-        return found
+        return opened
 
     async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:
         """Return where the principal may do this. Raises Forbidden."""

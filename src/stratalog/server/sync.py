@@ -81,7 +81,7 @@ async def _pushed(service: Service, who: Principal, organisation: str, document:
     if len(data.mutations) > MUTATIONS_PER_PUSH_MAX:
         limit = MUTATIONS_PER_PUSH_MAX
         raise LimitExceeded("a push has too many mutations", value=len(data.mutations), limit=limit)
-    author = who.author or next((one.client for one in data.mutations), "")
+    author = who.author or next((mutation.client for mutation in data.mutations), "")
 
     def run() -> Pushed:
         return service.push(service.document(organisation, document), data, who.id, author)

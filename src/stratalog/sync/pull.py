@@ -77,13 +77,13 @@ def _news(document: Document, state: State, changes: Changes, group: str, since:
 
 
 def _of_group(state: State, clients: Iterable[str], group: str) -> Iterator[Member]:
-    found = (member_of(state, client) for client in sorted(clients))
-    return (member for member in found if member is not None and member.group == group)
+    candidates = (member_of(state, client) for client in sorted(clients))
+    return (member for member in candidates if member is not None and member.group == group)
 
 
-def _last_ids(found: Iterable[Member], owner: str) -> dict[str, int]:
+def _last_ids(group_members: Iterable[Member], owner: str) -> dict[str, int]:
     last = {}
-    for member in found:
+    for member in group_members:
         if member.owner != owner:
             raise Forbidden("the group belongs to another principal", group=member.group)
         last[member.client] = member.id
@@ -99,8 +99,8 @@ def _rejected(document: Document, state: State, since: int, clients: set[str]) -
     """The rejections of these clients since; none where that is too long ago."""
     if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:
         return []
-    found = rejections(document.log, since, state.version, clients)
-    return [Rejection(one.client, one.id, one.reason or "") for one in found]
+    rejected = rejections(document.log, since, state.version, clients)
+    return [Rejection(mutation.client, mutation.id, mutation.reason or "") for mutation in rejected]
 
 
 def _fresh_cookie(document: Document, state: State, cookie: Cookie | None) -> Cookie:

@@ -64,7 +64,7 @@ def _checked(mutation: Mutation) -> Mutation:
 
 def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
     """The answer where none of the mutations may be applied."""
-    return Pushed([Outcome(client=one.client, id=one.id, status=status) for one in mutations])
+    return Pushed([Outcome(client=mutation.client, id=mutation.id, status=status) for mutation in mutations])
 
 
 def reject(

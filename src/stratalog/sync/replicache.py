@@ -75,7 +75,8 @@ def read_push(body: Any) -> Push | ReplicacheAnswer:
         return _version_not_supported("push")
     read = _converted(body, _Push)
     mutations = [
-        Mutation(client=one.client, id=one.id, name=one.name, args=_doubles(one.args)) for one in read.mutations
+        Mutation(client=mutation.client, id=mutation.id, name=mutation.name, args=_doubles(mutation.args))
+        for mutation in read.mutations
     ]
     return Push(read.group, mutations)
 

@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGHUP)}
         try:
             print("starting DynamoDB, SQS and S3 on this machine …", file=sys.stderr)
-            with aws_local(Path(folder)) as found:
-                return _run(command, {**_without_users(os.environ), "STRATALOG_STORE": STORE, **found})
+            with aws_local(Path(folder)) as settings:
+                return _run(command, {**_without_users(os.environ), "STRATALOG_STORE": STORE, **settings})
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

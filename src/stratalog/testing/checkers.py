@@ -105,9 +105,9 @@ def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[FoundEntr
     standing = {entry.version: entry.write_id for entry in log}
     for append in appends:
         if append.told is Answered.ACKNOWLEDGED and append.version > floor:
-            found = standing.get(append.version)
-            if found != append.write_id:
-                raise Violation("acknowledged", "an acknowledged write is lost", append=append, found=found)
+            logged = standing.get(append.version)
+            if logged != append.write_id:
+                raise Violation("acknowledged", "an acknowledged write is lost", append=append, found=logged)
 
 
 def check_refused(appends: Iterable[CheckedAppend], log: Iterable[FoundEntry]) -> None:

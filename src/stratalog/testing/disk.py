@@ -102,9 +102,9 @@ class Disk:
 
     def _keep(self, path: str, inode: int) -> None:
         """Another name for a file, so that no other file gets its number in this life."""
-        kept = os.path.join(self._kept, str(inode))
-        if not os.path.exists(kept) and not os.path.isdir(path):
-            os.link(path, kept)
+        link = os.path.join(self._kept, str(inode))
+        if not os.path.exists(link) and not os.path.isdir(path):
+            os.link(path, link)
 
     def _sync_names(self, path: str) -> None:
         """A rename is durable as a whole: who left this folder durably stands durably in the one it went to."""
@@ -141,8 +141,8 @@ class Disk:
         return present if moved[changed] else durable
 
     def _restore_file(self, inode: int, source: str, target: str, share: float) -> None:
-        kept = os.path.join(self._kept, str(inode))
-        source = kept if os.path.exists(kept) else source
+        link = os.path.join(self._kept, str(inode))
+        source = link if os.path.exists(link) else source
         present = Synced(Path(source).read_bytes(), os.stat(source).st_mtime_ns)
         synced = self._files.get(inode, Synced(b"", 0))
         content = self._mixed(synced.content, present.content, share)

@@ -183,10 +183,10 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
 def program(name: str) -> str:
     """The path of a program, beside this interpreter or on the path. Raises RuntimeError with the remedy."""
     neighbour = Path(sys.executable).with_name(name)
-    found = str(neighbour) if neighbour.exists() else shutil.which(name)
-    if found is None:
+    path = str(neighbour) if neighbour.exists() else shutil.which(name)
+    if path is None:
         raise RuntimeError(f"{name} is not installed; {REMEDIES.get(name, REMEDY)}")
-    return found
+    return path
 
 
 def ministack_environment(port: int, services: str = "dynamodb,sqs,s3") -> dict[str, str]:

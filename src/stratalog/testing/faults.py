@@ -202,8 +202,8 @@ class FaultyLine:
             function(group, bodies[:count])
         raise OutcomeUnknown("simulated", call=label, sent=count)
 
-    def _delay_ms(self, most: int) -> int:
-        return int(10 * (most / 10) ** self._draw())
+    def _delay_ms(self, delay_ms_max: int) -> int:
+        return int(10 * (delay_ms_max / 10) ** self._draw())
 
 
 class FaultyIndex:

@@ -30,15 +30,15 @@ class History:
         self.heads: list[HeadRead] = []
         self._scheduler = scheduler
 
-    def append(self, writer: str, write_id: str, sent: int, told: Answered, version: int = 0) -> None:
+    def append(self, writer: str, write_id: str, sent: int, outcome: Answered, version: int = 0) -> None:
         """``writer`` is told now what became of an append of the step ``sent``."""
-        self._scheduler.counts.bump("given up unknown" if told is Answered.UNKNOWN else told.value)
-        self.appends.append(CheckedAppend(writer, write_id, sent, self._scheduler.steps, told, version))
+        self._scheduler.counts.bump("given up unknown" if outcome is Answered.UNKNOWN else outcome.value)
+        self.appends.append(CheckedAppend(writer, write_id, sent, self._scheduler.steps, outcome, version))
 
     def head(self, sent: int, version: int) -> None:
         """Somebody is told now the head that was asked for at the step ``sent``."""
         self.heads.append(HeadRead(sent, self._scheduler.steps, version))
 
-    def check(self, found: Sequence[FoundEntry], floor: int = 0) -> None:
+    def check(self, logged: Sequence[FoundEntry], floor: int = 0) -> None:
         """Hold it against the log. Raises Violation."""
-        check_appends(self.appends, self.heads, found, floor)
+        check_appends(self.appends, self.heads, logged, floor)

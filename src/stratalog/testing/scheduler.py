@@ -75,7 +75,7 @@ class Scheduler:
     says whether faults may still happen; ``yield_rate`` is the share of yield points that are taken.
     """
 
-    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, report: Callable[[str], None] | None = None) -> None:
         self.random = random.Random(seed)
         self.counts = Counts()
         self.current: Actor | None = None
@@ -83,7 +83,7 @@ class Scheduler:
         self.steps = 0
         self.calls = 0
         self.stormy = True
-        self.tell = tell
+        self.tell = report
         self.yield_rate = 0.0
         self._draw = self.random.random
         self._hub = getcurrent()

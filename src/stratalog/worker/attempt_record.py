@@ -80,13 +80,13 @@ def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, Rej
         yield item.sort, _read(item, RejectedMutation)
 
 
-def write_rejection(index: Index, letter: str, given_up: RejectedMutation) -> None:
+def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> None:
     """Replace the record of a rejected mutation. Raises what ``commit`` raises."""
-    index.commit([_put(GIVEN_UP_PARTITION, letter, given_up)])
+    index.commit([_put(GIVEN_UP_PARTITION, letter, rejection)])
 
 
-def _put(partition: str, sort: str, kept: msgspec.Struct) -> Put:
-    attributes: dict[str, Attribute] = msgspec.to_builtins(kept)
+def _put(partition: str, sort: str, record: msgspec.Struct) -> Put:
+    attributes: dict[str, Attribute] = msgspec.to_builtins(record)
     return Put(Item(partition, sort, attributes))
 
 

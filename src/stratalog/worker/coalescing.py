@@ -34,15 +34,15 @@ class Opened(msgspec.Struct, frozen=True):
 def join(blobs: Blobs, messages: Sequence[Message]) -> list[Opened]:
     """The first messages of a group, as far as they may be one batch; none where the first goes alone."""
     joined: list[Opened] = []
-    room, places = JOINED_BYTES_MAX, MUTATIONS_PER_BATCH_MAX
+    room, mutations_left = JOINED_BYTES_MAX, MUTATIONS_PER_BATCH_MAX
     reached: dict[str, tuple[int, int]] = {}
-    for one in _readable(blobs, messages):
-        room, places = room - len(one.message.body), places - len(one.push.mutations)
-        if min(room, places) < 0 or not _run_on(reached, one.push.mutations):
+    for opened in _readable(blobs, messages):
+        room, mutations_left = room - len(opened.message.body), mutations_left - len(opened.push.mutations)
+        if min(room, mutations_left) < 0 or not _run_on(reached, opened.push.mutations):
             break
-        if joined and _speaks_for(joined[0]) != _speaks_for(one):
+        if joined and _speaks_for(joined[0]) != _speaks_for(opened):
             break
-        joined.append(one)
+        joined.append(opened)
     return joined
 
 
@@ -60,17 +60,17 @@ def _readable(blobs: Blobs, messages: Sequence[Message]) -> Iterator[Opened]:
             return
 
 
-def _speaks_for(one: Opened) -> tuple[str, ...]:
-    envelope, push = one.envelope, one.push
+def _speaks_for(opened: Opened) -> tuple[str, ...]:
+    envelope, push = opened.envelope, opened.push
     names = (envelope.organisation, envelope.document, envelope.incarnation)
     return (*names, push.incarnation, push.group, push.owner, push.author)
 
 
 def _run_on(reached: dict[str, tuple[int, int]], mutations: Sequence[Carried]) -> bool:
     """Whether each client's numbers go on behind those in ``reached``, or are among them. They are added there."""
-    for one in mutations:
-        first, last = reached.get(one.client, (one.id, one.id - 1))
-        if not first <= one.id <= last + 1:
+    for mutation in mutations:
+        first, last = reached.get(mutation.client, (mutation.id, mutation.id - 1))
+        if not first <= mutation.id <= last + 1:
             return False
-        reached[one.client] = (first, max(last, one.id))
+        reached[mutation.client] = (first, max(last, mutation.id))
     return True

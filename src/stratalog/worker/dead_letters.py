@@ -54,8 +54,10 @@ class RejectedPush(msgspec.Struct, frozen=True):
 def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
     """All dead letters in order of their ids, those after the id ``after``."""
     messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
-    given_up = (_of_given_up(id, found) for id, found in list_rejections(store.environment.index, after=after))
-    return merge(messages, given_up, key=lambda letter: letter.id)
+    rejections = (
+        _of_given_up(id, rejection) for id, rejection in list_rejections(store.environment.index, after=after)
+    )
+    return merge(messages, rejections, key=lambda letter: letter.id)
 
 
 def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
@@ -65,10 +67,10 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     """
     if "/" in letter:
         return [_redrive_given_up(store, letter, author)]
-    found = next((one for one in store.queue.dead_letters() if one.id == letter), None)
-    if found is None:
+    message = next((candidate for candidate in store.queue.dead_letters() if candidate.id == letter), None)
+    if message is None:
         raise NotFound("no such dead letter", letter=letter)
-    return _redrive_message(store, found)
+    return _redrive_message(store, message)
 
 
 def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
@@ -83,27 +85,29 @@ def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
 
 
 def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
-    given_up = dict(list_rejections(store.environment.index)).get(letter)
-    if given_up is None:
+    rejection = dict(list_rejections(store.environment.index)).get(letter)
+    if rejection is None:
         raise NotFound("no such dead letter", letter=letter)
-    document = _document(store, given_up.organisation, given_up.document, given_up.incarnation)
-    name, args = _as_it_came(document, given_up)
-    origin = (given_up.client, given_up.id)
+    document = _document(store, rejection.organisation, rejection.document, rejection.incarnation)
+    name, args = _as_it_came(document, rejection)
+    origin = (rejection.client, rejection.id)
     again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
     outcome = document.apply([again], author=author)[0]
-    redriven = msgspec.structs.replace(given_up, redriven_ms=store.environment.clock.wall_ms())
+    redriven = msgspec.structs.replace(rejection, redriven_ms=store.environment.clock.wall_ms())
     write_rejection(store.environment.index, letter, redriven)
     return outcome
 
 
-def _as_it_came(document: Document, given_up: RejectedMutation) -> tuple[str, Any]:
+def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, Any]:
     """Name and arguments of a mutation that was given up, from the log. Raises NotFound where it was not."""
-    version = document.applied_in(given_up.client, given_up.id) or 0
-    for found in document.versions(version - 1, version) if version else ():
-        for one in found.mutations:
-            if (one.client, one.id) == (given_up.client, given_up.id) and (one.reason or "").startswith(GIVEN_UP):
-                return one.name, one.args
-    raise NotFound("the mutation was not given up after all", client=given_up.client, id=given_up.id)
+    version = document.applied_in(rejection.client, rejection.id) or 0
+    for committed in document.versions(version - 1, version) if version else ():
+        for mutation in committed.mutations:
+            if (mutation.client, mutation.id) == (rejection.client, rejection.id) and (
+                mutation.reason or ""
+            ).startswith(GIVEN_UP):
+                return mutation.name, mutation.args
+    raise NotFound("the mutation was not given up after all", client=rejection.client, id=rejection.id)
 
 
 def _document(store: Store, organisation: str, name: str, incarnation: str) -> Document:
@@ -124,6 +128,6 @@ def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
     return RejectedPush(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, note.redriven_ms)
 
 
-def _of_given_up(id: str, found: RejectedMutation) -> RejectedPush:
-    names = (found.organisation, found.document, found.client, found.id)
-    return RejectedPush(id, *names, found.given_up_ms, found.receives, found.reason, found.redriven_ms)
+def _of_given_up(id: str, rejection: RejectedMutation) -> RejectedPush:
+    names = (rejection.organisation, rejection.document, rejection.client, rejection.id)
+    return RejectedPush(id, *names, rejection.given_up_ms, rejection.receives, rejection.reason, rejection.redriven_ms)

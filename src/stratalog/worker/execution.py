@@ -57,9 +57,9 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
     if refused is not None:
         return refused.outcomes
     outcomes: list[Outcome] = []
-    for unstorable, run in groupby(chosen, key=lambda one: bool(one.refused)):
+    for unstorable, run in groupby(chosen, key=lambda carried: bool(carried.refused)):
         if unstorable:
-            outcomes += [_reject(document, queued, one, UNSTORABLE, one.refused) for one in run]
+            outcomes += [_reject(document, queued, carried, UNSTORABLE, carried.refused) for carried in run]
         else:
             outcomes += push(document, queued.push(list(run)), queued.owner, queued.author).outcomes
     return outcomes
@@ -74,7 +74,9 @@ def apply_one_by_one(
     process. Raises what `push` does.
     """
     trial = _Trial(document, message, queued, receives_max)
-    return [outcome for position, one in enumerate(queued.mutations, 1) for outcome in trial.take(position, one)]
+    return [
+        outcome for position, carried in enumerate(queued.mutations, 1) for outcome in trial.take(position, carried)
+    ]
 
 
 class _Trial:
@@ -88,55 +90,59 @@ class _Trial:
         self._index = document.log.environment.index
         self._note = read_attempts(self._index, message.id)
 
-    def take(self, position: int, one: Carried) -> list[Outcome]:
+    def take(self, position: int, carried: Carried) -> list[Outcome]:
         """What becomes of the next mutation."""
-        if one.refused or not self._would_run(one):
-            return apply(self._document, self._queued, [one])
-        tries = self._tries(one)
+        if carried.refused or not self._would_run(carried):
+            return apply(self._document, self._queued, [carried])
+        tries = self._tries(carried)
         if tries >= TRIES_MAX or (tries and self._is_last):
-            return self._give_up(position, one, tries)
+            return self._give_up(position, carried, tries)
         if self._is_last:
-            raise NotRun(f"given out {self._message.receives} times, and not run: client={one.client} id={one.id}")
-        return self._try(one, tries)
+            raise NotRun(
+                f"given out {self._message.receives} times, and not run: client={carried.client} id={carried.id}"
+            )
+        return self._try(carried, tries)
 
-    def _would_run(self, one: Carried) -> bool:
+    def _would_run(self, carried: Carried) -> bool:
         """Whether it is its turn. Another harms nobody, and must not take the place of the suspect in the note."""
-        mutations, queued = self._queued.push([one]).mutations, self._queued
+        mutations, queued = self._queued.push([carried]).mutations, self._queued
         state, values = self._document.state(), self._document.values
         (outcome,) = run_batch(state, values, {}, mutations, queued.group, queued.owner).outcomes
         return outcome.status == "rejected"
 
-    def _tries(self, one: Carried) -> int:
+    def _tries(self, carried: Carried) -> int:
         """How often it failed alone. A trial of this same giving-out met an error of a port, which does not count."""
-        if (self._note.client, self._note.id) != (one.client, one.id):
+        if (self._note.client, self._note.id) != (carried.client, carried.id):
             return 0
         return self._note.tries - (self._note.receives == self._message.receives)
 
-    def _try(self, one: Carried, tries: int) -> list[Outcome]:
-        self._mark(one, tries + 1, self._message.receives)
+    def _try(self, carried: Carried, tries: int) -> list[Outcome]:
+        self._mark(carried, tries + 1, self._message.receives)
         try:
-            return apply(self._document, self._queued, [one])
+            return apply(self._document, self._queued, [carried])
         except TRANSIENT:
             with suppress(*TRANSIENT):
-                self._mark(one, tries, 0)
+                self._mark(carried, tries, 0)
             raise
 
-    def _give_up(self, position: int, one: Carried, tries: int) -> list[Outcome]:
+    def _give_up(self, position: int, carried: Carried, tries: int) -> list[Outcome]:
         """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
         why = self._note.reason or "the process ended while it ran"
         reason = f"{GIVEN_UP} after {tries} failures: {why}"
         record, now_ms = self._document.log.record, self._document.log.environment.clock.wall_ms()
-        names = (record.organisation, record.name, record.incarnation, one.client, one.id)
+        names = (record.organisation, record.name, record.incarnation, carried.client, carried.id)
         letter = f"{self._message.id}/{position}"
         write_rejection(self._index, letter, RejectedMutation(*names, reason, self._message.receives, now_ms))
-        return [_reject(self._document, self._queued, one, one.name, reason)]
+        return [_reject(self._document, self._queued, carried, carried.name, reason)]
 
-    def _mark(self, one: Carried, tries: int, receives: int) -> None:
-        self._note = msgspec.structs.replace(self._note, client=one.client, id=one.id, tries=tries, receives=receives)
+    def _mark(self, carried: Carried, tries: int, receives: int) -> None:
+        self._note = msgspec.structs.replace(
+            self._note, client=carried.client, id=carried.id, tries=tries, receives=receives
+        )
         write_attempts(self._index, self._message.id, self._note)
 
 
-def _reject(document: Document, queued: QueuedPush, one: Carried, name: str, reason: str) -> Outcome:
-    args: Any = None if one.refused else one.args
-    mutation = Mutation(client=one.client, id=one.id, name=name, args=args)
+def _reject(document: Document, queued: QueuedPush, carried: Carried, name: str, reason: str) -> Outcome:
+    args: Any = None if carried.refused else carried.args
+    mutation = Mutation(client=carried.client, id=carried.id, name=name, args=args)
     return reject(document, mutation, reason, group=queued.group, owner=queued.owner, author=queued.author)

@@ -62,7 +62,7 @@ class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
     def push(self, mutations: Sequence[Carried] | None = None) -> Push:
         """The push as it came, or those of its mutations."""
         chosen = self.mutations if mutations is None else mutations
-        return Push(self.group, [_mutation(one) for one in chosen], self.incarnation)
+        return Push(self.group, [_mutation(mutation) for mutation in chosen], self.incarnation)
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -149,8 +149,8 @@ def remove_claim(blobs: Blobs, envelope: Envelope) -> None:
         blobs.delete(stat.key, stat.stamp)
 
 
-def _claim_key(envelope: Envelope, claim: BodyRef) -> str:
-    return f"{envelope.claim_owner}/{claim.address.hex()}"
+def _claim_key(envelope: Envelope, claim_check: BodyRef) -> str:
+    return f"{envelope.claim_owner}/{claim_check.address.hex()}"
 
 
 def _carried(mutation: Mutation) -> Carried:

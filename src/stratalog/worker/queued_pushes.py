@@ -123,7 +123,7 @@ class _Sent:
         seen, last = self._waiting[position]
         if seen.age_seconds() > FORGOTTEN_SECONDS:
             return True
-        return all((found := state.client(client)) is not None and found.id >= id for client, id in last.items())
+        return all((known := state.client(client)) is not None and known.id >= id for client, id in last.items())
 
 
 def _final(document: Document, state: State, request: Push, owner: str, waiting: frozenset[str]) -> Pushed | None:

@@ -47,7 +47,7 @@ class Settlement(msgspec.Struct, frozen=True):
     @property
     def version(self) -> int:
         """The newest version that it made; 0 where it made none."""
-        return max((one.version for one in self.outcomes if one.version is not None), default=0)
+        return max((outcome.version for outcome in self.outcomes if outcome.version is not None), default=0)
 
 
 class Settler:
@@ -116,11 +116,14 @@ class Settler:
         document = self._document(first.envelope)
         if document is None:
             raise NotFound("no such document", document=first.envelope.document)
-        outcomes = apply(document, first.push, [one for each in joined for one in each.push.mutations])
+        outcomes = apply(document, first.push, [mutation for each in joined for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
         self.counts["joined"] += len(joined)
         left = iter(outcomes)
-        return [Settlement(one.message, one.envelope, [*islice(left, len(one.push.mutations))]) for one in joined]
+        return [
+            Settlement(opened.message, opened.envelope, [*islice(left, len(opened.push.mutations))])
+            for opened in joined
+        ]
 
     def _document(self, envelope: Envelope) -> Document | None:
         """The document that a message is for, if it lives."""

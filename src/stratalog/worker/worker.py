@@ -110,8 +110,8 @@ class Worker:
                 wait(finishing, timeout=self._settings.idle_seconds_max)
             else:
                 idle += 1
-                first, most = self._settings.idle_seconds_first, self._settings.idle_seconds_max
-                self._clock.sleep(min(most, first * 2 ** min(idle, 30)))
+                first, maximum = self._settings.idle_seconds_first, self._settings.idle_seconds_max
+                self._clock.sleep(min(maximum, first * 2 ** min(idle, 30)))
         self._let_go()
         wait(self._finishing)
 
@@ -145,8 +145,8 @@ class Worker:
 
     def _extend(self, hand: _Hand) -> None:
         seen = Observation(self._clock)
-        held = [self._hold(message) for message in list(hand.messages)]
-        if held and all(held):
+        extended = [self._hold(message) for message in list(hand.messages)]
+        if extended and all(extended):
             hand.seen = seen
 
     def _hold(self, message: Message) -> bool:
@@ -202,8 +202,8 @@ class Worker:
     def _settle(self, messages: Sequence[Message]) -> int:
         """Apply the first messages and have them acknowledged; how many. Whatever it raises, it can be called again."""
         settled = self._settler.settle_some(messages)
-        for one in settled:
-            self._finish(one)
+        for settlement in settled:
+            self._finish(settlement)
         self.counts["messages"] += len(settled)
         return len(settled)
 
@@ -214,7 +214,7 @@ class Worker:
             self._finishing = [*self._unfinished(), self._aside.submit(self._settler.finish, settled)]
 
     def _unfinished(self) -> list[Future[None]]:
-        return [one for one in self._finishing if not one.done()]
+        return [future for future in self._finishing if not future.done()]
 
     def _fail(self, message: Message, error: Exception) -> None:
         """Note why, and let the message go for a while, with all of its group that come after it."""
