@@ -17,7 +17,7 @@ import msgspec
 from bench.cost_tables import FUNCTIONS, Figures, IndexRow, TotalRow, figures
 from stratalog.costs.bill import GB, Deployment, Units, monthly, total
 from stratalog.costs.prices import load_prices
-from stratalog.costs.workload import measure_operations, measure_upkeep
+from stratalog.costs.workload import measure_maintenance, measure_operations
 
 __all__ = ["BLOCKS", "DATA", "PAGE", "main", "with_tables"]
 
@@ -105,10 +105,10 @@ def operations_table(_: Figures) -> str:
 def idle_table(_: Figures) -> str:
     """A month in which nobody does anything."""
     deployment = Deployment()
-    idle = monthly(deployment, FUNCTIONS, measure_upkeep(), load_prices().prices)
+    idle = monthly(deployment, FUNCTIONS, measure_maintenance(), load_prices().prices)
     what = {
         "alarms": f"{deployment.alarms} alarms",
-        "upkeep": f"{deployment.upkeep_runs} runs of upkeep over ten documents, by a function that has to start",
+        "upkeep": f"{deployment.maintenance_runs} runs of upkeep over ten documents, by a function that has to start",
         "queue polled by Lambda": f"{deployment.pollers} receives of 20 seconds at a time, as long as nothing comes",
         "kept in DynamoDB": f"{deployment.index_gb:g} GB in DynamoDB, with recovery of any moment",
         "kept in S3": f"{deployment.blobs_gb:g} GB in S3",

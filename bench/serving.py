@@ -15,7 +15,7 @@ __all__ = ["app", "echo"]
 
 UNBOUNDED = 10**9
 
-app = Application(tuning=ServerLimits(rate_requests_per_second=UNBOUNDED, rate_requests_burst=UNBOUNDED))
+app = Application(limits=ServerLimits(rate_requests_per_second=UNBOUNDED, rate_requests_burst=UNBOUNDED))
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:

@@ -15,12 +15,12 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
 
 __all__ = [
     "COPY_PARTITION",
-    "GIVEN_UP_PARTITION",
     "HOME_SORT",
     "MAINTENANCE_PARTITION",
     "NAME_SORT",
     "ORGANISATIONS_PARTITION",
-    "QUEUE_NOTES_PARTITION",
+    "QUEUE_ATTEMPTS_PARTITION",
+    "REJECTED_PARTITION",
     "checkpoints_partition",
     "collecting_partition",
     "connection_partition",
@@ -183,8 +183,8 @@ def connection_partition(connection: str) -> str:
 NAME_SORT = "name"
 HOME_SORT = "home"
 ORGANISATIONS_PARTITION = "!organisations"
-QUEUE_NOTES_PARTITION = "!queue"
-GIVEN_UP_PARTITION = "!given-up"
+QUEUE_ATTEMPTS_PARTITION = "!queue"
+REJECTED_PARTITION = "!given-up"
 COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
 

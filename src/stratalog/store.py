@@ -72,7 +72,7 @@ class Store:
 
     def create(self, organisation: str, document: str) -> Document:
         """A new, empty document. Raises Conflict where one of that id lives, in this organisation or another."""
-        return self._keep(Document(create_log(self.environment, organisation, document, "document"), self.rules))
+        return self._remember(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
     def document(self, organisation: str, document: str) -> Document:
         """The document that lives under the id. Raises NotFound.
@@ -86,7 +86,7 @@ class Store:
         known = self._held(organisation, document)
         if known is not None and known.log.record.incarnation == log.record.incarnation:
             return known
-        return self._keep(Document(log, self.rules))
+        return self._remember(Document(log, self.rules))
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
         """A new, empty log for an application's own events. Raises Conflict.
@@ -159,7 +159,7 @@ class Store:
                 self._documents.move_to_end(name)
             return self._documents.get(name)
 
-    def _keep(self, document: Document) -> Document:
+    def _remember(self, document: Document) -> Document:
         """Hold a handle, unless another thread has opened the same document meanwhile: then answer that one's."""
         name = (document.organisation, document.name)
         with self._lock:

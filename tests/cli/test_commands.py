@@ -247,7 +247,7 @@ def test_records_are_deleted_brought_back_pruned_and_listed(budget: Run) -> None
     assert "version 2" in budget("records", "delete", "acme/report").stdout
     budget("records", "get", "acme/report", code=3)
     assert json.loads(budget("records", "undelete", "acme/report", "--json").stdout)["version"] == 3
-    assert "from 3 on" in budget("records", "prune", "acme/report", "--keep", "1").stdout
+    assert "from 3 on" in budget("records", "prune", "acme/report", "--retain", "1").stdout
     budget("records", "prune", "acme/report", "--before", "2020-01-01", "--json")
     assert "acme/report  3" in budget("records", "list", "acme").stdout
     assert lines(budget("records", "list", "acme", "--after", "report", "--json").stdout) == []

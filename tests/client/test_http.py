@@ -40,7 +40,7 @@ class Running(uvicorn.Server):
 
     def __init__(self, store: stratalog.Store, port: int = 0, tokens: StaticTokens | None = None) -> None:
         self.listening = socket.create_server(("127.0.0.1", port))
-        app = create_app(store, Application(tuning=ServerLimits(live_poll_seconds=0.01), authenticate=tokens))
+        app = create_app(store, Application(limits=ServerLimits(live_poll_seconds=0.01), authenticate=tokens))
         super().__init__(uvicorn.Config(app, log_level="error", ws="websockets-sansio"))
         self._thread = threading.Thread(target=self.run, args=([self.listening],))
         self._thread.start()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.client import Client, PendingMutation, Unreached
-from stratalog.client.local import UNKNOWN, UNTOLD
+from stratalog.client.local import UNKNOWN, UNREPORTED
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, StratalogError
 from stratalog.protocol.messages import Mutation, Outcome
@@ -359,7 +359,7 @@ def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(
     for number in range(6):
         document.mutate("put", {"key": "n", "value": number})
     client.sync()
-    assert (handle.status, handle.reason) == ("unknown", UNTOLD)
+    assert (handle.status, handle.reason) == ("unknown", UNREPORTED)
 
 
 def transport_of(client: Client) -> InProcess:

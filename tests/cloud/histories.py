@@ -31,7 +31,7 @@ from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord, require_name
 from stratalog.ports.index import Index
-from stratalog.testing.checkers import Answered, CheckedAppend, FoundEntry, HeadRead, Violation, check_appends
+from stratalog.testing.checkers import Answered, CheckedAppend, HeadRead, LoggedEntry, Violation, check_appends
 from stratalog.testing.emulators import Emulator, describe_status, ministack, seaweed
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Forked, Headed, Met, Read, Record, Sent, Task, Was
@@ -103,7 +103,7 @@ def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
     for history in histories:
         for append, log in _appends(history):
             appends[log].append(append)
-            met[append.told.value] += 1
+            met[append.outcome.value] += 1
         for record in history.records:
             if isinstance(record, Met):
                 met[record.what] += 1
@@ -236,9 +236,9 @@ def _left(index: Index, name: NameRecord) -> Left:
     return Left(first, found, [(parent.name, parent.version) for parent in name.lineage])
 
 
-def _found(version: int, write_id: str) -> FoundEntry:
+def _found(version: int, write_id: str) -> LoggedEntry:
     writer, _, number = write_id.rpartition(".")
-    return FoundEntry(version, writer, write_id, int(number))
+    return LoggedEntry(version, writer, write_id, int(number))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

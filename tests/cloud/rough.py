@@ -77,7 +77,7 @@ class RoughEndpoint:
 class RealTime:
     """What a line of the simulation needs of its scheduler, by the machine's own clock and in nobody's order."""
 
-    tell = None
+    report = None
     current = None
     now_ms = 0
     steps = 0

@@ -13,9 +13,9 @@ from stratalog.costs.prices import Price, load_prices
 from stratalog.costs.workload import (
     Operation,
     StandingClock,
+    measure_maintenance,
     measure_operations,
     measure_run,
-    measure_upkeep,
 )
 from stratalog.errors import Invalid
 from stratalog.ports.meter import Meter
@@ -134,8 +134,8 @@ def test_a_run_of_ones_own_is_counted() -> None:
 
 
 def test_a_deployment_that_nobody_uses_costs_what_stands() -> None:
-    deployment = Deployment(alarms=10, upkeep_runs=720, pollers=5, index_gb=1, blobs_gb=10)
-    idle = monthly(deployment, Functions(), measure_upkeep(), PRICES)
+    deployment = Deployment(alarms=10, maintenance_runs=720, pollers=5, index_gb=1, blobs_gb=10)
+    idle = monthly(deployment, Functions(), measure_maintenance(), PRICES)
     assert idle["alarms"] == pytest.approx(1)
     assert idle["queue polled by Lambda"] == pytest.approx(0.324)
     assert idle["kept in DynamoDB"] == pytest.approx(0.45)
@@ -148,7 +148,7 @@ def test_what_is_assumed_of_a_deployment_is_what_the_template_makes() -> None:
     template = (Path(__file__).parents[2] / "deploy" / "aws" / "template.yaml").read_text()
     assert template.count("Type: AWS::CloudWatch::Alarm\n") == Deployment().alarms
     assert "Default: rate(6 hours)" in template
-    assert Deployment().upkeep_runs == 30 * 24 // 6
+    assert Deployment().maintenance_runs == 30 * 24 // 6
     memory = [
         int(size)
         for size in re.findall(r"Handler: stratalog.aws.(?:api|processor)\b.*?MemorySize: (\d+)", template, re.DOTALL)

@@ -97,8 +97,8 @@ def test_a_body_that_does_not_unpack_is_invalid(client: Client) -> None:
 
 
 def test_the_bounds_of_a_body_can_be_lowered() -> None:
-    tuning = ServerLimits(request_bytes_max=1000, request_compressed_bytes_max=100)
-    with serving(Application(tuning=tuning)) as client:
+    limits = ServerLimits(request_bytes_max=1000, request_compressed_bytes_max=100)
+    with serving(Application(limits=limits)) as client:
         answer = client.post(f"{BUDGET}/push", content=b" " * 1001, headers=JSON)
         assert problem(answer) == (413, "limit-exceeded")
         assert answer.json()["limit"] == 1000
@@ -153,7 +153,7 @@ def test_a_push_of_too_many_mutations_is_refused(client: Client) -> None:
 
 
 def test_who_asks_too_fast_waits() -> None:
-    with serving(Application(tuning=ServerLimits(rate_requests_per_second=0.001, rate_requests_burst=2))) as client:
+    with serving(Application(limits=ServerLimits(rate_requests_per_second=0.001, rate_requests_burst=2))) as client:
         answers = [client.get("/health") for _ in range(3)]
     assert [answer.status_code for answer in answers[:2]] == [200, 200]
     assert problem(answers[2]) == (429, "too-many-requests")
@@ -182,7 +182,7 @@ def test_one_who_asks_too_fast_slows_down_nobody_else() -> None:
 
 
 def test_too_many_connections_are_turned_away() -> None:
-    with serving(Application(tuning=ServerLimits(connections_max=0))) as client:
+    with serving(Application(limits=ServerLimits(connections_max=0))) as client:
         answer = client.get("/health")
     assert problem(answer) == (503, "unavailable")
 

@@ -24,7 +24,7 @@ from stratalog.store import Store, open_store
 from tests.server.api import BUDGET, Client, mutation, push, serving
 
 Story = Callable[[Hub, Store], Awaitable[None]]
-QUICK = ServerLimits(live_poll_seconds=0.001, live_beat_seconds=60)
+QUICK = ServerLimits(live_poll_seconds=0.001, live_heartbeat_seconds=60)
 
 
 def test_a_push_pokes_those_who_listen(budget: Client) -> None:
@@ -96,7 +96,7 @@ def test_a_page_of_another_origin_cannot_listen(budget: Client) -> None:
 
 
 def test_too_many_listeners_are_turned_away() -> None:
-    with serving(Application(tuning=ServerLimits(live_connections_max=1))) as bounded:
+    with serving(Application(limits=ServerLimits(live_connections_max=1))) as bounded:
         bounded.put(BUDGET)
         with bounded.websocket_connect(f"{BUDGET}/live") as first:
             first.receive_json()
@@ -116,13 +116,13 @@ def test_a_deleted_document_says_so_and_closes(budget: Client) -> None:
     assert closed.value.code == 4410
 
 
-def on_a_hub(story: Story, tuning: ServerLimits = QUICK) -> None:
+def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
     """Run a story on a hub that watches, over a store with a document."""
 
     async def run() -> None:
         store = open_store("memory:")
         store.create("acme", "budget")
-        hub = Hub(store, tuning, Metrics(store.environment))
+        hub = Hub(store, limits, Metrics(store.environment))
         watch = asyncio.create_task(hub.watch())
         try:
             await asyncio.wait_for(story(hub, store), timeout=20)
@@ -170,7 +170,7 @@ def test_a_silent_connection_is_given_a_sign_of_life() -> None:
         await listener.next()
         assert await listener.next() == [Beat()]
 
-    on_a_hub(story, ServerLimits(live_poll_seconds=60, live_beat_seconds=0.001))
+    on_a_hub(story, ServerLimits(live_poll_seconds=60, live_heartbeat_seconds=0.001))
 
 
 def test_listeners_of_a_deleted_document_are_told_and_those_of_its_successor_are_not() -> None:

@@ -24,7 +24,7 @@ HOSTS = ("testserver",)
 ENDLESS = "/events"
 
 STORE = open_store("memory:")
-APP = create_app(STORE, Application(hosts=HOSTS, tuning=ServerLimits(rate_requests_burst=1_000_000)))
+APP = create_app(STORE, Application(hosts=HOSTS, limits=ServerLimits(rate_requests_burst=1_000_000)))
 SCHEMA = schemathesis.openapi.from_asgi("/schema/openapi.json", APP).exclude(path_regex=f"{ENDLESS}$")
 
 

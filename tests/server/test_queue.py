@@ -557,7 +557,7 @@ def test_a_worker_that_lives_keeps_its_message() -> None:
     path.worker.step()
     for _ in range(20):
         path.clock.sleep(11)
-        path.worker.beat()
+        path.worker.heartbeat()
     assert path.waiting() == []
     path.worker.step()
     assert path.document.version == 1

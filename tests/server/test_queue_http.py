@@ -45,7 +45,7 @@ def test_a_document_that_is_not_queued_is_pushed_to_directly() -> None:
 
 
 def test_a_full_queue_is_answered_429_and_when_to_come_again() -> None:
-    application = msgspec.structs.replace(QUEUED, tuning=ServerLimits(queued_pushes_max=1))
+    application = msgspec.structs.replace(QUEUED, limits=ServerLimits(queued_pushes_max=1))
     with serving(application) as client:
         client.put(BUDGET)
         assert client.post(f"{BUDGET}/push", json=body(mutation("ada", 1, key="k"))).status_code == 202

@@ -11,7 +11,7 @@ import msgspec
 
 from stratalog.log.names import Parent
 from stratalog.ports.index import Item, Put, Write
-from stratalog.testing.checkers import FoundEntry, Violation
+from stratalog.testing.checkers import LoggedEntry, Violation
 
 __all__ = ["Answer", "LogTruth", "Truth", "check_answers"]
 
@@ -36,7 +36,7 @@ class LogTruth:
     def __init__(self, first: int) -> None:
         self.first = first
         self.segment = first
-        self.found: list[FoundEntry] = []
+        self.found: list[LoggedEntry] = []
         self.moments: list[int] = []
         self.deleted: int | None = None
         self.floor = 0
@@ -92,7 +92,7 @@ class Truth:
             log.deleted = moment
         else:
             writer, _, number = attributes["w"].rpartition(".")
-            log.found.append(FoundEntry(version, writer, attributes["w"], int(number)))
+            log.found.append(LoggedEntry(version, writer, attributes["w"], int(number)))
             log.moments.append(moment)
 
 

@@ -90,7 +90,9 @@ MUTANTS = (
     Mutant(
         "queue: acknowledged before commit", QueueWorld, replaced(Worker, "_settle", _acknowledge_first), ("settled",)
     ),
-    Mutant("queue: claim not read", QueueWorld, replaced(settlement, "claim_stands", _no_claim_stands), ("settled",)),
+    Mutant(
+        "queue: claim not read", QueueWorld, replaced(settlement, "claim_check_exists", _no_claim_stands), ("settled",)
+    ),
     Mutant(
         "queue: rejection above the receive limit",
         QueueWorld,
@@ -100,7 +102,7 @@ MUTANTS = (
     Mutant(
         "queue: moved aside without rejection",
         QueueWorld,
-        replaced(_trial, "_give_up", _never_given_up),
+        replaced(_trial, "_reject_after_last_attempt", _never_given_up),
         ("moved aside", "progress"),
     ),
     Mutant("queue: suspect not noted", QueueWorld, replaced(_trial, "_mark", _unmarked), ("moved aside", "progress")),

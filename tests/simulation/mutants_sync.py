@@ -22,7 +22,7 @@ pull: Any = import_module("stratalog.sync.pull")
 push: Any = import_module("stratalog.sync.push")
 
 _news: Callable[..., Pulled] = pull._news
-_whole: Callable[..., Pulled] = pull._whole
+_complete: Callable[..., Pulled] = pull._complete
 _usable: Callable[..., Cookie | None] = pull._usable
 _pushed: Callable[..., Pushed] = push.push
 
@@ -53,7 +53,7 @@ def _last_ids_of_later(
 
 
 def _without_clear(document: Document, state: State, request: Pull, owner: str) -> Pulled:
-    pulled = _whole(document, state, request, owner)
+    pulled = _complete(document, state, request, owner)
     patch = [one for one in pulled.patch if not isinstance(one, Clear)]
     return pulled if request.cookie is None else msgspec.structs.replace(pulled, patch=patch)
 
@@ -98,7 +98,7 @@ MUTANTS = (
     Mutant(
         "sync: another incarnation without clear",
         SyncWorld,
-        replaced(pull, "_whole", _without_clear),
+        replaced(pull, "_complete", _without_clear),
         ("state", "converged"),
     ),
     Mutant("sync: order goes back", SyncWorld, replaced(pull, "_fresh_cookie", _order_of_version), ("order",)),

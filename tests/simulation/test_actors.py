@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.testing.checkers import Answered, FoundEntry, Violation
+from stratalog.testing.checkers import Answered, LoggedEntry, Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.history import History
 from stratalog.testing.scheduler import Scheduler
@@ -48,6 +48,6 @@ def test_history_is_held_against_the_log_that_was_found() -> None:
     history = History(Scheduler(7))
     history.append("a", "w1", 0, Answered.ACKNOWLEDGED, 1)
     history.head(0, 1)
-    history.check([FoundEntry(1, "a", "w1", 1)])
+    history.check([LoggedEntry(1, "a", "w1", 1)])
     with pytest.raises(Violation, match="acknowledged"):
         history.check([])

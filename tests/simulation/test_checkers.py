@@ -9,8 +9,8 @@ import pytest
 from stratalog.testing.checkers import (
     Answered,
     CheckedAppend,
-    FoundEntry,
     HeadRead,
+    LoggedEntry,
     Violation,
     check_acknowledged,
     check_appends,
@@ -25,7 +25,7 @@ FIRST = CheckedAppend("a", "w1", 1, 2, Answered.ACKNOWLEDGED, 1)
 SECOND = CheckedAppend("b", "w2", 3, 4, Answered.ACKNOWLEDGED, 2)
 REFUSED = CheckedAppend("b", "w3", 5, 6, Answered.REFUSED)
 UNKNOWN = CheckedAppend("a", "w4", 5, 7, Answered.UNKNOWN)
-LOG = [FoundEntry(1, "a", "w1", 1), FoundEntry(2, "b", "w2", 1), FoundEntry(3, "a", "w4", 2)]
+LOG = [LoggedEntry(1, "a", "w1", 1), LoggedEntry(2, "b", "w2", 1), LoggedEntry(3, "a", "w4", 2)]
 
 
 def test_a_right_history_passes() -> None:
@@ -44,9 +44,9 @@ def test_a_history_above_a_floor_passes_without_what_was_forgotten() -> None:
         ("gapless", lambda: check_gapless([1], floor=1)),
         ("once", lambda: check_once(["w1", "w2", "w1"])),
         ("acknowledged", lambda: check_acknowledged([FIRST], [])),
-        ("acknowledged", lambda: check_acknowledged([FIRST], [FoundEntry(2, "a", "w1", 1)])),
-        ("refused", lambda: check_refused([REFUSED], [FoundEntry(1, "b", "w3", 1)])),
-        ("writer-order", lambda: check_writer_order([FoundEntry(1, "a", "x", 2), FoundEntry(2, "a", "y", 1)])),
+        ("acknowledged", lambda: check_acknowledged([FIRST], [LoggedEntry(2, "a", "w1", 1)])),
+        ("refused", lambda: check_refused([REFUSED], [LoggedEntry(1, "b", "w3", 1)])),
+        ("writer-order", lambda: check_writer_order([LoggedEntry(1, "a", "x", 2), LoggedEntry(2, "a", "y", 1)])),
         ("real-time", lambda: check_real_time([SECOND], [HeadRead(5, 6, 1)])),
         (
             "real-time",

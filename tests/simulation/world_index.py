@@ -16,7 +16,7 @@ from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Un
 from stratalog.keys import number, parse_number
 from stratalog.ports.index import Absent, Attribute, Condition, Index, Item, Put
 from stratalog.retry import Retry, RetryPolicy
-from stratalog.testing.checkers import Answered, FoundEntry, Violation
+from stratalog.testing.checkers import Answered, LoggedEntry, Violation
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns
@@ -166,9 +166,9 @@ def _at(index: Index, version: int) -> Item | None:
     return index.get(PARTITION, number(version))
 
 
-def _found(item: Item) -> FoundEntry:
+def _found(item: Item) -> LoggedEntry:
     attributes = item.attributes
-    return FoundEntry(parse_number(item.sort), str(attributes["a"]), str(attributes["w"]), int(attributes["n"]))
+    return LoggedEntry(parse_number(item.sort), str(attributes["a"]), str(attributes["w"]), int(attributes["n"]))
 
 
 _THIS = sys.modules[__name__]

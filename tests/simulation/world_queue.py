@@ -27,7 +27,7 @@ from stratalog.sync.pull import pull
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULTS
 from stratalog.testing.scheduler import Scheduler
-from stratalog.worker.execution import GIVEN_UP
+from stratalog.worker.execution import WORKER_REJECTION
 from stratalog.worker.messages import QueuedPush, open_push, read_message
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.settlement import Settlement, Settler
@@ -344,7 +344,7 @@ class _Truth(Truth):
         super().__init__(place, prefix, mutators)
 
     def _run(self, draft: Draft, one: Recorded) -> bool:
-        if (one.reason or "").startswith(GIVEN_UP):
+        if (one.reason or "").startswith(WORKER_REJECTION):
             self.given_up.append(one)
             return True
         return super()._run(draft, one)
@@ -355,7 +355,7 @@ def beat(process: Process, worker: Worker) -> None:
     while True:
         process.clock.sleep(BEAT_SECONDS)
         with suppress(StratalogError):
-            worker.beat()
+            worker.heartbeat()
 
 
 def harmless(draft: Draft, args: Any) -> None:

@@ -27,7 +27,7 @@ from stratalog.log import LogSettings
 from stratalog.ports.index import Put
 from stratalog.records import NewBody, Records, RecordVersion, Stored
 from stratalog.records.batch import put_through
-from stratalog.testing.checkers import Answered, FoundEntry, Violation
+from stratalog.testing.checkers import Answered, LoggedEntry, Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
@@ -240,9 +240,9 @@ class RecordsWorld:
             raise Violation("order", "the versions of a record are out of order", versions=numbers)
         self.seen += [(version, None) for version in versions]
 
-    def _found(self, id: str) -> list[FoundEntry]:
+    def _found(self, id: str) -> list[LoggedEntry]:
         """The versions that were committed, each after the one before. Others fell into places freed before."""
-        found: list[FoundEntry] = []
+        found: list[LoggedEntry] = []
         latest: Put | None = None
         for _, writes in self.place.index._journal:
             for write in writes:
@@ -253,7 +253,7 @@ class RecordsWorld:
                     latest = write
         return found
 
-    def _learn(self, found: list[FoundEntry], write: Put) -> bool:
+    def _learn(self, found: list[LoggedEntry], write: Put) -> bool:
         """Add what ``write`` made, if it made a version."""
         if not write.item.sort.isdigit():
             return False
@@ -262,10 +262,10 @@ class RecordsWorld:
             self.scheduler.counts.bump("strays")
             return False
         writer, number, _ = write_id.split(".")
-        found.append(FoundEntry(version, writer, write_id, int(number)))
+        found.append(LoggedEntry(version, writer, write_id, int(number)))
         return True
 
-    def _check_kept(self, honest: Records, id: str, found: list[FoundEntry], bodies: list[str | None]) -> None:
+    def _check_kept(self, honest: Records, id: str, found: list[LoggedEntry], bodies: list[str | None]) -> None:
         """All versions from the first kept to the latest are there, with their bodies."""
         try:
             versions = list(honest.versions(id))
@@ -278,7 +278,7 @@ class RecordsWorld:
             _check_seen(version, body, found, bodies)
 
 
-def bodies_of(found: list[FoundEntry]) -> list[str | None]:
+def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
     """What each version must hold, by the kinds of the writes alone; None for a deletion."""
     bodies: list[str | None] = []
     for entry in found:
@@ -302,7 +302,7 @@ def _check_newer(latest: Put | None, write: Put) -> None:
         raise Violation("newer", "a stale body became a version", write=write, before=before)
 
 
-def _check_seen(version: RecordVersion, body: str | None, found: list[FoundEntry], bodies: list[str | None]) -> None:
+def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]) -> None:
     """A version that somebody saw is the one committed under its number, and holds what it must."""
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
         raise Violation("read", "a reader saw what was never so", version=version)

@@ -56,7 +56,7 @@ class GatewayAnswer:
         """A piece of the body. Raises LimitExceeded."""
         self._size += len(piece)
         self._body += piece if self._packer is None else self._packer.compress(piece)
-        if self._packer is None and len(self._body) > ANSWER_BYTES_MAX and self._packing and self._is_whole():
+        if self._packer is None and len(self._body) > ANSWER_BYTES_MAX and self._packing and self._is_packable():
             self._packer = _PACKERS[self._packing]()
             self._body[:] = self._packer.compress(self._body)
         self._check()
@@ -90,7 +90,7 @@ class GatewayAnswer:
         answer = {"statusCode": self.status, "headers": headers, "isBase64Encoded": True}
         return {**answer, "body": b64encode(self._body).decode(), **({"cookies": cookies} if cookies else {})}
 
-    def _is_whole(self) -> bool:
+    def _is_packable(self) -> bool:
         """Whether it is a body as it is: no part of one, whose place counts its bytes, and none packed already."""
         names = {name.lower() for name, _ in self.headers}
         return self.status == 200 and not names & {b"content-range", b"content-encoding"}
@@ -98,7 +98,7 @@ class GatewayAnswer:
     def _check(self) -> None:
         for size, limit in ((len(self._body), ANSWER_BYTES_MAX), (self._size, UNPACKED_BYTES_MAX)):
             if size > limit:
-                may_shrink = not self._packing and self._is_whole()
+                may_shrink = not self._packing and self._is_packable()
                 raise LimitExceeded(TOO_LARGE_PLAIN if may_shrink else TOO_LARGE, value=size, limit=limit)
 
 
@@ -106,10 +106,10 @@ def packing_of(headers: Mapping[str, str]) -> str:
     """How a body may be compressed for who asks with these headers, by lower-case names; empty for not at all."""
     offered = (coding.partition(";") for coding in headers.get("accept-encoding", "").lower().split(","))
     weights = {name.strip(): weight for name, _, weight in offered}
-    return next((name for name in _PACKERS if _is_taken(weights.get(name, weights.get("*")))), "")
+    return next((name for name in _PACKERS if _is_accepted(weights.get(name, weights.get("*")))), "")
 
 
-def _is_taken(weight: str | None) -> bool:
+def _is_accepted(weight: str | None) -> bool:
     return weight is not None and not _NONE_OF_IT.fullmatch(weight)
 
 

@@ -49,13 +49,15 @@ class Connections:
 
     def post(self, id: str, message: FromServer) -> bool:
         """Send a message. False where the connection is gone. Raises Unavailable, OutcomeUnknown."""
-        return self._ask(partial(self._client.post_to_connection, ConnectionId=id, Data=msgspec.json.encode(message)))
+        return self._request(
+            partial(self._client.post_to_connection, ConnectionId=id, Data=msgspec.json.encode(message))
+        )
 
     def close(self, id: str) -> bool:
         """End a connection. False where it is gone already. Raises Unavailable, OutcomeUnknown."""
-        return self._ask(partial(self._client.delete_connection, ConnectionId=id))
+        return self._request(partial(self._client.delete_connection, ConnectionId=id))
 
-    def _ask(self, call: Any) -> bool:
+    def _request(self, call: Any) -> bool:
         from stratalog.backends.boto import RequestRefused, once
         from stratalog.backends.service_request import Retryable
 
@@ -156,7 +158,7 @@ class Listeners:
     def _send(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
         """Tell them, and what is shown without those who turn out to be gone."""
         begun = Observation(self._clock)
-        send = partial(self._send_one, name, message, begun)
+        send = partial(self._send_to, name, message, begun)
         if len(living) < 2:
             stays = [send(listener) for listener in living]
         else:
@@ -166,7 +168,7 @@ class Listeners:
         if _shown(left) != _shown(living):
             self._send(name, _shown(left), left)
 
-    def _send_one(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
+    def _send_to(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
         """False where it is gone, and forgotten."""
         if begun.age_seconds() > ANNOUNCE_SECONDS_MAX:
             return True

@@ -109,7 +109,7 @@ class Processor:
 
     def _finish(self, settled: Settlement) -> None:
         """SQS deletes a batch at its end only. One that came before may have been with what ends the process."""
-        finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim
+        finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim_check
         finish(settled)
 
     def _fail(self, message: Message, error: Exception) -> float:

@@ -84,7 +84,7 @@ class DynamoIndex:
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self._check_open()
         request = self._request(Key=_key(partition, sort), ConsistentRead=consistent)
-        answer = self._ask("GetItem", request, _got, CallEffect.READ).value
+        answer = self._call("GetItem", request, _got, CallEffect.READ).value
         item = _item(answer.Item) if answer and answer.Item else None
         count_read(self.meter, "GetItem", [item] if item else [], consistent=consistent)
         return item
@@ -123,7 +123,7 @@ class DynamoIndex:
         elif isinstance(writes[0], Check):
             self._check_alone(writes[0])
         else:
-            self._commit_one(writes[0])
+            self._commit_single(writes[0])
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         self._check_open()
@@ -133,9 +133,9 @@ class DynamoIndex:
         self._closed = True
         self._client.close()
 
-    def _commit_one(self, write: Put | Delete) -> None:
+    def _commit_single(self, write: Put | Delete) -> None:
         request = self._request(ReturnConsumedCapacity="TOTAL", **_written_as(write))
-        self._settle([write], self._ask(commit_operation([write]), request, _written, CallEffect.WRITE))
+        self._settle([write], self._call(commit_operation([write]), request, _written, CallEffect.WRITE))
 
     def _commit_all(self, writes: Sequence[Write]) -> None:
         parts = [{_part(write): {"TableName": self.table, **_written_as(write)}} for write in writes]
@@ -144,7 +144,7 @@ class DynamoIndex:
             "ClientRequestToken": new_id(self._client.clock, TOKEN_CHARACTERS),
             "ReturnConsumedCapacity": "TOTAL",
         }
-        self._settle(writes, self._ask(commit_operation(writes), request, _written, CallEffect.TOKEN))
+        self._settle(writes, self._call(commit_operation(writes), request, _written, CallEffect.TOKEN))
 
     def _check_alone(self, check: Check) -> None:
         """A condition with nothing to write is a consistent read; a transaction says no more at ten times the price."""
@@ -167,12 +167,12 @@ class DynamoIndex:
 
     def _page(self, request: Request) -> tuple[list[Item], Attributes | None]:
         self._check_open()
-        page = self._ask("Query", request, _page, CallEffect.READ).value or _Page()
+        page = self._call("Query", request, _page, CallEffect.READ).value or _Page()
         items = [_item(attributes) for attributes in page.Items]
         count_read(self.meter, "Query", items, consistent=request["ConsistentRead"])
         return items, page.LastEvaluatedKey
 
-    def _ask(
+    def _call(
         self, operation: str, request: Request, decoder: msgspec.json.Decoder[T], kind: CallEffect
     ) -> DynamoAnswer[T]:
         try:

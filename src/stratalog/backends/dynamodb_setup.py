@@ -90,7 +90,7 @@ def create_table(client: DynamoClient, table: str) -> bool:
 
     Raises Invalid where a table of that name has other keys; Unavailable.
     """
-    made = _ask_for(client, table)
+    made = _request_table(client, table)
     for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
         description = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
         if description is not None and description.Table.TableStatus == "ACTIVE":
@@ -100,7 +100,7 @@ def create_table(client: DynamoClient, table: str) -> bool:
     raise Unavailable("the table is not ready yet", table=table, seconds=TABLE_SECONDS_MAX)
 
 
-def _ask_for(client: DynamoClient, table: str) -> bool:
+def _request_table(client: DynamoClient, table: str) -> bool:
     request = {
         "TableName": table,
         "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name, _ in KEYS],

@@ -198,7 +198,7 @@ class MemoryQueue:
         self._receives_max = receives_max
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
-        self._groups: dict[str, list[_Held]] = {}
+        self._groups: dict[str, list[_QueuedMessage]] = {}
         self._dead: list[DeadMessage] = []
         self._sent = 0
         self._closed = False
@@ -209,7 +209,7 @@ class MemoryQueue:
         with self._lock:
             for body in bodies:
                 self._sent += 1
-                self._groups.setdefault(group, []).append(_Held(f"{self._sent:016d}", group, body))
+                self._groups.setdefault(group, []).append(_QueuedMessage(f"{self._sent:016d}", group, body))
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         self._check_open()
@@ -264,14 +264,14 @@ class MemoryQueue:
             given.append(Message(queued.id, group, queued.body, queued.receives, queued.receipt))
         return given
 
-    def _find(self, message: Message) -> _Held | None:
+    def _find(self, message: Message) -> _QueuedMessage | None:
         now = self._clock.boot_ms()
         for queued in self._groups.get(message.group, []):
             if queued.id == message.id:
                 return queued if queued.receipt == message.receipt and queued.hidden_until_ms > now else None
         return None
 
-    def _remove(self, queued: _Held) -> None:
+    def _remove(self, queued: _QueuedMessage) -> None:
         waiting = self._groups[queued.group]
         waiting.remove(queued)
         if not waiting:
@@ -282,7 +282,7 @@ class MemoryQueue:
             raise Closed("the queue is closed")
 
 
-class _Held:
+class _QueuedMessage:
     """A message in the queue and its present giving-out."""
 
     __slots__ = ("body", "group", "hidden_until_ms", "id", "receipt", "receives")

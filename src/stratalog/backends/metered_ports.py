@@ -112,7 +112,7 @@ class MeteredBlobs:
     def __init__(self, blobs: Blobs, meter: Meter) -> None:
         self.meter = meter
         self._blobs = blobs
-        self._asked_for_versions = False
+        self._versioning_checked = False
 
     def put(self, key: str, body: bytes) -> None:
         self._blobs.put(key, body)
@@ -130,7 +130,7 @@ class MeteredBlobs:
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         stats = self._blobs.list(prefix, after=after)
-        self._ask_for_versions()
+        self._count_versioning_check()
         while True:
             page = list(islice(stats, LIST_KEYS))
             self._count("ListObjectVersions")
@@ -141,7 +141,7 @@ class MeteredBlobs:
     def delete(self, key: str, stamp: str) -> bool:
         stood = self._blobs.stat(key) is not None
         removed = self._blobs.delete(key, stamp)
-        self._ask_for_versions()
+        self._count_versioning_check()
         self._count("ListObjectVersions")
         if stood and removed:
             self._count("DeleteObject")
@@ -150,9 +150,9 @@ class MeteredBlobs:
     def close(self) -> None:
         self._blobs.close()
 
-    def _ask_for_versions(self) -> None:
-        if not self._asked_for_versions:
-            self._asked_for_versions = True
+    def _count_versioning_check(self) -> None:
+        if not self._versioning_checked:
+            self._versioning_checked = True
             self._count("GetBucketVersioning")
 
     def _count(self, operation: str, size: int | None = None) -> None:

@@ -98,13 +98,13 @@ class ObjectBlobs:
         check_put(key, body)
         data = compress(body)
         # In one request: parts would leave rests where an upload is broken off, and date the object by its beginning.
-        self._ask("PutObject", key, lambda: obstore.put(self._store, key, data, use_multipart=False), writes=True)
+        self._request("PutObject", key, lambda: obstore.put(self._store, key, data, use_multipart=False), writes=True)
         self.meter.add("PutObject", "bytes", len(data))
 
     def get(self, key: str) -> bytes:
         self._check_open()
         key_hash(key)
-        data = self._ask("GetObject", key, lambda: bytes(obstore.get(self._store, key).bytes()))
+        data = self._request("GetObject", key, lambda: bytes(obstore.get(self._store, key).bytes()))
         self.meter.add("GetObject", "bytes", len(data))
         return verified(key, decompress(data, BLOB_BYTES_MAX))
 
@@ -112,7 +112,7 @@ class ObjectBlobs:
         self._check_open()
         key_hash(key)
         try:
-            return _stat(self._ask("HeadObject", key, lambda: obstore.head(self._store, key)))
+            return _stat(self._request("HeadObject", key, lambda: obstore.head(self._store, key)))
         except NotFound:
             return None
 
@@ -144,12 +144,12 @@ class ObjectBlobs:
         """One page by obstore, which takes a prefix by whole components and begins behind a key."""
         folder, offset = prefix.rpartition("/")[0] or None, max(after, prefix[:-1]) or None
         pages = partial(obstore.list, self._store, folder, offset=offset, chunk_size=LIST_KEYS)
-        metas = self._ask("ListObjectsV2", prefix, lambda: next(iter(pages()), []))
+        metas = self._request("ListObjectsV2", prefix, lambda: next(iter(pages()), []))
         stats = [_stat(meta) for meta in metas if meta["path"].startswith(prefix) and meta["path"] > after]
         last = metas[-1]["path"] if metas else ""
         return stats, last if last < prefix or last.startswith(prefix) else ""
 
-    def _ask(self, operation: str, key: str, call: Callable[[], T], *, writes: bool = False) -> T:
+    def _request(self, operation: str, key: str, call: Callable[[], T], *, writes: bool = False) -> T:
         def attempt() -> T:
             self.meter.add(operation, "requests")
             return _once(self._bucket, key, call, writes)

@@ -60,7 +60,7 @@ class S3Versions:
         """Asked once: a bucket whose versioning is suspended meanwhile gives puts the version `NULL`."""
         if self._enabled is None:
             try:
-                answer = self._ask(
+                answer = self._request(
                     "GetBucketVersioning", lambda: self._client.get_bucket_versioning(Bucket=self._bucket)
                 )
                 self._enabled = answer.get("Status") == "Enabled"
@@ -104,7 +104,9 @@ class S3Versions:
         """Answers of at most 1000 versions and markers, in order of key and then from new to old."""
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
         while True:
-            answer = self._ask("ListObjectVersions", partial(self._client.list_object_versions, **request, **marker))
+            answer = self._request(
+                "ListObjectVersions", partial(self._client.list_object_versions, **request, **marker)
+            )
             yield answer
             if not answer["IsTruncated"]:
                 return
@@ -112,7 +114,7 @@ class S3Versions:
 
     def _remove(self, key: str, version: str) -> None:
         request = {"Bucket": self._bucket, "Key": key, "VersionId": version}
-        self._ask("DeleteObject", partial(self._client.delete_object, **request), writes=True)
+        self._request("DeleteObject", partial(self._client.delete_object, **request), writes=True)
 
     def _check_clock(self, answer: Any) -> None:
         """The store dates a blob, and who deletes judges its age by a clock of his own: both must agree."""
@@ -128,7 +130,7 @@ class S3Versions:
             return BlobStat(key, version["Size"], modified_ms, f"{version['ETag']}-{modified_ms}")
         return BlobStat(key, version["Size"], modified_ms, version["VersionId"])
 
-    def _ask(self, operation: str, call: Callable[[], T], *, writes: bool = False) -> T:
+    def _request(self, operation: str, call: Callable[[], T], *, writes: bool = False) -> T:
         def attempt() -> T:
             self._meter.add(operation, "requests")
             return once("the object store", call, writes=writes)

@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 REQUEST_BYTES_MAX = 1024 * 1024
 BATCH = 10
-LOOK_SECONDS = 60
-HELD_MAX = 10_000
+LISTING_SECONDS = 60
+TIMEOUTS_MAX = 10_000
 WAIT_SECONDS_MAX = 20
 RETENTION_SECONDS = 14 * 24 * 3600
 # A group goes by its own name where SQS takes that, else by a hash, and its name goes with the message.
@@ -79,7 +79,7 @@ class SqsQueue:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
-        self._held: dict[str, _Hold] = {}
+        self._timeouts: dict[str, _VisibilityTimeout] = {}
         self._closed = False
 
     def send(self, group: str, bodies: Sequence[bytes]) -> None:
@@ -89,7 +89,7 @@ class SqsQueue:
         size = sum(message_bytes(group, len(body)) for body in bodies)
         if size > REQUEST_BYTES_MAX:
             raise LimitExceeded("a send is too large for SQS", value=size, limit=REQUEST_BYTES_MAX)
-        self._ask("SendMessageBatch", partial(self._send_rest, self._url, entries), writes=True, sent_bytes=size)
+        self._request("SendMessageBatch", partial(self._send_rest, self._url, entries), writes=True, sent_bytes=size)
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         self._check_open()
@@ -99,7 +99,7 @@ class SqsQueue:
             records = self._receive(self._url, limit, visibility_seconds, self._wait_seconds)
             given = self._living([_message(record) for record in records])
             for message in given:
-                self._hold(message.receipt, _Hold(seen, visibility_seconds))
+                self._remember(message.receipt, _VisibilityTimeout(seen, visibility_seconds))
             if given or not records:
                 return given
 
@@ -129,7 +129,7 @@ class SqsQueue:
         letters: dict[str, DeadMessage] = {}
         receipts: list[str] = []
         try:
-            while records := self._receive(self._dead_url, BATCH, LOOK_SECONDS, 0):
+            while records := self._receive(self._dead_url, BATCH, LISTING_SECONDS, 0):
                 receipts += [record["ReceiptHandle"] for record in records]
                 new = [letter for letter in map(self._letter, records) if letter.id not in letters]
                 letters.update((letter.id, letter) for letter in new)
@@ -159,7 +159,7 @@ class SqsQueue:
     def _move_aside(self, message: Message) -> None:
         entry = _entry(message.group, message.body, message.id, receives=str(message.receives - 1))
         send = partial(self._send_rest, self._dead_url, [entry | {"MessageGroupId": message.id}])
-        self._ask("SendMessageBatch", send, writes=True, sent_bytes=message_bytes(message.group, len(message.body)))
+        self._request("SendMessageBatch", send, writes=True, sent_bytes=message_bytes(message.group, len(message.body)))
         self._settle("DeleteMessage", message, self._client.delete_message, 0)
 
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
@@ -181,7 +181,7 @@ class SqsQueue:
 
     def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
         """The attempt's id has SQS answer a lost receive once more with the same messages."""
-        answer = self._ask(
+        answer = self._request(
             "ReceiveMessage",
             partial(
                 self._client.receive_message,
@@ -202,24 +202,24 @@ class SqsQueue:
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
         """False, without asking, where the message's time is over here; and where SQS says that it is."""
         seen = Observation(self._clock)
-        timeout = self._held.get(message.receipt)
+        timeout = self._timeouts.get(message.receipt)
         if timeout is not None and timeout.seen.seconds_until(seen) >= timeout.seconds:
             return False
         try:
-            self._ask(operation, partial(call, QueueUrl=self._url, ReceiptHandle=message.receipt), writes=True)
+            self._request(operation, partial(call, QueueUrl=self._url, ReceiptHandle=message.receipt), writes=True)
         except RequestRefused as exc:
             if exc.reason not in STALE:
                 raise
             return False
-        self._hold(message.receipt, _Hold(seen, seconds))
+        self._remember(message.receipt, _VisibilityTimeout(seen, seconds))
         return True
 
-    def _hold(self, receipt: str, timeout: _Hold) -> None:
+    def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
         """Remember until when a receipt is good. What is forgotten again, SQS still knows."""
         with self._lock:
-            self._held[receipt] = timeout
-            if len(self._held) > HELD_MAX:
-                self._held.pop(next(iter(self._held)))
+            self._timeouts[receipt] = timeout
+            if len(self._timeouts) > TIMEOUTS_MAX:
+                self._timeouts.pop(next(iter(self._timeouts)))
 
     def _letter(self, record: Any) -> DeadMessage:
         message = _message(record)
@@ -234,13 +234,13 @@ class SqsQueue:
                 for position, receipt in enumerate(receipts[start : start + BATCH])
             ]
             call = partial(self._client.change_message_visibility_batch, QueueUrl=self._dead_url, Entries=entries)
-            self._ask("ChangeMessageVisibilityBatch", call)
+            self._request("ChangeMessageVisibilityBatch", call)
 
     def _new_id(self) -> str:
         """Greater than every id made before by this queue, and by others in an earlier millisecond."""
         return f"{self._clock.wall_ms():013d}-{next(self._numbers) % 10**6:06d}-{new_id(self._clock)}"
 
-    def _ask(self, operation: str, call: Callable[[], T], *, writes: bool = False, sent_bytes: int = 0) -> T:
+    def _request(self, operation: str, call: Callable[[], T], *, writes: bool = False, sent_bytes: int = 0) -> T:
         """Requests are billed anew for each 64 KB of the messages in them, sent or received."""
 
         def attempt() -> T:
@@ -255,7 +255,7 @@ class SqsQueue:
             raise Closed("the queue is closed")
 
 
-class _Hold(msgspec.Struct, frozen=True):
+class _VisibilityTimeout(msgspec.Struct, frozen=True):
     """Until when a receipt is good: so long after what was seen before the request was sent."""
 
     seen: Observation

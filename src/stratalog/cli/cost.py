@@ -15,7 +15,7 @@ from stratalog.cli.output import dim, note, print_table
 from stratalog.cli.session import Session, command
 from stratalog.costs.bill import DAYS_A_MONTH, Deployment, Functions, Units, bill, monthly, total
 from stratalog.costs.prices import PriceList, load_prices
-from stratalog.costs.workload import Operation, measure_operations, measure_run, measure_upkeep
+from stratalog.costs.workload import Operation, measure_maintenance, measure_operations, measure_run
 
 __all__ = ["COMMANDS"]
 
@@ -58,7 +58,7 @@ def cost(
     if run:
         _answer(session, [Operation(run, "the whole run", measure_run(_function(run)))], prices, functions, per_day)
         return
-    idle = monthly(Deployment(), functions, measure_upkeep(), prices.prices)
+    idle = monthly(Deployment(), functions, measure_maintenance(), prices.prices)
     _answer(session, list(measure_operations(functions)), prices, functions, per_day, idle)
 
 

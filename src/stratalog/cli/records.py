@@ -116,14 +116,14 @@ def undelete(session: Session, record: str) -> None:
     session.answer(_plain(record, stored), f"{record} is back in version {stored.version}")
 
 
-@command("prune", example="stratalog records prune acme/report --keep 3")
+@command("prune", example="stratalog records prune acme/report --retain 3")
 @click.argument("record", metavar=NAME)
-@click.option("--keep", type=int, metavar="COUNT", help="Keep the newest so many versions.")
+@click.option("--retain", type=int, metavar="COUNT", help="Retain this many of the newest versions.")
 @click.option("--before", metavar="TIME", help="Forget what was superseded before this ISO time.")
-def prune(session: Session, record: str, keep: int | None, before: str | None) -> None:
+def prune(session: Session, record: str, retain: int | None, before: str | None) -> None:
     """Forget old versions; `sweep` frees their room later."""
     handle, id = _open(session, record)
-    oldest = handle.prune(id, retain=keep, before_ms=milliseconds(before) if before else None)
+    oldest = handle.prune(id, retain=retain, before_ms=milliseconds(before) if before else None)
     session.answer({"name": record, "oldest_kept": oldest}, f"{record} keeps its versions from {oldest} on")
 
 

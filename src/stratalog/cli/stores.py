@@ -31,12 +31,12 @@ def init(session: Session, url: str | None) -> None:
 def list_(session: Session, organisation: str | None) -> None:
     """List the documents and logs of an organisation, or of all."""
     store = session.open()
-    rows = _found(store, [organisation] if organisation else store.organisations())
+    rows = _rows(store, [organisation] if organisation else store.organisations())
     nothing = "nothing here yet; try: stratalog create acme/budget"
     session.answer_list(rows, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
 
 
-def _found(store: Store, organisations: Iterable[str]) -> Iterator[tuple[dict[str, object], list[str]]]:
+def _rows(store: Store, organisations: Iterable[str]) -> Iterator[tuple[dict[str, object], list[str]]]:
     for organisation in organisations:
         for line in store.list(organisation):
             name, head = f"{organisation}/{line.id}", store.log(organisation, line.id).head()

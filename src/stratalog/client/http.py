@@ -50,11 +50,11 @@ class HttpTransport:
 
     def push(self, push: Push) -> Pushed:
         """See `Transport`."""
-        return self._ask("push", push, Pushed)
+        return self._request("push", push, Pushed)
 
     def pull(self, pull: Pull) -> Pulled:
         """See `Transport`."""
-        return self._ask("pull", pull, Pulled)
+        return self._request("pull", pull, Pulled)
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
         """See `Transport`."""
@@ -66,7 +66,7 @@ class HttpTransport:
         """See `Transport`."""
         self._http.close()
 
-    def _ask(self, verb: str, question: Push | Pull, kind: type[Answer]) -> Answer:
+    def _request(self, verb: str, question: Push | Pull, kind: type[Answer]) -> Answer:
         if self._create:
             self._send("PUT", self._url, None)
             self._create = False

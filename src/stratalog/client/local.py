@@ -22,7 +22,7 @@ from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
 
 __all__ = ["Local", "MutationFailure", "SettledMutation"]
 
-FAILURES_KEPT = 1000
+FAILURES_MAX = 1000
 PENDING = "SELECT sequence, id, name, args, sent, answer, reason FROM pending"
 
 
@@ -196,7 +196,7 @@ class Local:
         if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):
             return []
         elsewhere = asked is not None and pulled.cookie.incarnation != asked.incarnation
-        if elsewhere and not _is_whole(pulled):
+        if elsewhere and not _is_complete(pulled):
             raise Corrupt("a pull goes over to another incarnation without its whole state")
         with self._file.transaction() as connection:
             _write(connection, pulled.patch)
@@ -204,7 +204,7 @@ class Local:
             if elsewhere and self.client not in pulled.last:
                 # A copy of the former document may hold its effects without knowing its clients.
                 return self._reset(connection, ())
-            return self._confirm(connection, pulled, asked is not None and _tells_rejections(asked, pulled))
+            return self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
 
     def _confirm(self, connection: apsw.Connection, pulled: Pulled, rejections_reported: bool) -> list[SettledMutation]:
         last = pulled.last.get(self.client, 0)
@@ -229,7 +229,7 @@ class Local:
             return self._settle(connection, waiting, "rejected", reason or waiting.reason)
         if rejections_reported or waiting.answer == "applied":
             return self._settle(connection, waiting, "applied")
-        return self._settle(connection, waiting, "unknown", UNTOLD)
+        return self._settle(connection, waiting, "unknown", UNREPORTED)
 
     def _settle(
         self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None = None
@@ -243,7 +243,7 @@ class Local:
             connection.execute(
                 "DELETE FROM failures WHERE sequence <="
                 " (SELECT sequence FROM failures ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
-                (FAILURES_KEPT,),
+                (FAILURES_MAX,),
             )
         return SettledMutation(waiting.sequence, status, reason)
 
@@ -254,7 +254,7 @@ class Local:
             if waiting.sequence in uncommitted or waiting.sent != OPEN:
                 self._renumber(connection, waiting)
             elif waiting.answer in COMMITTED:
-                settled.append(self._settle_confirmed(connection, waiting, None, told=False))
+                settled.append(self._settle_confirmed(connection, waiting, None, rejections_reported=False))
             else:
                 settled.append(self._settle(connection, waiting, "unknown", UNKNOWN))
         return settled
@@ -288,7 +288,7 @@ class Local:
 
 
 UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
-UNTOLD = "it was committed, but too long ago to be told whether it was rejected"
+UNREPORTED = "it was committed, but too long ago to be rejections_reported whether it was rejected"
 _END = 2**62
 
 
@@ -307,13 +307,13 @@ def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
             connection.execute("DELETE FROM items WHERE key = ?", (operation.key,))
 
 
-def _tells_rejections(asked: Cookie, pulled: Pulled) -> bool:
+def _reports_rejections(asked: Cookie, pulled: Pulled) -> bool:
     """Whether a mutation that is committed and not among the rejected was applied: a server looks back only so far."""
     passed = pulled.cookie.version - asked.version
-    return not _is_whole(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS
+    return not _is_complete(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS
 
 
-def _is_whole(pulled: Pulled) -> bool:
+def _is_complete(pulled: Pulled) -> bool:
     return any(isinstance(operation, Clear) for operation in pulled.patch)
 
 

@@ -93,7 +93,7 @@ class SyncCycle:
                 decision = self._push(batch)
             except LimitExceeded as exc:
                 if len(batch) == 1:
-                    self._give_up(batch[0], str(exc))
+                    self._refuse(batch[0], str(exc))
                 size = max(1, len(batch) // 2)
                 continue
             size = min(2 * size, MUTATIONS_PER_BATCH_MAX)
@@ -130,7 +130,7 @@ class SyncCycle:
         if decision.reset:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
 
-    def _give_up(self, waiting: Waiting, reason: str) -> None:
+    def _refuse(self, waiting: Waiting, reason: str) -> None:
         self._replica.settle(lambda local: local.refuse(waiting, reason))
 
     def _pull(self) -> None:

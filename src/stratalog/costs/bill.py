@@ -64,7 +64,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """What stands and costs while nobody does anything: that of `deploy/aws/template.yaml`, with little in it."""
 
     alarms: int = 9
-    upkeep_runs: int = DAYS_A_MONTH * 4
+    maintenance_runs: int = DAYS_A_MONTH * 4
     """A month."""
 
     pollers: int = 5
@@ -107,8 +107,8 @@ def monthly(deployment: Deployment, functions: Functions, maintenance: Units, pr
     polls = deployment.pollers * MINUTES_A_MONTH * 3
     return {
         "alarms": prices.alarm_months.of(deployment.alarms),
-        "upkeep": prices.schedule_runs.of(deployment.upkeep_runs)
-        + total(run.times(deployment.upkeep_runs), prices, arm=functions.arm),
+        "upkeep": prices.schedule_runs.of(deployment.maintenance_runs)
+        + total(run.times(deployment.maintenance_runs), prices, arm=functions.arm),
         "queue polled by Lambda": prices.sqs_requests.of(polls),
         "kept in DynamoDB": prices.dynamodb_gb_months.of(deployment.index_gb)
         + prices.dynamodb_recovery_gb_months.of(deployment.index_gb),

@@ -24,7 +24,7 @@ from stratalog.ports.meter import Meter
 from stratalog.protocol.messages import Mutation
 from stratalog.store import Store, open_store
 
-__all__ = ["Operation", "StandingClock", "Trial", "measure_operations", "measure_run", "measure_upkeep", "text_of"]
+__all__ = ["Operation", "StandingClock", "Trial", "measure_maintenance", "measure_operations", "measure_run", "text_of"]
 
 FREE_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
 SEGMENT_ENTRIES = 1000
@@ -90,7 +90,7 @@ def measure_operations(functions: Functions) -> Iterator[Operation]:
     """Every operation in turn. Takes a second or two."""
     yield from _commits()
     yield from _opening()
-    yield from _upkeep()
+    yield from _maintenance()
     yield from _records()
     yield from _queue()
     yield Operation("function", "one call of a Lambda function that runs already", functions.call())
@@ -151,7 +151,7 @@ def _opening() -> Iterator[Operation]:
     yield Operation("look", "one key, read anew by a process that is warm", trial.spent(lambda: warm.get("items/150")))
 
 
-def _upkeep() -> Iterator[Operation]:
+def _maintenance() -> Iterator[Operation]:
     settings = LogSettings(segment_entries_target=SEGMENT_ENTRIES, snapshot_entries_interval=10**9)
     trial = Trial(settings)
     log = trial.store.create_log("acme", "plan")
@@ -222,7 +222,7 @@ def _queue() -> Iterator[Operation]:
     yield Operation("queue-function", "the same where Lambda receives and removes them, ten at a time", by_function)
 
 
-def measure_upkeep(documents: int = 10) -> Units:
+def measure_maintenance(documents: int = 10) -> Units:
     """What one of many passes over a store of so many documents is billed, where nothing is to be done."""
     trial = Trial()
     for number in range(documents):

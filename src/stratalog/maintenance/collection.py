@@ -42,7 +42,7 @@ SAVE_SECONDS = 60
 FAILURES_MAX = 3
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
 # What blobs of a family's owner may be for. Others are an application's own, and it alone knows who refers to them.
-PLACES = ("archive", "arguments", "bodies", "chunks", "collecting", "fields", "items", "parts")
+BLOB_FOLDERS = ("archive", "arguments", "bodies", "chunks", "collecting", "fields", "items", "parts")
 
 
 class MaintenanceFailure(msgspec.Struct, frozen=True):
@@ -144,11 +144,11 @@ class _Collection:
         self._stop = stop
         self._report = report
         self._is_strict = is_strict
-        self._work, self._is_kept = load_work(environment, scope)
+        self._work, self._is_saved = load_work(environment, scope)
         self._saved = Observation(environment.clock)
         self._listing: Iterator[BlobStat] = iter(())
         self._next: BlobStat | None = None
-        self._kept = self._young = self._changed = self._garbage_bytes = 0
+        self._referenced = self._young = self._changed = self._garbage_bytes = 0
         self._garbage: list[str] = []
         self._failures: list[MaintenanceFailure] = []
 
@@ -158,10 +158,10 @@ class _Collection:
                 self._settle()
         except _Stopped:
             self._save()
-            return self._found(False)
-        if self._is_kept and not self._dry_run:
+            return self._build_report(False)
+        if self._is_saved and not self._dry_run:
             drop_work(self._environment, self._scope)
-        return self._found(True)
+        return self._build_report(True)
 
     def _take(self) -> bool:
         """List blobs of the next owner, as many as are judged at once. False where there is none."""
@@ -208,7 +208,7 @@ class _Collection:
         except (Corrupt, NotFound, Invalid, LimitExceeded) as exc:
             self._pass_over(work.owner, exc)
         else:
-            self._kept, self._young = self._kept + work.kept, self._young + work.young
+            self._referenced, self._young = self._referenced + work.kept, self._young + work.young
             self._report(work.kept + work.young)
             self._work = CollectionProgress(after=work.upto)
 
@@ -242,18 +242,18 @@ class _Collection:
         elif kind == "record":
             self._mark_record(work, parts)
         else:
-            self._keep_younger(work, OLD_SECONDS if self._is_gone(parts[0], parts[2]) else QUEUED_SECONDS_MAX)
+            self._mark_younger(work, OLD_SECONDS if self._is_gone(parts[0], parts[2]) else QUEUED_SECONDS_MAX)
 
     def _mark_family(self, work: CollectionProgress, parts: list[str]) -> None:
         if next(self._environment.index.query(family_partition(work.owner), limit=1), None) is None:
-            self._keep_younger(work, OLD_SECONDS if self._is_gone(*parts) else UNKNOWN_OWNER_SECONDS_MAX)
+            self._mark_younger(work, OLD_SECONDS if self._is_gone(*parts) else UNKNOWN_OWNER_SECONDS_MAX)
         else:
             Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
     def _mark_record(self, work: CollectionProgress, parts: list[str]) -> None:
         name = Name(unescape(parts[0]), unescape(parts[2]))
         if not is_known(self._environment, name):
-            self._keep_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
+            self._mark_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
             return
         roots = referenced(self._environment, name, dry_run=self._dry_run)
         for key in list(work.candidates):
@@ -266,8 +266,8 @@ class _Collection:
         record = read_name(self._environment.index, unescape(organisation), unescape(log))
         return record is not None and (record.incarnation != own or bool(record.deleted_ms))
 
-    def _keep_younger(self, work: CollectionProgress, seconds: float) -> None:
-        """Keep what is not that old: what refers to it is not to be found, or not there yet."""
+    def _mark_younger(self, work: CollectionProgress, seconds: float) -> None:
+        """Mark the blobs that are younger: their references cannot be found, or are not written yet."""
         now_ms = self._environment.clock.wall_ms()
         for key, candidate in list(work.candidates.items()):
             if now_ms - candidate.modified_ms <= seconds * 1000:
@@ -305,12 +305,12 @@ class _Collection:
             return
         self._saved = Observation(self._environment.clock)
         save_work(self._environment, self._scope, self._work)
-        self._is_kept = True
+        self._is_saved = True
 
-    def _found(self, is_finished: bool) -> CollectionReport:
+    def _build_report(self, is_finished: bool) -> CollectionReport:
         return CollectionReport(
             scope=self._scope,
-            kept=self._kept,
+            kept=self._referenced,
             young=self._young,
             changed=self._changed,
             garbage=tuple(self._garbage),
@@ -341,4 +341,4 @@ def _is_ours(owner: str, key: str) -> bool:
     """Whether it is known what refers to such a blob."""
     kind = _kind_of(owner)
     folder = key.removeprefix(f"{owner}/").split("/")[0]
-    return folder in PLACES if kind == "family" else bool(kind)
+    return folder in BLOB_FOLDERS if kind == "family" else bool(kind)

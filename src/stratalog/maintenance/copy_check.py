@@ -58,7 +58,7 @@ def _check_log(source: Environment, target: Environment, organisation: str, name
     if (ours.head().version, ours.record) != (theirs.head().version, theirs.record):
         raise Conflict(MOVED, organisation=organisation, log=name)
     for version in _samples(source, ours):
-        if _look(ours, version) != _look(theirs, version):
+        if _content_of(ours, version) != _content_of(theirs, version):
             raise Corrupt("a copied log is not its source", organisation=organisation, log=name, version=version)
 
 
@@ -91,8 +91,8 @@ def _samples(environment: Environment, log: Log) -> list[int]:
     return sorted({oldest, head, *between})
 
 
-def _look(log: Log, version: int) -> Any:
-    """What is told of a version: of a document its content, of another log its entry; None if it is not kept.
+def _content_of(log: Log, version: int) -> Any:
+    """A version's content digest in a document, or its entry in another log; None if the version was forgotten.
 
     A fork may have versions that its ancestor has forgotten.
     """

@@ -171,21 +171,23 @@ class _Import:
     def run(self, header: _Header, file: BinaryIO, progress: Progress | None) -> None:
         boundaries = [*header.forked_at, None]
         self._clock.say(min(header.created_ms, _first_ms(file, header.created_ms)))
-        log = self._keep(create_log(self._environment, self._organisation, self._stage(0, boundaries), UNFINISHED))
+        log = self._remember(
+            create_log(self._environment, self._organisation, self._name_at(0, boundaries), UNFINISHED)
+        )
         document = Document(log, self._store.rules)
         state = State.at_snapshot(document.chunks, 0, EMPTY_ROOTS)
         level = 0
         for entry in _entries(file):
             while boundaries[level] is not None and state.version == boundaries[level]:
                 level += 1
-                document, state = self._fork(document, state, self._stage(level, boundaries), header)
+                document, state = self._fork(document, state, self._name_at(level, boundaries), header)
             self._clock.say(entry.created_ms)
             state = self._write(document, state, entry)
             if progress:
                 progress(1)
         while boundaries[level] is not None:
             level += 1
-            document, state = self._fork(document, state, self._stage(level, boundaries), header)
+            document, state = self._fork(document, state, self._name_at(level, boundaries), header)
         if tree_roots(state).content.digest.hex() != header.digest:
             raise Corrupt("what was imported is not what the export says", version=state.version)
         self._publish(document.log)
@@ -196,11 +198,11 @@ class _Import:
         for log in reversed(self._made):
             delete_log(log)
 
-    def _keep(self, log: Log) -> Log:
+    def _remember(self, log: Log) -> Log:
         self._made.append(log)
         return log
 
-    def _stage(self, level: int, boundaries: list[Any]) -> str:
+    def _name_at(self, level: int, boundaries: list[Any]) -> str:
         """The name of the log at a level of ancestry; the last level is the document itself."""
         return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
 
@@ -208,7 +210,7 @@ class _Import:
         """An ancestor's fork. When the ones between were made is not known; the last was when the header says."""
         if name == self._name:
             self._clock.say(header.created_ms)
-        log = self._keep(fork_log(document.log, name, state.version))
+        log = self._remember(fork_log(document.log, name, state.version))
         fork = Document(log, self._store.rules)
         return fork, load_state(log, fork.chunks, state.version)
 

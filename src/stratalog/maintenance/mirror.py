@@ -85,7 +85,7 @@ class Mirror:
         elif item is not None and standing != item:
             self._write([Put(item)])
 
-    def is_whole(self, partition: str, before: str | None = None) -> bool:
+    def is_complete(self, partition: str, before: str | None = None) -> bool:
         """Whether both have the same last item, so that the partition was mirrored; False where there is none."""
         ours = last_item(self.source.index, partition, before)
         return ours is not None and ours == last_item(self.target.index, partition)

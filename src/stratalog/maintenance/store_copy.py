@@ -19,9 +19,9 @@ import msgspec
 from stratalog.errors import Conflict, NotFound
 from stratalog.keys import (
     COPY_PARTITION,
-    GIVEN_UP_PARTITION,
     HOME_SORT,
     NAME_SORT,
+    REJECTED_PARTITION,
     checkpoints_partition,
     dead_letters_partition,
     deleted_partition,
@@ -118,7 +118,7 @@ class _Copy:
         for organisation in organisations:
             if escape(organisation) >= start.organisation:
                 self._copy_organisation(organisation, start)
-        self._mirror.items(GIVEN_UP_PARTITION)
+        self._mirror.items(REJECTED_PARTITION)
         # A later run looks at everything, whether or not the proof succeeds.
         commit_once(self._mirror.target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
         logs, records = check_copy(self._mirror.source, self._mirror.target, organisations)
@@ -147,7 +147,7 @@ class _Copy:
         """The logs that share blobs: what they refer to is read before their blobs are, and stands before they do."""
         for _ in range(ATTEMPTS_MAX):
             members = sorted(self._source.query(family_partition(owner)), key=_depth)
-            logs = [self._look_at(member.sort) for member in members]
+            logs = [self._read_log(member.sort) for member in members]
             self._mirror.blobs(f"{owner}/")
             try:
                 for log in logs:
@@ -160,7 +160,7 @@ class _Copy:
             return
         raise Conflict("the source frees entries while they are copied; stop its maintenance", owner=owner)
 
-    def _look_at(self, prefix: str) -> _Log:
+    def _read_log(self, prefix: str) -> _Log:
         organisation, name = _split(prefix)
         record = read_name(self._source, organisation, name)
         ours = record is not None and record.prefix == prefix
@@ -179,7 +179,7 @@ class _Copy:
             last = segment is log.segments[-1]
             before = number(log.head + 1) if last and log.head is not None else None
             partition = entries_partition(log.prefix, parse_number(segment.sort))
-            if not self._mirror.is_whole(partition, before):
+            if not self._mirror.is_complete(partition, before):
                 self._mirror.items(partition, before=before)
         self._check_still(log)
         self._mirror.items(snapshots_partition(log.prefix), log.snapshots)

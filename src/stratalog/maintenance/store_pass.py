@@ -38,7 +38,7 @@ from stratalog.store import Store
 __all__ = ["MaintenanceReport", "Step", "maintain"]
 
 FORMAT = 1
-PLACE_SORT = "pass"
+POSITION_SORT = "pass"
 SAVE_SECONDS = 60
 OUTAGES_IN_A_ROW_MAX = 10
 HOUR_MS = 3_600_000
@@ -73,7 +73,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     """False where the time was over first: the next pass goes on from there."""
 
 
-class _Place(msgspec.Struct, array_like=True):
+class _Position(msgspec.Struct, array_like=True):
     """How far the passes came: the last log or record, and the last organisation whose blobs were collected."""
 
     organisation: str = ""
@@ -166,7 +166,7 @@ class _Pass:
         """The logs and records to maintain: position, name and function of each."""
         start = msgspec.structs.replace(self._position)
         for organisation in self._organisations(start.organisation) if start.shelf < STEPS else ():
-            here = start if organisation == start.organisation else _Place()
+            here = start if organisation == start.organisation else _Position()
             for listing in self._store.list(organisation, after=here.id) if here.shelf == LOGS else ():
                 what = f"{organisation}/{listing.id}"
                 yield (organisation, LOGS, listing.id), what, partial(self._maintain_log, organisation, listing, stop)
@@ -244,7 +244,7 @@ class _Pass:
         return position.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
 
     def _collect(self, stop: Stop) -> bool:
-        """Collect the organisations behind the place. False where the time was over first."""
+        """Collect the organisations after the saved position. False if time ran out first."""
         position = self._position
         if not position.is_collecting:
             position.is_collecting, position.collected, position.collected_ms = True, "", self._clock.wall_ms()
@@ -255,7 +255,7 @@ class _Pass:
                 return False
             self._report(f"{organisation}, its blobs")
             finished: list[bool] = []
-            self._do(f"{organisation}, its blobs", partial(self._collect_one, organisation, stop, finished))
+            self._do(f"{organisation}, its blobs", partial(self._collect_organisation, organisation, stop, finished))
             if finished == [False]:
                 return False
             position.collected = organisation
@@ -263,7 +263,7 @@ class _Pass:
         position.is_collecting, position.collected = False, ""
         return True
 
-    def _collect_one(self, organisation: str, stop: Stop, finished: list[bool]) -> None:
+    def _collect_organisation(self, organisation: str, stop: Stop, finished: list[bool]) -> None:
         report = collect(self._store.environment, escape(organisation), dry_run=self._dry_run, stop=stop)
         finished.append(report.is_finished)
         self._garbage += report.garbage
@@ -276,15 +276,15 @@ class _Pass:
             blob_bytes_freed=report.garbage_bytes,
         )
 
-    def _load(self) -> _Place:
+    def _load(self) -> _Position:
         """Where the last pass was; the beginning where that cannot be read."""
-        item = self._index.get(MAINTENANCE_PARTITION, PLACE_SORT)
+        item = self._index.get(MAINTENANCE_PARTITION, POSITION_SORT)
         if item is None or item.attributes.get("f") != FORMAT:
-            return _Place()
+            return _Position()
         try:
-            return _decode_place(item.attributes["b"])  # type: ignore[arg-type]
+            return _decode_position(item.attributes["b"])  # type: ignore[arg-type]
         except (KeyError, msgspec.DecodeError):
-            return _Place()
+            return _Position()
 
     def _save_now_and_then(self) -> None:
         if self._saved.age_seconds() > SAVE_SECONDS:
@@ -294,7 +294,7 @@ class _Pass:
         self._saved = Observation(self._clock)
         if not self._dry_run:
             body = msgspec.msgpack.encode(self._position)
-            self._index.commit([Put(Item(MAINTENANCE_PARTITION, PLACE_SORT, {"f": FORMAT, "b": body}))])
+            self._index.commit([Put(Item(MAINTENANCE_PARTITION, POSITION_SORT, {"f": FORMAT, "b": body}))])
 
 
-_decode_place = msgspec.msgpack.Decoder(_Place).decode
+_decode_position = msgspec.msgpack.Decoder(_Position).decode

@@ -80,7 +80,7 @@ def create_app(
         middleware=[decoded_names],
         openapi_config=_openapi(),
         request_class=Question,
-        request_max_body_size=application.tuning.request_bytes_max,
+        request_max_body_size=application.limits.request_bytes_max,
         response_class=Answer,
     )
     app.state.service = service
@@ -93,7 +93,7 @@ def _push_path(store: Store, application: Application, direct: Pushing) -> Pushi
     is_queued = application.queued
     if is_queued is None:
         return direct
-    queue = QueuedPushes(store, application.tuning.queued_pushes_max)
+    queue = QueuedPushes(store, application.limits.queued_pushes_max)
 
     def take(document: Document, request: Push, owner: str, author: str) -> Pushed:
         path = queue.push if is_queued(document.organisation, document.name) else direct
@@ -120,7 +120,7 @@ def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManag
     @asynccontextmanager
     async def running(app: Litestar) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
-        threads = ThreadPoolExecutor(service.application.tuning.threads, thread_name_prefix="stratalog")
+        threads = ThreadPoolExecutor(service.application.limits.threads, thread_name_prefix="stratalog")
         loop.set_default_executor(threads)
         with ExitStack() as entered:
             for enter in service.application.running:

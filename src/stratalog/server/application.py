@@ -36,7 +36,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     live_poll_seconds: float = 0.03
     """How often the heads of documents with listeners are looked at, for commits of other processes."""
 
-    live_beat_seconds: float = 20.0
+    live_heartbeat_seconds: float = 20.0
     """How often a silent live connection is given a sign of life."""
 
     request_bytes_max: int = REQUEST_BYTES_MAX
@@ -86,7 +86,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     queued: Callable[[str, str], bool] | None = None
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
 
-    tuning: ServerLimits = ServerLimits()
+    limits: ServerLimits = ServerLimits()
 
     @property
     def rules(self) -> Rules:

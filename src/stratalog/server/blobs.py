@@ -67,7 +67,7 @@ def record_blob(
 
 def _blob(service: Service, key: str, wanted: str | None, known: str | None) -> Response[bytes] | Stream:
     body = service.store.environment.blobs.get(key)
-    return answer_body(iter((body,)), len(body), key.rpartition("/")[2], wanted, known, {}, kept=True)
+    return answer_body(iter((body,)), len(body), key.rpartition("/")[2], wanted, known, {}, immutable=True)
 
 
 BLOBS = Router(PREFIX, route_handlers=[document_blob, record_blob], tags=["blobs"])

@@ -181,7 +181,7 @@ def versions(
     for version in opened.versions(after, upto):
         if len(page) == versions_max:
             return encoded(request, VersionPage(page, page[-1].version.version))
-        page.append(VersionState(version, _whole(opened.at(version.version)) if states else None))
+        page.append(VersionState(version, _complete_state(opened.at(version.version)) if states else None))
     return encoded(request, VersionPage(page, None))
 
 
@@ -244,7 +244,7 @@ def history(
     return ChangePage(page, None)
 
 
-def _whole(view: View) -> dict[str, Any]:
+def _complete_state(view: View) -> dict[str, Any]:
     """The whole state, where it fits a page. Raises LimitExceeded."""
     size = 0
     for info in view.list():

@@ -38,10 +38,10 @@ WATCH_SHARE_MAX = 0.25
 class Listener:
     """One live connection. What it has not been given yet is at most one of each kind of message."""
 
-    def __init__(self, room: _Room, id: str, beat_seconds: float) -> None:
+    def __init__(self, room: _Room, id: str, heartbeat_seconds: float) -> None:
         self.id = id
         self._room = room
-        self._beat_seconds = beat_seconds
+        self._heartbeat_seconds = heartbeat_seconds
         self._wake = anyio.Event()
         self._ended = False
         self._waiting: dict[type[Any], FromServer] = {Ready: Ready(id, room.version)}
@@ -61,7 +61,7 @@ class Listener:
 
     async def next(self) -> list[FromServer]:
         """What is new, waiting for it; a beat where nothing is for a while. Empty at the end."""
-        with anyio.move_on_after(self._beat_seconds):
+        with anyio.move_on_after(self._heartbeat_seconds):
             await self._wake.wait()
         self._wake = anyio.Event()
         messages, self._waiting = list(self._waiting.values()), {}
@@ -78,9 +78,9 @@ class Hub:
     ``poked`` passes commits made here on to connections that are held elsewhere.
     """
 
-    def __init__(self, store: Store, tuning: ServerLimits, metrics: Metrics, poked: Poked | None = None) -> None:
+    def __init__(self, store: Store, limits: ServerLimits, metrics: Metrics, poked: Poked | None = None) -> None:
         self._store = store
-        self._tuning = tuning
+        self._limits = limits
         self._metrics = metrics
         self._rooms: dict[Name, _Room] = {}
         self._count = 0
@@ -102,15 +102,15 @@ class Hub:
             if room is not None:
                 room.give(Gone())
             room = self._rooms[organisation, name] = _Room(log, version)
-        listener = Listener(room, new_id(self._clock), self._tuning.live_beat_seconds)
+        listener = Listener(room, new_id(self._clock), self._limits.live_heartbeat_seconds)
         room.listeners.add(listener)
         self._metrics.listeners.inc()
         return listener
 
     def check_room(self) -> None:
         """Raise Refused where there are as many live connections as there may be."""
-        if self._count >= self._tuning.live_connections_max:
-            limit = self._tuning.live_connections_max
+        if self._count >= self._limits.live_connections_max:
+            limit = self._limits.live_connections_max
             raise Refused(503, "unavailable", "too many live connections", limit=limit)
 
     def leave(self, listener: Listener) -> None:
@@ -148,13 +148,13 @@ class Hub:
         while True:
             began_ms = self._clock.boot_ms()
             try:
-                await self._look()
+                await self._poll()
             except Exception:  # noqa: BLE001 - it is logged, and a fault must not end the watch for everybody
                 _log.exception("the heads of documents with listeners could not be read")
             spent = (self._clock.boot_ms() - began_ms) / 1000
-            await anyio.sleep(max(self._tuning.live_poll_seconds, spent / WATCH_SHARE_MAX))
+            await anyio.sleep(max(self._limits.live_poll_seconds, spent / WATCH_SHARE_MAX))
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         rooms = dict(self._rooms)
         if rooms:
             heads = await sync_to_thread(_heads, {name: room.log for name, room in rooms.items()})

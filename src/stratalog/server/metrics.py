@@ -34,7 +34,7 @@ class Metrics:
         self._seconds = Histogram(
             "stratalog_request_seconds", "How long a request took.", ["method", "path"], registry=self.registry
         )
-        self.registry.register(_PlaceCounters(environment))
+        self.registry.register(_EnvironmentCounters(environment))
         if meter is not None:
             self.registry.register(_MeterCounters(meter))
 
@@ -52,7 +52,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class _PlaceCounters(Collector):
+class _EnvironmentCounters(Collector):
     """What the core itself counts."""
 
     def __init__(self, environment: Environment) -> None:

@@ -44,7 +44,7 @@ class Middleware:
         self._inner = inner
         self._application = application
         self._metrics = metrics
-        self._rates = Rates(clock, application.tuning)
+        self._rates = Rates(clock, application.limits)
         self._clock = clock
         self._open = 0
 
@@ -69,8 +69,8 @@ class Middleware:
 
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing) -> Receive:
         """The request's body to be read from, once everything else is found in order. Raises Refused."""
-        if self._open > self._application.tuning.connections_max:
-            limit = self._application.tuning.connections_max
+        if self._open > self._application.limits.connections_max:
+            limit = self._application.limits.connections_max
             raise Refused(503, "unavailable", "too many connections", limit=limit, value=self._open)
         passing.check_source()
         scope["path"] = _raw_path(scope)
@@ -86,7 +86,7 @@ class Middleware:
         encoding = passing.headers.get("content-encoding", "identity").lower()
         if "transfer-encoding" in passing.headers or passing.headers.get("content-length", "0") != "0":
             receive = prompt(receive)
-        return await unpacked(receive, encoding, self._application.tuning)
+        return await unpacked(receive, encoding, self._application.limits)
 
     async def _principal(self, scope: Scope, headers: Headers) -> Principal:
         if scope["path"] in OPEN_PATHS or scope["path"].startswith(WEB):
@@ -97,21 +97,21 @@ class Middleware:
 class Rates:
     """A bucket of requests for each principal, or address where there is none, that fills at a steady rate."""
 
-    def __init__(self, clock: Clock, tuning: ServerLimits) -> None:
+    def __init__(self, clock: Clock, limits: ServerLimits) -> None:
         self._clock = clock
-        self._tuning = tuning
+        self._limits = limits
         self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def take(self, key: str) -> None:
         """Take one. Raises Refused where the bucket is empty."""
-        now, burst = self._clock.boot_ms(), float(self._tuning.rate_requests_burst)
+        now, burst = self._clock.boot_ms(), float(self._limits.rate_requests_burst)
         left, then = self._buckets.pop(key, (burst, now))
-        left = min(burst, left + (now - then) / 1000 * self._tuning.rate_requests_per_second)
+        left = min(burst, left + (now - then) / 1000 * self._limits.rate_requests_per_second)
         self._buckets[key] = (left if left < 1 else left - 1, now)
         if len(self._buckets) > RATE_PRINCIPALS_MAX:
             self._buckets.popitem(last=False)
         if left < 1:
-            limit = self._tuning.rate_requests_per_second
+            limit = self._limits.rate_requests_per_second
             seconds = math.ceil((1 - left) / limit)
             raise Refused(429, "too-many-requests", "requests come too fast", limit=limit, seconds=seconds)
 

@@ -16,8 +16,8 @@ from stratalog.server.errors import Refused
 __all__ = ["IfNoneMatch", "RangeHeader", "answer_body"]
 
 OCTETS = "application/octet-stream"
-KEPT = "private, max-age=31536000, immutable"
-ASK_AGAIN = "private, no-cache"
+IMMUTABLE = "private, max-age=31536000, immutable"
+REVALIDATE = "private, no-cache"
 RangeHeader = Annotated[str | None, HeaderParameter(name="Range")]
 IfNoneMatch = Annotated[str | None, HeaderParameter(name="If-None-Match")]
 _RANGE = re.compile(r"bytes=(\d{0,16})-(\d{0,16})")
@@ -35,11 +35,16 @@ def answer_body(
 ) -> Response[bytes] | Stream:
     """A body or the range of it that is ``wanted``, streamed; 304 where the caller has it. Raises Refused.
 
-    ``immutable`` says that the path names these very bytes. Damage that shows in the first piece is still an error; later
-    damage cuts the answer short, which its length betrays.
+    ``immutable``: the path names these very bytes. Damage in the first piece raises an error. Later damage cuts the
+    answer short, which its length shows.
     """
     etag = f'"{digest}"'
-    common = {**headers, "ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": KEPT if immutable else ASK_AGAIN}
+    common = {
+        **headers,
+        "ETag": etag,
+        "Accept-Ranges": "bytes",
+        "Cache-Control": IMMUTABLE if immutable else REVALIDATE,
+    }
     if known is not None and _is_among(etag, known):
         return Response(b"", status_code=304, headers=common, media_type=OCTETS)
     span = _span(wanted, size)

@@ -140,7 +140,7 @@ def get_record(
     stored = records.stat(record, version)
     pieces = records.open(record, stored.version)
     headers = {"Stratalog-Version": str(stored.version)}
-    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, headers, kept=version is not None)
+    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, headers, immutable=version is not None)
 
 
 @reading("/records/{record:str}/versions", opt={"action": "read-record"}, summary="The versions of a record")

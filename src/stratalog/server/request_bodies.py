@@ -22,20 +22,20 @@ __all__ = ["prompt", "unpacked"]
 WINDOW_BYTES_MAX = 8 * 1024 * 1024
 
 
-async def unpacked(receive: Receive, encoding: str, tuning: ServerLimits) -> Receive:
+async def unpacked(receive: Receive, encoding: str, limits: ServerLimits) -> Receive:
     """What the body is read from. An encoded one is read whole, since both its sizes are bounded. Raises Refused."""
     if encoding == "identity":
         return receive
     unpack = _UNPACKERS.get(encoding)
     if unpack is None:
         raise Refused(415, "unsupported-media-type", "a body may be packed with gzip or zstd", value=encoding)
-    packed = await _read(receive, tuning.request_compressed_bytes_max)
+    packed = await _read(receive, limits.request_compressed_bytes_max)
     try:
-        body = await sync_to_thread(unpack, packed, tuning.request_bytes_max + 1)
+        body = await sync_to_thread(unpack, packed, limits.request_bytes_max + 1)
     except (zlib.error, zstandard.ZstdError, EOFError) as exc:
         raise Invalid("the body does not unpack", reason=str(exc)) from exc
-    if len(body) > tuning.request_bytes_max:
-        raise _too_large("the body is too large once unpacked", tuning.request_bytes_max)
+    if len(body) > limits.request_bytes_max:
+        raise _too_large("the body is too large once unpacked", limits.request_bytes_max)
     return _once(body, receive)
 
 

@@ -41,8 +41,8 @@ class Service:
         self.push = push
         self.application = application
         self.metrics = Metrics(store.environment, store.meter)
-        self.hub = Hub(store, application.tuning, self.metrics, poked)
-        self.workers = Workers(application.tuning.threads, application.tuning.pushes_waiting_max)
+        self.hub = Hub(store, application.limits, self.metrics, poked)
+        self.workers = Workers(application.limits.threads, application.limits.pushes_waiting_max)
 
     def document(self, organisation: str, document: str) -> Document:
         """The document of that name. Raises NotFound, Invalid."""

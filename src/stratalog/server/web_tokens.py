@@ -99,7 +99,7 @@ class _Keys:
         self._clock = clock
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
-        self._found: dict[str, jwt.PyJWK] = {}
+        self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched_ms: int | None = None
 
     def find(self, id: object, algorithm: object) -> jwt.PyJWK | None:
@@ -110,11 +110,11 @@ class _Keys:
             with self._lock:
                 if self._is_due(id):
                     self._refresh()
-        key = self._found.get(id)
+        key = self._keys.get(id)
         return key if key is not None and key.algorithm_name == algorithm else None
 
     def _is_due(self, id: str) -> bool:
-        seconds = KEYS_SECONDS_MAX if id in self._found else REFETCH_SECONDS_MIN
+        seconds = KEYS_SECONDS_MAX if id in self._keys else REFETCH_SECONDS_MIN
         return self._fetched_ms is None or self._clock.boot_ms() - self._fetched_ms >= seconds * 1000
 
     def _refresh(self) -> None:
@@ -122,10 +122,10 @@ class _Keys:
         try:
             fetched = jwt.PyJWKSet.from_dict(dict(self._fetch()))
         except (OSError, ValueError, TypeError, msgspec.DecodeError, jwt.PyJWTError) as exc:
-            if not self._found:
+            if not self._keys:
                 raise Unavailable("the issuer's keys cannot be fetched", reason=type(exc).__name__) from exc
         else:
-            self._found = {key.key_id: key for key in fetched.keys if key.key_id}
+            self._keys = {key.key_id: key for key in fetched.keys if key.key_id}
         self._fetched_ms = self._clock.boot_ms()
 
 

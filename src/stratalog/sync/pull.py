@@ -33,14 +33,14 @@ def pull(document: Document, request: Pull, owner: str = "") -> Pulled:
         raise Collected("the group's clients were collected", group=request.group)
     since = _usable(document, state, request.cookie)
     if since is None:
-        return _whole(document, state, request, owner)
+        return _complete(document, state, request, owner)
     if since.version == state.version:
         return Pulled(since, {}, [])
     try:
         changes = changes_since(document.log, state, since.version)
         return _news(document, state, changes, request.group, since, owner)
     except NotFound:
-        return _whole(document, state, request, owner)
+        return _complete(document, state, request, owner)
 
 
 def _check_cookie(cookie: Cookie) -> None:
@@ -58,7 +58,7 @@ def _usable(document: Document, state: State, cookie: Cookie | None) -> Cookie |
     return cookie if max(log.first, state.floor) <= cookie.version <= state.version else None
 
 
-def _whole(document: Document, state: State, request: Pull, owner: str) -> Pulled:
+def _complete(document: Document, state: State, request: Pull, owner: str) -> Pulled:
     """Everything, under an order that no client of the request's cookie has passed."""
     last = _last_ids(members(state, request.group), owner)
     patch: list[Operation] = [Clear()]

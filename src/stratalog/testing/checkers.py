@@ -15,8 +15,8 @@ import msgspec
 __all__ = [
     "Answered",
     "CheckedAppend",
-    "FoundEntry",
     "HeadRead",
+    "LoggedEntry",
     "Violation",
     "check_acknowledged",
     "check_appends",
@@ -51,7 +51,7 @@ class CheckedAppend(msgspec.Struct, frozen=True, gc=False):
     write_id: str
     sent: int
     answered: int
-    told: Answered
+    outcome: Answered
     version: int = 0
 
 
@@ -63,7 +63,7 @@ class HeadRead(msgspec.Struct, frozen=True, gc=False):
     version: int
 
 
-class FoundEntry(msgspec.Struct, frozen=True, gc=False):
+class LoggedEntry(msgspec.Struct, frozen=True, gc=False):
     """One entry of the log at the end. ``number`` orders the writes of one writer as it issued them."""
 
     version: int
@@ -73,7 +73,7 @@ class FoundEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_appends(
-    appends: Sequence[CheckedAppend], reads: Sequence[HeadRead], log: Sequence[FoundEntry], floor: int = 0
+    appends: Sequence[CheckedAppend], reads: Sequence[HeadRead], log: Sequence[LoggedEntry], floor: int = 0
 ) -> None:
     """Every check below. ``log`` holds the entries above ``floor``, in the order the store gives them."""
     check_gapless([entry.version for entry in log], floor)
@@ -100,25 +100,25 @@ def check_once(write_ids: Iterable[str]) -> None:
         seen.add(write_id)
 
 
-def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[FoundEntry], floor: int = 0) -> None:
+def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry], floor: int = 0) -> None:
     """What was acknowledged above the floor stands where it was said to stand."""
     standing = {entry.version: entry.write_id for entry in log}
     for append in appends:
-        if append.told is Answered.ACKNOWLEDGED and append.version > floor:
+        if append.outcome is Answered.ACKNOWLEDGED and append.version > floor:
             logged = standing.get(append.version)
             if logged != append.write_id:
                 raise Violation("acknowledged", "an acknowledged write is lost", append=append, found=logged)
 
 
-def check_refused(appends: Iterable[CheckedAppend], log: Iterable[FoundEntry]) -> None:
+def check_refused(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry]) -> None:
     """What was refused for certain does not stand in the log."""
     standing = {entry.write_id: entry.version for entry in log}
     for append in appends:
-        if append.told is Answered.REFUSED and append.write_id in standing:
+        if append.outcome is Answered.REFUSED and append.write_id in standing:
             raise Violation("refused", "a refused write took effect", append=append, found=standing[append.write_id])
 
 
-def check_writer_order(log: Iterable[FoundEntry]) -> None:
+def check_writer_order(log: Iterable[LoggedEntry]) -> None:
     """The writes of one writer stand in the order in which it issued them."""
     newest: dict[str, int] = {}
     for entry in log:
@@ -129,7 +129,7 @@ def check_writer_order(log: Iterable[FoundEntry]) -> None:
 
 def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead]) -> None:
     """What was answered before another call was sent is older than what that call answers."""
-    certain = [append for append in appends if append.told is Answered.ACKNOWLEDGED]
+    certain = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     sent = [(append.sent, append.version - 1) for append in certain] + [(read.sent, read.version) for read in reads]
     answered = [(append.answered, append.version) for append in certain]
     answered += [(read.answered, read.version) for read in reads]

@@ -63,11 +63,11 @@ class Disk:
     def __init__(self, folder: str, random: Random) -> None:
         self.folder = folder
         self._random = random
-        self._kept = folder + ".kept"
+        self._links = folder + ".kept"
         self._files: dict[int, Synced] = {}
         self._names: dict[int, dict[str, int]] = {}
         os.makedirs(folder, exist_ok=True)
-        os.mkdir(self._kept)
+        os.mkdir(self._links)
         for path, _, names in os.walk(folder):
             for name in names:
                 self.sync_file(os.path.join(path, name))
@@ -86,7 +86,7 @@ class Disk:
     def sync_file(self, path: str) -> None:
         """The content and the time of a file; its name only with its folder."""
         status = os.stat(path)
-        self._keep(path, status.st_ino)
+        self._link(path, status.st_ino)
         self._files[status.st_ino] = Synced(Path(path).read_bytes(), status.st_mtime_ns)
 
     def sync_root(self) -> None:
@@ -100,9 +100,9 @@ class Disk:
         self._restore(self.folder, folder, share, {})
         return Disk(folder, self._random)
 
-    def _keep(self, path: str, inode: int) -> None:
+    def _link(self, path: str, inode: int) -> None:
         """Another name for a file, so that no other file gets its number in this life."""
-        link = os.path.join(self._kept, str(inode))
+        link = os.path.join(self._links, str(inode))
         if not os.path.exists(link) and not os.path.isdir(path):
             os.link(path, link)
 
@@ -112,7 +112,7 @@ class Disk:
         gone = set(self._names.get(inode, {}).values())
         self._names[inode] = _names(path)
         for name, number in self._names[inode].items():
-            self._keep(os.path.join(path, name), number)
+            self._link(os.path.join(path, name), number)
         gone -= set(self._names[inode].values())
         if gone:
             for other, _, _ in os.walk(self.folder):
@@ -141,7 +141,7 @@ class Disk:
         return present if moved[changed] else durable
 
     def _restore_file(self, inode: int, source: str, target: str, share: float) -> None:
-        link = os.path.join(self._kept, str(inode))
+        link = os.path.join(self._links, str(inode))
         source = link if os.path.exists(link) else source
         present = Synced(Path(source).read_bytes(), os.stat(source).st_mtime_ns)
         synced = self._files.get(inode, Synced(b"", 0))
@@ -211,8 +211,8 @@ class SimulatedMachine:
         scheduler.switch()
         scheduler.calls += 1
         scheduler.counts.bump(label)
-        if scheduler.tell is not None:
-            scheduler.tell(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {scheduler.current.name:<16} {label}")
+        if scheduler.report is not None:
+            scheduler.report(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {scheduler.current.name:<16} {label}")
         if scheduler.calls > self._weather.storm_calls:
             scheduler.calm()
         if self.meets("power failure", self._weather.power_failure):

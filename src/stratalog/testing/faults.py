@@ -154,9 +154,9 @@ class FaultyLine:
         scheduler.calls += 1
         self.counts.bump(label)
         fault = self._fault(table) if scheduler.stormy else None
-        if scheduler.tell is not None:
+        if scheduler.report is not None:
             name = scheduler.current.name if scheduler.current else "set-up"
-            scheduler.tell(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {name:<16} {label:<18} {fault or ''}")
+            scheduler.report(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {name:<16} {label:<18} {fault or ''}")
         return fault
 
     def _fault(self, table: list[tuple[float, str]]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stratalog.testing.checkers import Answered, CheckedAppend, FoundEntry, HeadRead, check_appends
+from stratalog.testing.checkers import Answered, CheckedAppend, HeadRead, LoggedEntry, check_appends
 from stratalog.testing.faults import FAULTS
 from stratalog.testing.scheduler import Scheduler
 
@@ -39,6 +39,6 @@ class History:
         """Somebody is told now the head that was asked for at the step ``sent``."""
         self.heads.append(HeadRead(sent, self._scheduler.steps, version))
 
-    def check(self, logged: Sequence[FoundEntry], floor: int = 0) -> None:
+    def check(self, logged: Sequence[LoggedEntry], floor: int = 0) -> None:
         """Hold it against the log. Raises Violation."""
         check_appends(self.appends, self.heads, logged, floor)

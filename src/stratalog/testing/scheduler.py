@@ -83,7 +83,7 @@ class Scheduler:
         self.steps = 0
         self.calls = 0
         self.stormy = True
-        self.tell = report
+        self.report = report
         self.yield_rate = 0.0
         self._draw = self.random.random
         self._hub = getcurrent()

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from stratalog.errors import Corrupt
-from stratalog.keys import GIVEN_UP_PARTITION, QUEUE_NOTES_PARTITION
+from stratalog.keys import QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 
 __all__ = [
@@ -60,29 +60,29 @@ class RejectedMutation(msgspec.Struct, frozen=True):
 
 def read_attempts(index: Index, message_id: str) -> AttemptRecord:
     """The record of a message; an empty one where there is none. Raises Corrupt, Unavailable."""
-    item = index.get(QUEUE_NOTES_PARTITION, message_id)
+    item = index.get(QUEUE_ATTEMPTS_PARTITION, message_id)
     return AttemptRecord() if item is None else _read(item, AttemptRecord)
 
 
 def write_attempts(index: Index, message_id: str, note: AttemptRecord) -> None:
     """Replace the record of a message. Raises what ``commit`` raises."""
-    index.commit([_put(QUEUE_NOTES_PARTITION, message_id, note)])
+    index.commit([_put(QUEUE_ATTEMPTS_PARTITION, message_id, note)])
 
 
 def drop_attempts(index: Index, message_id: str) -> None:
     """Delete the record of a settled message. Raises what ``commit`` raises."""
-    index.commit([Delete(QUEUE_NOTES_PARTITION, message_id)])
+    index.commit([Delete(QUEUE_ATTEMPTS_PARTITION, message_id)])
 
 
 def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
     """The mutations that workers rejected, by letter: the id of the message, a slash, the mutation's position in it."""
-    for item in index.query(GIVEN_UP_PARTITION, after=after or None):
+    for item in index.query(REJECTED_PARTITION, after=after or None):
         yield item.sort, _read(item, RejectedMutation)
 
 
 def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> None:
     """Replace the record of a rejected mutation. Raises what ``commit`` raises."""
-    index.commit([_put(GIVEN_UP_PARTITION, letter, rejection)])
+    index.commit([_put(REJECTED_PARTITION, letter, rejection)])
 
 
 def _put(partition: str, sort: str, record: msgspec.Struct) -> Put:

@@ -25,7 +25,7 @@ from stratalog.worker.attempt_record import (
     write_attempts,
     write_rejection,
 )
-from stratalog.worker.execution import GIVEN_UP, apply
+from stratalog.worker.execution import WORKER_REJECTION, apply
 from stratalog.worker.messages import open_push, read_message
 
 __all__ = ["RejectedPush", "list_letters", "redrive"]
@@ -55,7 +55,7 @@ def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
     """All dead letters in order of their ids, those after the id ``after``."""
     messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
     rejections = (
-        _of_given_up(id, rejection) for id, rejection in list_rejections(store.environment.index, after=after)
+        _of_rejection(id, rejection) for id, rejection in list_rejections(store.environment.index, after=after)
     )
     return merge(messages, rejections, key=lambda letter: letter.id)
 
@@ -66,7 +66,7 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     Raises NotFound where there is no such letter, or its document is gone, Corrupt, and what `Document.apply` raises.
     """
     if "/" in letter:
-        return [_redrive_given_up(store, letter, author)]
+        return [_redrive_rejection(store, letter, author)]
     message = next((candidate for candidate in store.queue.dead_letters() if candidate.id == letter), None)
     if message is None:
         raise NotFound("no such dead letter", letter=letter)
@@ -84,7 +84,7 @@ def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     return outcomes
 
 
-def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
+def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
     rejection = dict(list_rejections(store.environment.index)).get(letter)
     if rejection is None:
         raise NotFound("no such dead letter", letter=letter)
@@ -99,13 +99,12 @@ def _redrive_given_up(store: Store, letter: str, author: str) -> Outcome:
 
 
 def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, Any]:
-    """Name and arguments of a mutation that was given up, from the log. Raises NotFound where it was not."""
-    version = document.applied_in(rejection.client, rejection.id) or 0
+    """The name and arguments of a rejected mutation, from the log. Raises NotFound if the worker did not reject it."""
+    origin = (rejection.client, rejection.id)
+    version = document.applied_in(*origin) or 0
     for committed in document.versions(version - 1, version) if version else ():
         for mutation in committed.mutations:
-            if (mutation.client, mutation.id) == (rejection.client, rejection.id) and (
-                mutation.reason or ""
-            ).startswith(GIVEN_UP):
+            if (mutation.client, mutation.id) == origin and (mutation.reason or "").startswith(WORKER_REJECTION):
                 return mutation.name, mutation.args
     raise NotFound("the mutation was not given up after all", client=rejection.client, id=rejection.id)
 
@@ -128,6 +127,6 @@ def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
     return RejectedPush(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, note.redriven_ms)
 
 
-def _of_given_up(id: str, rejection: RejectedMutation) -> RejectedPush:
+def _of_rejection(id: str, rejection: RejectedMutation) -> RejectedPush:
     names = (rejection.organisation, rejection.document, rejection.client, rejection.id)
     return RejectedPush(id, *names, rejection.given_up_ms, rejection.receives, rejection.reason, rejection.redriven_ms)

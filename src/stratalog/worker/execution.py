@@ -25,9 +25,9 @@ from stratalog.worker.attempt_record import RejectedMutation, read_attempts, wri
 from stratalog.worker.messages import Carried, QueuedPush
 
 __all__ = [
-    "GIVEN_UP",
     "SUSPECT_RECEIVES",
     "TRANSIENT",
+    "WORKER_REJECTION",
     "NotRun",
     "apply",
     "apply_one_by_one",
@@ -42,8 +42,8 @@ SUSPECT_RECEIVES = 5
 TRIES_MAX = 2
 """How often a mutation may fail where it runs alone, before it is rejected."""
 
-GIVEN_UP = "given up by the worker"
-"""How the reason of a rejection begins that a worker decided on."""
+WORKER_REJECTION = "given up by the worker"
+"""How the reason of a worker's own rejection begins."""
 
 
 class NotRun(Exception):  # no StratalogError: it never leaves the worker
@@ -96,7 +96,7 @@ class _Trial:
             return apply(self._document, self._queued, [carried])
         tries = self._tries(carried)
         if tries >= TRIES_MAX or (tries and self._is_last):
-            return self._give_up(position, carried, tries)
+            return self._reject_after_last_attempt(position, carried, tries)
         if self._is_last:
             raise NotRun(
                 f"given out {self._message.receives} times, and not run: client={carried.client} id={carried.id}"
@@ -125,10 +125,10 @@ class _Trial:
                 self._mark(carried, tries, 0)
             raise
 
-    def _give_up(self, position: int, carried: Carried, tries: int) -> list[Outcome]:
+    def _reject_after_last_attempt(self, position: int, carried: Carried, tries: int) -> list[Outcome]:
         """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
         why = self._note.reason or "the process ended while it ran"
-        reason = f"{GIVEN_UP} after {tries} failures: {why}"
+        reason = f"{WORKER_REJECTION} after {tries} failures: {why}"
         record, now_ms = self._document.log.record, self._document.log.environment.clock.wall_ms()
         names = (record.organisation, record.name, record.incarnation, carried.client, carried.id)
         letter = f"{self._message.id}/{position}"

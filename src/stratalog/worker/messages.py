@@ -28,11 +28,11 @@ __all__ = [
     "Carried",
     "Envelope",
     "QueuedPush",
-    "claim_stands",
+    "claim_check_exists",
     "group_of",
     "open_push",
     "read_message",
-    "remove_claim",
+    "remove_claim_check",
     "write_message",
 ]
 
@@ -62,7 +62,7 @@ class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
     def push(self, mutations: Sequence[Carried] | None = None) -> Push:
         """The push as it came, or those of its mutations."""
         chosen = self.mutations if mutations is None else mutations
-        return Push(self.group, [_mutation(mutation) for mutation in chosen], self.incarnation)
+        return Push(self.group, [_mutation(carried) for carried in chosen], self.incarnation)
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -78,7 +78,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """Where the push lies, if it is not ``inline``."""
 
     @property
-    def claim_owner(self) -> str:
+    def claim_check_owner(self) -> str:
         """The owner of the blobs of the claim."""
         return queued_owner(self.organisation, self.document, self.incarnation, self.token)
 
@@ -110,7 +110,9 @@ def write_message(
     if len(message) <= bytes_max:
         return message
     claimed = Envelope(*names, inline=b"")
-    return _message(msgspec.structs.replace(claimed, claim=write_body(environment.blobs, claimed.claim_owner, body)))
+    return _message(
+        msgspec.structs.replace(claimed, claim=write_body(environment.blobs, claimed.claim_check_owner, body))
+    )
 
 
 def read_message(message: bytes) -> Envelope:
@@ -128,29 +130,29 @@ def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
     if envelope.claim is None:
         body = decompress(envelope.inline, QUEUED_BYTES_MAX)
     else:
-        body = read_body(blobs, envelope.claim_owner, envelope.claim)
+        body = read_body(blobs, envelope.claim_check_owner, envelope.claim)
     try:
         return _decode_push(body)
     except msgspec.DecodeError as exc:
         raise Corrupt("a queued push does not decode", reason=str(exc)) from exc
 
 
-def claim_stands(blobs: Blobs, envelope: Envelope) -> bool:
+def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:
     """Whether the push can still be read: its claim is removed once it is settled, before the message is."""
-    return envelope.claim is None or blobs.stat(_claim_key(envelope, envelope.claim)) is not None
+    return envelope.claim is None or blobs.stat(_claim_check_key(envelope, envelope.claim)) is not None
 
 
-def remove_claim(blobs: Blobs, envelope: Envelope) -> None:
+def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
     """Remove the blobs of a push that is settled, the one that says it stands first. Can be called again."""
     if envelope.claim is None:
         return
-    first = _claim_key(envelope, envelope.claim)
-    for stat in sorted(blobs.list(f"{envelope.claim_owner}/"), key=lambda stat: stat.key != first):
+    first = _claim_check_key(envelope, envelope.claim)
+    for stat in sorted(blobs.list(f"{envelope.claim_check_owner}/"), key=lambda stat: stat.key != first):
         blobs.delete(stat.key, stat.stamp)
 
 
-def _claim_key(envelope: Envelope, claim_check: BodyRef) -> str:
-    return f"{envelope.claim_owner}/{claim_check.address.hex()}"
+def _claim_check_key(envelope: Envelope, claim_check: BodyRef) -> str:
+    return f"{envelope.claim_check_owner}/{claim_check.address.hex()}"
 
 
 def _carried(mutation: Mutation) -> Carried:

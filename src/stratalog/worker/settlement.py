@@ -30,7 +30,7 @@ from stratalog.store import Store
 from stratalog.worker.attempt_record import drop_attempts, read_attempts, write_attempts
 from stratalog.worker.coalescing import Opened, join
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
-from stratalog.worker.messages import Envelope, claim_stands, open_push, read_message, remove_claim
+from stratalog.worker.messages import Envelope, claim_check_exists, open_push, read_message, remove_claim_check
 
 __all__ = ["Settlement", "Settler", "again_seconds"]
 
@@ -67,7 +67,7 @@ class Settler:
         document = self._document(envelope)
         if document is None:
             self.counts["of another incarnation"] += 1
-        elif claim_stands(self._store.environment.blobs, envelope):
+        elif claim_check_exists(self._store.environment.blobs, envelope):
             outcomes = self._apply(document, message, envelope)
             self.counts.update(outcome.status for outcome in outcomes)
         return Settlement(message, envelope, outcomes)
@@ -88,13 +88,13 @@ class Settler:
                 self.counts["parted"] += 1
         return [self.settle(messages[0])]
 
-    def drop_claim(self, settled: Settlement) -> None:
+    def drop_claim_check(self, settled: Settlement) -> None:
         """Remove the blobs of a push that no message could hold. Can be called again."""
-        remove_claim(self._store.environment.blobs, settled.envelope)
+        remove_claim_check(self._store.environment.blobs, settled.envelope)
 
     def finish(self, settled: Settlement) -> None:
         """Acknowledge what is settled. Where that fails the message comes again, and is found to be applied."""
-        self.drop_claim(settled)
+        self.drop_claim_check(settled)
         self._store.queue.acknowledge(settled.message)
         if settled.message.receives > 1:
             drop_attempts(self._store.environment.index, settled.message.id)
@@ -137,7 +137,7 @@ class Settler:
         try:
             queued = open_push(self._store.environment.blobs, envelope)
         except Corrupt:
-            if claim_stands(self._store.environment.blobs, envelope):
+            if claim_check_exists(self._store.environment.blobs, envelope):
                 raise
             return []
         try:

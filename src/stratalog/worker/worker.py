@@ -59,7 +59,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Worker:
     """Applies queued pushes; those that wait together for one document as one entry where they can be.
 
-    Several processes may work on one store; each runs one worker. ``stop`` and ``beat`` may be called from other
+    Several processes may work on one store; each runs one worker. ``stop`` and ``heartbeat`` may be called from other
     threads. ``report_failure`` is called with a message that failed and why. What is applied is acknowledged
     ``aside``, on threads of its own, so that both commits share a transaction where the store can; without any, each
     waits for the other.
@@ -121,7 +121,7 @@ class Worker:
 
     def step(self) -> bool:
         """Settle one message, or receive some. False where there is nothing to do just now."""
-        self.beat()
+        self.heartbeat()
         now = self._clock.boot_ms()
         due = [hand for hand in self._hands.values() if hand.due_ms <= now]
         hand = next((hand for hand in due if not hand.retry.attempts), None)
@@ -134,7 +134,7 @@ class Worker:
             self._work(hand)
         return hand is not None
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Extend the hold of what is in hand, where a third of it has passed. Called by another thread meanwhile."""
         with self._lock:
             hands = list(self._hands.values())
@@ -145,11 +145,11 @@ class Worker:
 
     def _extend(self, hand: _Hand) -> None:
         seen = Observation(self._clock)
-        extended = [self._hold(message) for message in list(hand.messages)]
+        extended = [self._extend_visibility(message) for message in list(hand.messages)]
         if extended and all(extended):
             hand.seen = seen
 
-    def _hold(self, message: Message) -> bool:
+    def _extend_visibility(self, message: Message) -> bool:
         return self._store.queue.release(message, after_seconds=self._settings.visibility_seconds)
 
     def _receive(self) -> bool:
@@ -252,12 +252,12 @@ def beating(worker: Worker, seconds: float) -> Iterator[None]:
     """Meanwhile a thread beats for the worker every so many seconds, so that a long mutation keeps its message."""
     ending = threading.Event()
 
-    def beat() -> None:
+    def send_heartbeats() -> None:
         while not ending.wait(seconds):
             with suppress(StratalogError):
-                worker.beat()
+                worker.heartbeat()
 
-    thread = threading.Thread(target=beat, name="stratalog-heartbeat", daemon=True)
+    thread = threading.Thread(target=send_heartbeats, name="stratalog-heartbeat", daemon=True)
     thread.start()
     try:
         yield

@@ -81,7 +81,7 @@ def record(
     record_id = source_id(source, id)
     stored = records.stat(record_id, version or None)
     pieces = records.open(record_id, stored.version)
-    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, SAFE, kept=bool(version))
+    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, SAFE, immutable=bool(version))
 
 
 @reading("/versions", opt={"action": "read"}, summary="The versions of a source's record")
