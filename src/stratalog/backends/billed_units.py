@@ -75,7 +75,7 @@ def count_commit(
     reported: float = 0,
     wasted: bool = False,
 ) -> None:
-    """Count a commit that took place, or whose condition did not hold: by the rules, or ``reported`` if that is more."""
+    """Count a commit that was made, or whose condition failed: by the rules, or ``reported`` if it is more."""
     operation, units = commit_operation(writes), max(reported, commit_units(writes, standing))
     meter.add(operation, "write units", units)
     if wasted:

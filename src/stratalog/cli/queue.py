@@ -25,7 +25,7 @@ from stratalog.store import Store
 __all__ = ["COMMANDS"]
 
 VISIBILITY_SECONDS = 30
-BEATS = 4
+HEARTBEATS_PER_TIMEOUT = 4
 THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 """What was joined is acknowledged at once, each message by a thread, so that those commits share a transaction too."""
 
@@ -52,7 +52,7 @@ def work(session: Session, application: str | None, drain: bool, visibility: flo
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
         worker = server.Worker(store, server.WorkerSettings(visibility_seconds=visibility), _report_failure, aside)
         _announce(session)
-        with _stopped_by_signals(worker), server.beating(worker, visibility / BEATS):
+        with _stopped_by_signals(worker), server.heartbeats(worker, visibility / HEARTBEATS_PER_TIMEOUT):
             worker.run(drain=drain)
     done = dict(sorted(worker.counts.items()))
     session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "nothing was queued")

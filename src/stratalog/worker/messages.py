@@ -1,7 +1,7 @@
 """Queued pushes: what a message of the queue says, in bytes that a later version still reads.
 
-A push that no message could hold goes to blobs first, and the message says where they lie (a *claim*). They have an
-owner of their own, the message, so that nothing is shared and all of it can go once the message is settled.
+A push that no message could hold goes to blobs first, and the message says where they lie (a *claim check*). They have
+an owner of their own, the message, so that nothing is shared and all of it can go once the message is settled.
 `formats/queue.md` describes the bytes.
 """
 
@@ -79,7 +79,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def claim_check_owner(self) -> str:
-        """The owner of the blobs of the claim."""
+        """The owner of the claim check's blobs."""
         return queued_owner(self.organisation, self.document, self.incarnation, self.token)
 
 
@@ -138,7 +138,7 @@ def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
 
 
 def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:
-    """Whether the push can still be read: its claim is removed once it is settled, before the message is."""
+    """Whether the push can still be read: its claim check is removed once it is settled, before the message is."""
     return envelope.claim is None or blobs.stat(_claim_check_key(envelope, envelope.claim)) is not None
 
 

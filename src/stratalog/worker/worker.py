@@ -3,10 +3,10 @@
 What it does with a message, by what came of it:
 
     ===================================  ========================================================
-    settled (`settling.py`)              acknowledged
-    an error of a port                   kept in hand, its hold extended, tried again: never counted
+    settled (`settlement.py`)            acknowledged
+    an error of a port                   kept in hand, its visibility extended, tried again: never counted
     any other error, a damaged document  let go for a while; given out again up to the queue's limit
-    the end of the process               given out again when its hold runs out
+    the end of the process               given out again when its visibility timeout ends
     ===================================  ========================================================
 
 The queue is no fence: two workers may have the same message, and the log stays right.
@@ -32,7 +32,7 @@ from stratalog.store import Store
 from stratalog.worker.execution import TRANSIENT
 from stratalog.worker.settlement import Settlement, Settler, again_seconds
 
-__all__ = ["Worker", "WorkerSettings", "beating"]
+__all__ = ["Worker", "WorkerSettings", "heartbeats"]
 
 ReportFailure = Callable[[Message, str], None]
 
@@ -135,7 +135,7 @@ class Worker:
         return hand is not None
 
     def heartbeat(self) -> None:
-        """Extend the hold of what is in hand, where a third of it has passed. Called by another thread meanwhile."""
+        """Extend the visibility timeouts in hand of which a third has passed. Another thread calls it meanwhile."""
         with self._lock:
             hands = list(self._hands.values())
         for hand in hands:
@@ -248,8 +248,8 @@ class _Hand:
 
 
 @contextmanager
-def beating(worker: Worker, seconds: float) -> Iterator[None]:
-    """Meanwhile a thread beats for the worker every so many seconds, so that a long mutation keeps its message."""
+def heartbeats(worker: Worker, seconds: float) -> Iterator[None]:
+    """A thread sends the worker's heartbeats, ``seconds`` apart, so that a long mutation keeps its message."""
     ending = threading.Event()
 
     def send_heartbeats() -> None:
