@@ -46,7 +46,7 @@ def main() -> None:
         print(f"set in one window, {name} in another: p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms")
     for load in measurements["loads"]:
         print(
-            f"open {ROWS * COLUMNS:,} cells: {load['whole']:.0f} ms, of which the model alone {load['engine']:.0f} ms"
+            f"open {ROWS * COLUMNS:,} cells: {load['total']:.0f} ms, of which the model alone {load['engine']:.0f} ms"
         )
 
 

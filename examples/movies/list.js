@@ -8,7 +8,7 @@ const SPARE = 8;
 export class List {
   open = null;
   #items = [];
-  #places = new Map();
+  #positions = new Map();
   #rows = new Map();
   #editing = null;
 
@@ -30,7 +30,7 @@ export class List {
   /** Show these [key, movie], in this order. */
   show(items) {
     this.#items = items;
-    this.#places = new Map(items.map(([key], place) => [key, place]));
+    this.#positions = new Map(items.map(([key], index) => [key, index]));
     this.inner.style.height = `${items.length * ROW}px`;
     this.element.setAttribute("aria-rowcount", items.length);
     this.draw();
@@ -40,7 +40,7 @@ export class List {
   select(key) {
     if (this.#editing?.key !== key) this.#editing?.input.blur();
     this.open = key;
-    const top = (this.#places.get(key) ?? 0) * ROW;
+    const top = (this.#positions.get(key) ?? 0) * ROW;
     const { scrollTop, clientHeight } = this.element;
     if (top < scrollTop) this.element.scrollTop = top;
     if (top + ROW > scrollTop + clientHeight) this.element.scrollTop = top + ROW - clientHeight;
@@ -50,8 +50,8 @@ export class List {
 
   move(steps) {
     if (!this.#items.length) return;
-    const place = this.#places.get(this.open);
-    const next = place === undefined ? 0 : Math.min(this.#items.length - 1, Math.max(0, place + steps));
+    const index = this.#positions.get(this.open);
+    const next = index === undefined ? 0 : Math.min(this.#items.length - 1, Math.max(0, index + steps));
     this.select(this.#items[next][0]);
   }
 
@@ -86,7 +86,7 @@ export class List {
         this.#rows.delete(key);
       }
     }
-    visible.forEach(([key, movie], place) => this.#drawRow(key, movie, first + place));
+    visible.forEach(([key, movie], index) => this.#drawRow(key, movie, first + index));
     const row = this.#rows.get(this.open);
     if (row) this.element.setAttribute("aria-activedescendant", row.id);
     else this.element.removeAttribute("aria-activedescendant");
@@ -100,12 +100,12 @@ export class List {
     row?.classList.add("flash");
   }
 
-  #drawRow(key, movie, place) {
+  #drawRow(key, movie, index) {
     const row = this.#rows.get(key) ?? this.#makeRow(key);
     const marks = this.marksOf(key);
     row.movie = movie;
-    row.style.transform = `translateY(${place * ROW}px)`;
-    row.setAttribute("aria-rowindex", place + 1);
+    row.style.transform = `translateY(${index * ROW}px)`;
+    row.setAttribute("aria-rowindex", index + 1);
     row.setAttribute("aria-selected", key === this.open);
     row.dataset.outcome = marks.outcome;
     const [title, year, rating, people] = row.children;
@@ -168,12 +168,12 @@ export class List {
     this.element.focus();
   }
 
-  #finish(keep) {
+  #finish(isAccepted) {
     if (!this.#editing) return;
     const { key, field, input, before } = this.#editing;
     this.#editing = null;
     input.parentElement?.replaceChildren();
     this.draw();
-    if (keep && input.value.trim() !== before) this.onEdit(key, field, input.value.trim());
+    if (isAccepted && input.value.trim() !== before) this.onEdit(key, field, input.value.trim());
   }
 }

@@ -24,9 +24,9 @@ const NAMES = [
   "Noor",
 ];
 const ORDERS = {
-  title: ([, one], [, other]) => titleOf(one).localeCompare(titleOf(other)),
-  year: ([, one], [, other]) => yearOf(other).localeCompare(yearOf(one)),
-  rating: ([, one], [, other]) => (other["IMDB Rating"] ?? -1) - (one["IMDB Rating"] ?? -1),
+  title: ([, left], [, right]) => titleOf(left).localeCompare(titleOf(right)),
+  year: ([, left], [, right]) => yearOf(right).localeCompare(yearOf(left)),
+  rating: ([, left], [, right]) => (right["IMDB Rating"] ?? -1) - (left["IMDB Rating"] ?? -1),
 };
 const FLASHES_MAX = 100;
 const number = new Intl.NumberFormat("en");
@@ -55,11 +55,11 @@ function movies() {
   const words = search.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
   /** @type {[string, any][]} */
   const all = client.scan("movies/");
-  const found = all.filter(([, movie]) => {
+  const matches = all.filter(([, movie]) => {
     const text = `${titleOf(movie)} ${movie.Director ?? ""}`.toLocaleLowerCase();
     return words.every((word) => text.includes(word));
   });
-  return order ? found.sort(ORDERS[order]) : found;
+  return order ? matches.sort(ORDERS[order]) : matches;
 }
 
 /** Do something, and remember it for the panel and for undo. */

@@ -31,7 +31,7 @@ const number = new Intl.NumberFormat("en");
 export class Panel {
   #key = null;
   #changes = [];
-  #place = 0;
+  #index = 0;
   #loaded = null;
 
   constructor(element, { client, history, acts, onUndo, onRetry, onRestore }) {
@@ -70,7 +70,7 @@ export class Panel {
     );
     element.append(this.hint, this.body);
     this.slider.addEventListener("input", () => this.slide(Number(this.slider.value)));
-    this.restore.addEventListener("click", () => this.onRestore(this.#key, this.#changes[this.#place].value));
+    this.restore.addEventListener("click", () => this.onRestore(this.#key, this.#changes[this.#index].value));
   }
 
   open(key) {
@@ -81,13 +81,13 @@ export class Panel {
   }
 
   /** To one of the versions, oldest first. */
-  slide(place) {
-    this.#place = Math.min(this.#changes.length - 1, Math.max(0, place));
+  slide(index) {
+    this.#index = Math.min(this.#changes.length - 1, Math.max(0, index));
     this.draw();
   }
 
   step(steps) {
-    if (this.#changes.length) this.slide(this.#place + steps);
+    if (this.#changes.length) this.slide(this.#index + steps);
   }
 
   draw() {
@@ -96,8 +96,8 @@ export class Panel {
     this.body.hidden = !present;
     if (!present) return say(this.hint, this.#key ? "This movie is gone." : "Choose a movie.");
     this.#load();
-    const isPast = this.#changes.length > 0 && this.#place < this.#changes.length - 1;
-    const movie = isPast ? this.#changes[this.#place].value : present;
+    const isPast = this.#changes.length > 0 && this.#index < this.#changes.length - 1;
+    const movie = isPast ? this.#changes[this.#index].value : present;
     this.body.classList.toggle("past", isPast);
     say(this.year, yearOf(movie) || "No year");
     say(this.title, titleOf(movie));
@@ -115,9 +115,9 @@ export class Panel {
     this.#loaded = version;
     const changes = (await this.history(key))?.reverse();
     if (!changes || key !== this.#key) return;
-    const atEnd = this.#place >= this.#changes.length - 1;
+    const atEnd = this.#index >= this.#changes.length - 1;
     this.#changes = changes.filter(({ deleted }) => !deleted);
-    if (atEnd) this.#place = this.#changes.length - 1;
+    if (atEnd) this.#index = this.#changes.length - 1;
     this.draw();
   }
 
@@ -134,10 +134,10 @@ export class Panel {
   #drawHistory(isPast) {
     const count = this.#changes.length;
     this.slider.max = Math.max(0, count - 1);
-    this.slider.value = this.#place;
+    this.slider.value = this.#index;
     this.slider.disabled = count < 2;
     this.restore.hidden = !isPast;
-    const change = this.#changes[this.#place];
+    const change = this.#changes[this.#index];
     if (!change) return say(this.moment, this.client.running ? "…" : "The server tells it, once you are online.");
     const when = new Date(change.created_ms).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
     const [mutation] = change.mutations;

@@ -16,7 +16,7 @@ declare var held: FrameRequestCallback[] | null;
 declare var painted: number[];
 declare var saw: (version: number) => void;
 declare var seen: number[];
-declare var told: string[];
+declare var toasts: string[];
 
 /** Installed for their stories alone, elsewhere than here. */
 declare module "fake-indexeddb/auto";

@@ -10,11 +10,11 @@ afterEach(() => {
 });
 
 /** Where live connections go after an answer with this header. */
-async function heeded(origin, said, status = 200) {
-  const headers = said === undefined ? {} : { "Stratalog-Live": said };
+async function heeded(origin, header, status = 200) {
+  const headers = header === undefined ? {} : { "Stratalog-Live": header };
   globalThis.fetch = async () => new Response("{}", { status, headers });
   const http = new Http(origin + DOCUMENT);
-  await http.ask("pull", {}).catch(() => {});
+  await http.request("pull", {}).catch(() => {});
   return http.live();
 }
 
@@ -36,8 +36,8 @@ test("the token goes nowhere in the clear, unless the requests themselves do", a
 });
 
 test("what is no address of a WebSocket is not followed, nor what a refusal says", async () => {
-  for (const said of ["", "https://sockets.example/live", "javascript:alert(1)", "x wss://sockets.example"]) {
-    assert.equal((await heeded("https://api.example", said)).url, `wss://api.example${DOCUMENT}/live`);
+  for (const header of ["", "https://sockets.example/live", "javascript:alert(1)", "x wss://sockets.example"]) {
+    assert.equal((await heeded("https://api.example", header)).url, `wss://api.example${DOCUMENT}/live`);
   }
   assert.equal((await heeded("https://api.example", "wss://a.example", 500)).document, undefined);
 });

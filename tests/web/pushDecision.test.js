@@ -26,7 +26,7 @@ test("what is committed is told with its outcome", () => {
     outcome(3, "seen"),
   );
   assert.deepEqual(
-    committed.map(([one, { status }]) => [one.id, status]),
+    committed.map(([mutation, { status }]) => [mutation.id, status]),
     [
       [1, "applied"],
       [2, "rejected"],

@@ -8,7 +8,7 @@ const mutation = (name, args, before, after) => ({
   args,
   effect: { before: new Map([["a", before]]), after: new Map([["a", after]]) },
 });
-const undone = (shown, ...made) => inverse(mutation(...made), () => shown, true);
+const undone = (current, ...made) => inverse(mutation(...made), () => current, true);
 
 test("a new key goes, and a former value comes back", () => {
   assert.deepEqual(undone(1, "put", {}, undefined, 1), [["del", { key: "a" }]]);

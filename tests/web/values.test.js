@@ -6,7 +6,7 @@ import { canonical, compare, decode, encode } from "../../src/stratalog/web/clie
 
 test("keys come in order of code points, as the server has them", () => {
   const keys = ["a", "\u{1F600}", "\uFF5E", "\uE000", "\uD7FF", "Z", "é", "a/b", ""];
-  const byPoint = (one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other));
+  const byPoint = (left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right));
   assert.deepEqual([...keys].sort(compare), [...keys].sort(byPoint));
 });
 

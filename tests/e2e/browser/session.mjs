@@ -43,7 +43,7 @@ export async function session(seed) {
   window.fetch = faulty;
   const names = ["a", "b", "c"].slice(0, 2 + Math.floor(chance() * 2));
   const clients = new Map();
-  const said = new Map(names.map((name) => [name, []]));
+  const appended = new Map(names.map((name) => [name, []]));
   const under = [];
   let counted = 0;
   for (const name of names) clients.set(name, await open(name));
@@ -64,13 +64,13 @@ export async function session(seed) {
     } else {
       const act = pick(Object.keys(acts));
       await acts[act](clients.get(name), name, turn);
-      if (act === "append") said.get(name).push(turn);
+      if (act === "append") appended.get(name).push(turn);
       if (act === "inc") counted += 1;
     }
   }
   await Promise.all(under);
   isHealed = true;
-  for (let round = 0; round < 2; round++) for (const client of clients.values()) await client.sync();
+  for (let cycle = 0; cycle < 2; cycle++) for (const client of clients.values()) await client.sync();
   window.fetch = honest;
 
   const state = (await (await fetch(`${document}/state`)).json()).content;
@@ -83,9 +83,10 @@ export async function session(seed) {
     if (client.pending().length) faults.push(`${name} still waits for ${client.pending().length}`);
     if (text(client.scan()) !== truth) faults.push(`${name} shows ${text(client.scan())}, the server has ${truth}`);
     const turns = client.get(`turns/${name}`, []);
-    if (String(turns) !== String(said.get(name))) faults.push(`${name} said ${said.get(name)}, kept is ${turns}`);
+    const expected = String(appended.get(name));
+    if (String(turns) !== expected) faults.push(`${name} appended ${expected}, the document has ${turns}`);
   }
-  if ((state.count ?? 0) !== counted) faults.push(`counted ${counted} times, kept is ${state.count}`);
+  if ((state.count ?? 0) !== counted) faults.push(`counted ${counted} times, the document has ${state.count}`);
   const rejected = [...clients.values()].flatMap((client) => client.failures).length;
   for (const client of clients.values()) client.close();
   return { faults, rejected };

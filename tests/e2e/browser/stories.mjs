@@ -289,16 +289,16 @@ const stories = {
     await waitForCount(staying, "count/left", 7);
     await waitForCount(bystander, "count/left", 7);
     await settles(staying);
-    const slots = () =>
+    const countTabLeases = () =>
       staying.evaluate(async () => {
         const [{ name }] = await indexedDB.databases();
         const opening = indexedDB.open(name);
         await new Promise((resolve) => (opening.onsuccess = resolve));
         const connection = opening.result;
-        const asked = connection.transaction("slots").objectStore("slots").count();
-        return new Promise((resolve) => (asked.onsuccess = () => resolve(asked.result)));
+        const request = connection.transaction("slots").objectStore("slots").count();
+        return new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
       });
-    while ((await slots()) !== 2) await evaluate(staying, ([client]) => client.hurry());
+    while ((await countTabLeases()) !== 2) await evaluate(staying, ([client]) => client.hurry());
     assert.equal(await count(staying, "count/left"), 7);
   },
 
@@ -307,9 +307,9 @@ const stories = {
     await page.goto(`${url}/web/client/stratalog.d.ts`);
     let rejected = 0;
     for (let seed = SEED; seed < SEED + SESSIONS; seed++) {
-      const told = await page.evaluate(session, seed);
-      assert.deepEqual(told.faults, [], `SEED=${seed} SESSIONS=1 runs it again`);
-      rejected += told.rejected;
+      const report = await page.evaluate(session, seed);
+      assert.deepEqual(report.faults, [], `SEED=${seed} SESSIONS=1 runs it again`);
+      rejected += report.rejected;
     }
     assert.equal(rejected > 0 || SESSIONS === 1, true);
   },

@@ -58,9 +58,9 @@ export function open(base, name, options = {}) {
 export const content = client =>
   client.query(async tx => Object.fromEntries(await tx.scan().entries().toArray()));
 
-export async function until(holds, what) {
+export async function until(condition, what) {
   const started = Date.now();
-  while (!(await holds())) {
+  while (!(await condition())) {
     if (Date.now() - started > WAIT_MS) {
       throw new Error(`waited in vain until ${what}`);
     }
@@ -85,7 +85,7 @@ export const isBrought = (client, expected) =>
   until(() => settled(client, expected), `${client.name} was brought ${JSON.stringify(expected)}`);
 
 // What is in memory is written down when the client is idle; only then a reload finds it.
-export const keeps = (client, text) =>
+export const isStored = (client, text) =>
   until(async () => (await storedText(client.idbName)).includes(text), `${client.name} keeps ${text}`);
 
 const storedText = name =>

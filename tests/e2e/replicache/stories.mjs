@@ -7,7 +7,7 @@ import {
   cut,
   isBrought,
   isSettled,
-  keeps,
+  isStored,
   listen,
   mutators,
   open,
@@ -61,7 +61,7 @@ const stories = {
     await ada.mutate.put({key: 'z', value: 3});
     assert.equal((await content(ada)).x, 1);
     await settles(ada, {y: 'text', z: 3});
-    assert.ok(requests.filter(one => one.call === 'push').every(one => one.status === 200));
+    assert.ok(requests.filter(request => request.call === 'push').every(request => request.status === 200));
   },
 
   async lostAnswersAreAppliedOnce(base) {
@@ -70,7 +70,7 @@ const stories = {
     cut('ada', 'deaf');
     await ada.mutate.inc({key: 'n'});
     await ada.mutate.inc({key: 'n'});
-    await until(() => requests.filter(one => one.call === 'push').length >= 3, 'it was pushed again and again');
+    await until(() => requests.filter(request => request.call === 'push').length >= 3, 'it was pushed again and again');
     cut('ada', 'up');
     await settles(ada, {n: 2});
   },
@@ -90,7 +90,7 @@ const stories = {
     const names = ['ada', 'bob', 'cyd', 'dan'];
     const clients = names.map(name => open(base, name));
     let seed = 7;
-    const draw = most => (seed = (seed * 48271) % 2147483647) % most;
+    const draw = limit => (seed = (seed * 48271) % 2147483647) % limit;
     await clients[0].mutate.put({key: 'text', value: 'no number'});
     await settles(clients[0], {text: 'no number'});
     for (let turn = 0; turn < 120; turn++) {
@@ -108,7 +108,7 @@ const stories = {
       await Promise.all(clients.map(client => client.pull()));
       const pending = await Promise.all(clients.map(isSettled));
       const shown = await Promise.all(clients.map(content));
-      return pending.every(Boolean) && shown.every(one => one.n === 120 && isDeepStrictEqual(one, shown[0]));
+      return pending.every(Boolean) && shown.every(state => state.n === 120 && isDeepStrictEqual(state, shown[0]));
     }, 'everybody was heard and shows the same');
     assert.equal((await content(clients[0])).text, 'no number');
   },
@@ -130,7 +130,7 @@ const stories = {
     await settles(before, {a: 1});
     cut('ada', 'down');
     await before.mutate.put({key: 'b', value: 2});
-    await keeps(before, '"key":"b"');
+    await isStored(before, '"key":"b"');
     await before.close();
     cut('ada', 'up');
     const after = open(base, 'ada');
@@ -144,7 +144,7 @@ const stories = {
     const before = open(base, 'ada');
     await before.mutate.put({key: 'a', value: 1});
     await settles(before, {a: 1});
-    await keeps(before, '"version":1');
+    await isStored(before, '"version":1');
     const group = await before.clientGroupID;
     await before.close();
     const after = open(base, 'ada', {mutators: {...mutators, another: () => undefined}});
@@ -152,7 +152,7 @@ const stories = {
     requests.length = 0;
     await after.mutate.put({key: 'b', value: 2});
     await settles(after, {a: 1, b: 2});
-    const pulls = requests.filter(one => one.call === 'pull').map(one => one.body);
+    const pulls = requests.filter(request => request.call === 'pull').map(request => request.body);
     assert.ok(pulls.some(pull => pull.cookie?.version === 1 && pull.clientGroupID !== group));
   },
 
@@ -162,14 +162,14 @@ const stories = {
     await settles(before, {a: 1});
     cut('ada', 'down');
     await before.mutate.put({key: 'b', value: 2});
-    await keeps(before, '"key":"b"');
+    await isStored(before, '"key":"b"');
     const group = await before.clientGroupID;
     await before.close();
     cut('ada', 'up');
     requests.length = 0;
     const after = open(base, 'ada', {mutators: {...mutators, another: () => undefined}});
     await settles(after, {a: 1, b: 2});
-    const pushes = requests.filter(one => one.call === 'push').map(one => one.body);
+    const pushes = requests.filter(request => request.call === 'push').map(request => request.body);
     assert.ok(pushes.some(push => push.clientGroupID === group && push.mutations[0].clientID === before.clientID));
     assert.notEqual(await after.clientGroupID, group);
   },
@@ -178,12 +178,12 @@ const stories = {
     const before = open(base, 'ada');
     await before.mutate.put({key: 'a', value: 1});
     await settles(before, {a: 1});
-    await keeps(before, '"version":1');
-    let told = false;
-    before.onClientStateNotFound = () => (told = true);
+    await isStored(before, '"version":1');
+    let isLost = false;
+    before.onClientStateNotFound = () => (isLost = true);
     await control(base, '/control/collect', {clients: [before.clientID], groups: [await before.clientGroupID]});
     await before.mutate.put({key: 'lost', value: 1});
-    await until(() => told, 'the client was told');
+    await until(() => isLost, 'the client lost its state');
     await before.close();
     const after = open(base, 'ada');
     await after.mutate.put({key: 'b', value: 2});
@@ -199,10 +199,10 @@ const stories = {
     await control(base, '', undefined, 'DELETE');
     await control(base, '', undefined, 'PUT');
     await settles(ada, {});
-    let told = false;
-    ada.onClientStateNotFound = () => (told = true);
+    let isLost = false;
+    ada.onClientStateNotFound = () => (isLost = true);
     await ada.mutate.inc({key: 'n'});
-    await until(() => told, 'the client was told');
+    await until(() => isLost, 'the client lost its state');
     await ada.close();
     const again = open(base, 'ada');
     await again.mutate.put({key: 'b', value: 2});

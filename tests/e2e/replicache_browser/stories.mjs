@@ -25,9 +25,9 @@ async function windowOf(profile, hints = "events", release = "first") {
 }
 
 /** What Playwright has for this takes the promise of an answer for a yes. */
-async function until(page, holds, given) {
+async function until(page, condition, given) {
   const end = Date.now() + WAIT_MS;
-  while (!(await evaluate(page, holds, given))) assert.ok(Date.now() < end, `waited in vain until ${holds}`);
+  while (!(await evaluate(page, condition, given))) assert.ok(Date.now() < end, `waited in vain until ${condition}`);
 }
 
 /** Windows of two people, who share nothing but the server. */
@@ -64,7 +64,7 @@ async function agree(expected, ...pages) {
 }
 
 /** A client writes down what it has when it is idle; only then a reload finds it. */
-const keeps = (page, text) =>
+const isStored = (page, text) =>
   until(page, async ([client, wanted]) => {
     const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
     const connection = await done(indexedDB.open(client.idbName));
@@ -73,7 +73,7 @@ const keeps = (page, text) =>
     return JSON.stringify(chunks).includes(wanted);
   }, text);
 
-const hold = (profile, calls = PUSHES) => profile.route(calls, (route) => route.abort());
+const block = (profile, calls = PUSHES) => profile.route(calls, (route) => route.abort());
 const letGo = (profile, calls = PUSHES) => profile.unroute(calls);
 
 /** The server applies so many pushes, and cuts each one's connection instead of answering. */
@@ -125,7 +125,7 @@ const stories = {
     const [ada, bob] = await twoWindows(browser);
     const statuses = [];
     ada.on("response", (answer) => answer.url().endsWith("/push") && statuses.push(answer.status()));
-    await hold(ada.context());
+    await block(ada.context());
     await mutate(ada, "onlyHere", { key: "x", value: 1 });
     await put(ada, "y", "text");
     await shows(ada, { x: 1, y: "text" });
@@ -138,10 +138,10 @@ const stories = {
     const [ada, bob] = await twoWindows(browser);
     await put(ada, "a", 1);
     await agree({ a: 1 }, ada, bob);
-    await hold(ada.context());
+    await block(ada.context());
     await put(ada, "b", 2);
     await inc(ada);
-    await keeps(ada, '"key":"n"');
+    await isStored(ada, '"key":"n"');
     const [id, group] = [await clientOf(ada), await groupOf(ada)];
     for (let reloads = 0; reloads < 2; reloads++) {
       await ada.reload();
@@ -157,10 +157,10 @@ const stories = {
   async whatAClosedTabLeavesIsSentOnce(browser) {
     const profile = await browser.newContext();
     const [staying, leaving] = [await windowOf(profile), await windowOf(profile)];
-    await hold(profile);
+    await block(profile);
     await inc(leaving);
     await inc(leaving);
-    await keeps(leaving, '"n",2');
+    await isStored(leaving, '"n",2');
     await leaving.close();
     const next = await windowOf(profile);
     await shows(next, { n: 2 });
@@ -174,9 +174,9 @@ const stories = {
     const [old, bob] = [await windowOf(profile), await windowOf(await browser.newContext())];
     await put(old, "a", 1);
     await agree({ a: 1 }, old, bob);
-    await hold(profile);
+    await block(profile);
     await inc(old);
-    await keeps(old, '"key":"n"');
+    await isStored(old, '"key":"n"');
     const group = await groupOf(old);
     await old.close();
     await letGo(profile);
@@ -187,7 +187,7 @@ const stories = {
 
   async lostAnswersAreAppliedOnce(browser) {
     const [ada, bob] = await twoWindows(browser);
-    await hold(ada.context(), PULLS);
+    await block(ada.context(), PULLS);
     await cutAnswers(3);
     await inc(ada);
     await inc(ada);

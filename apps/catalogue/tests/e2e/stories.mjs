@@ -117,8 +117,8 @@ const stories = {
   async whatIsHereIsCounted(browser) {
     const page = await person(browser);
     await page.waitForSelector("table");
-    const told = (rows) => rows.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent));
-    const rows = await page.locator("tbody tr").evaluateAll(told);
+    const texts = (rows) => rows.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent));
+    const rows = await page.locator("tbody tr").evaluateAll(texts);
     assert.deepEqual(rows, [
       ["debian", "rfc822", "package", "2", "4"],
       ["films", "json", "film", "2", "3"],

@@ -11,7 +11,7 @@ vm.runInThisContext(readFileSync(`${folder}/o-spreadsheet/dist/o_spreadsheet.iif
 const { Model } = globalThis.o_spreadsheet;
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-async function ask(name, values = {}) {
+async function request(name, values = {}) {
   process.stdout.write(JSON.stringify({ name, ...values }) + "\n");
   const answer = JSON.parse((await lines.next()).value);
   return answer;
@@ -36,7 +36,7 @@ class Client {
   }
 
   async load() {
-    const loaded = await ask("load");
+    const loaded = await request("load");
     this.outbox = [];
     this.offline = 0;
     this.version = loaded.version;
@@ -58,18 +58,18 @@ class Client {
     const { getters } = this.model;
     const sheetId = pick(getters.getSheetIds());
     const sheetName = getters.getSheetName(sheetId);
-    const place = () => ({ col: below(6), row: below(12) });
+    const position = () => ({ col: below(6), row: below(12) });
     const dimension = pick(["ROW", "COL"]);
     // A page never selects a part of a merged range.
     const zone = () => {
-      const { col, row } = place();
+      const { col, row } = position();
       return getters.expandZone(sheetId, { left: col, right: col + below(3), top: row, bottom: row + below(3) });
     };
     /** @type {[number, () => any][]} */
     const edits = [
-      [30, () => this.do("UPDATE_CELL", { sheetId, ...place(), content: String(below(1000)) })],
-      [12, () => this.do("UPDATE_CELL", { sheetId, ...place(), content: `=SUM(${cell()}:${cell()})+${cell()}` })],
-      [6, () => this.do("CLEAR_CELL", { sheetId, ...place() })],
+      [30, () => this.do("UPDATE_CELL", { sheetId, ...position(), content: String(below(1000)) })],
+      [12, () => this.do("UPDATE_CELL", { sheetId, ...position(), content: `=SUM(${cell()}:${cell()})+${cell()}` })],
+      [6, () => this.do("CLEAR_CELL", { sheetId, ...position() })],
       [8, () => this.do("ADD_COLUMNS_ROWS", {
         sheetId, sheetName, dimension, base: below(6), quantity: 1 + below(3), position: pick(["before", "after"]),
       })],
@@ -84,7 +84,7 @@ class Client {
       [2, () => this.do("CREATE_SHEET", { sheetId: `s${below(1e9)}`, position: 1, name: `S${below(1e6)}` })],
       [1, () => getters.getSheetIds().length > 1 && this.do("DELETE_SHEET", { sheetId, sheetName })],
       [1, () => this.do("RENAME_SHEET", { sheetId, newName: `N${below(1e6)}`, oldName: sheetName })],
-      [3, () => this.do("AUTOFILL_CELL", { originCol: 0, originRow: 0, ...place() })],
+      [3, () => this.do("AUTOFILL_CELL", { originCol: 0, originRow: 0, ...position() })],
       [18, () => this.do("REQUEST_UNDO")],
       [8, () => this.do("REQUEST_REDO")],
     ];
@@ -94,7 +94,7 @@ class Client {
 
   async send() {
     const message = this.outbox.shift();
-    const answer = await ask("append", { message });
+    const answer = await request("append", { message });
     if (answer.error === "limit-exceeded") {
       const { session } = this.model;
       session.dropPendingHistoryMessages();
@@ -105,10 +105,10 @@ class Client {
     return answer.error;
   }
 
-  async receive_some(most) {
-    const since = await ask("since", { version: this.version });
+  async receive_some(limit) {
+    const since = await request("since", { version: this.version });
     if (since.reload) return this.load();
-    for (const entry of since.entries.slice(0, most)) {
+    for (const entry of since.entries.slice(0, limit)) {
       this.version = entry.version;
       if (entry.message) this.receive(entry.message);
     }
@@ -120,7 +120,7 @@ class Client {
   }
 }
 
-const clients = Array.from({ length: Number(count) }, (_, place) => new Client(`c${place}`));
+const clients = Array.from({ length: Number(count) }, (_, index) => new Client(`c${index}`));
 for (const client of clients) await client.load();
 const counts = { edits: 0, conflicts: 0, refused: 0, reloads: 0 };
 for (let step = 0; step < Number(steps); step++) {
@@ -140,22 +140,22 @@ for (let step = 0; step < Number(steps); step++) {
   else if (roll < 0.955 && !client.pending) {
     await client.load();
     counts.reloads++;
-  } else if (roll < 0.965) await ask("snapshot");
-  else if (roll < 0.975) await ask("restart");
-  else if (roll < 0.979) await ask("name");
-  else if (roll < 0.982) await ask("rename", { title: `Title ${below(20)}` });
-  else if (roll < 0.984) await ask("restore", { back: 1 + below(20) });
-  else if (roll < 0.99) await ask("set", { cell: cell(), content: String(below(1000)) });
+  } else if (roll < 0.965) await request("snapshot");
+  else if (roll < 0.975) await request("restart");
+  else if (roll < 0.979) await request("name");
+  else if (roll < 0.982) await request("rename", { title: `Title ${below(20)}` });
+  else if (roll < 0.984) await request("restore", { back: 1 + below(20) });
+  else if (roll < 0.99) await request("set", { cell: cell(), content: String(below(1000)) });
 }
-for (let round = 0; round < 10_000; round++) {
+for (let cycle = 0; cycle < 10_000; cycle++) {
   for (const client of clients) {
     client.offline = 0;
     await client.receive_some(Infinity);
     while (client.outbox.length) if ((await client.send()) === "version-conflict") counts.conflicts++;
   }
-  const { version } = await ask("since", { version: 0, only: "version" });
+  const { version } = await request("since", { version: 0, only: "version" });
   if (clients.every((client) => !client.pending && client.version === version)) break;
 }
 const pending = clients.map((client) => client.pending);
-await ask("end", { counts, pending, states: clients.map((client) => client.model._exportData(false)) });
+await request("end", { counts, pending, states: clients.map((client) => client.model._exportData(false)) });
 process.exit(0);

@@ -31,29 +31,29 @@ async function seen() {
     const set = await evaluate(ada, task, String(turn));
     await shows(bob, "D6", String(turn));
     await bob.waitForFunction((count) => globalThis.painted.length > count, turn);
-    known.push((await bob.evaluate((place) => globalThis.seen[place], turn)) - set);
-    painted.push((await bob.evaluate((place) => globalThis.painted[place], turn)) - set);
+    known.push((await bob.evaluate((index) => globalThis.seen[index], turn)) - set);
+    painted.push((await bob.evaluate((index) => globalThis.painted[index], turn)) - set);
   }
   return { known, painted };
 }
 
 async function loads() {
   const page = await person(browser, "Ada Lace");
-  const found = [];
+  const times = [];
   for (let turn = 0; turn < LOADS; turn++) {
     const begun = Date.now();
     await page.goto(`${url}/web/sheet/edit.html?in=local&sheet=${large}`);
     await page.waitForFunction(() => document.body.dataset.ready);
-    const whole = Date.now() - begun;
+    const total = Date.now() - begun;
     const engine = await page.evaluate(async (path) => {
       const { data } = await (await fetch(path)).json();
       const start = performance.now();
       new o_spreadsheet.Model(data, { mode: "readonly" });
       return performance.now() - start;
     }, `/v1/organisations/local/sheets/${large}/load`);
-    found.push({ whole, engine });
+    times.push({ total, engine });
   }
-  return found;
+  return times;
 }
 
 console.log(JSON.stringify({ ...(await seen()), loads: await loads() }));

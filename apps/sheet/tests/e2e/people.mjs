@@ -69,13 +69,13 @@ export const goOffline = (page) => page.click("#online[aria-checked=true]");
 export const goOnline = (page) => page.click("#online[aria-checked=false]");
 
 function read([{ workbook }, [sheetId, cell]]) {
-  const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
-  return workbook.model.getters.getCellText(place, { showFormula: true });
+  const position = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
+  return workbook.model.getters.getCellText(position, { showFormula: true });
 }
 
 function says([{ workbook }, [sheetId, cell, text]]) {
-  const place = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
-  return workbook.model?.getters.getCellText(place, { showFormula: true }) === text;
+  const position = { sheetId, ...o_spreadsheet.helpers.toCartesian(cell) };
+  return workbook.model?.getters.getCellText(position, { showFormula: true }) === text;
 }
 
 /** What the page's model holds: of now, or of the version that it looks at. */
@@ -104,14 +104,14 @@ export const write = (url, sheet, cell, content, author = "Program") =>
 
 export async function send(url, sheet, method, path, body) {
   const headers = { "Content-Type": "application/json" };
-  const place = `${url}/v1/organisations/local/sheets/${encodeURIComponent(sheet)}${path}`;
-  const answer = await fetch(place, { method, headers, body: body && JSON.stringify(body) });
+  const address = `${url}/v1/organisations/local/sheets/${encodeURIComponent(sheet)}${path}`;
+  const answer = await fetch(address, { method, headers, body: body && JSON.stringify(body) });
   assert.ok(answer.ok, await answer.clone().text());
   return answer;
 }
 
 /** Move the slider. */
-export async function lookAt(page, version) {
+export async function showVersion(page, version) {
   await page.evaluate((wanted) => {
     /** @type {HTMLInputElement} */
     const slider = document.querySelector("#timeline input");

@@ -14,7 +14,7 @@ const { make, open, person, send, shows, textOf, type, until, versionOf, windowO
 const [url, story, executablePath, folder] = process.argv.slice(2);
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
 const column = (letter, from, to) =>
-  Object.fromEntries(Array.from({ length: to - from + 1 }, (_, place) => [`${letter}${from + place}`, String(place)]));
+  Object.fromEntries(Array.from({ length: to - from + 1 }, (_, index) => [`${letter}${from + index}`, String(index)]));
 
 /** Windows of two people on a sheet of this story's name. */
 async function two(browser, contents = {}) {

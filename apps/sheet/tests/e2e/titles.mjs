@@ -61,10 +61,10 @@ export const titles = ({ url, story, two, folder }) => ({
     await make(url, story);
     const page = await person(browser, "Ada Lace");
     await page.addInitScript(() => {
-      globalThis.told = [];
+      globalThis.toasts = [];
       const isShown = (node) => node.className === "told" && node.checkVisibility();
-      const note = (node) => isShown(node) && globalThis.told.push(node.textContent);
-      const observer = new MutationObserver((changes) => changes.forEach((one) => one.addedNodes.forEach(note)));
+      const note = (node) => isShown(node) && globalThis.toasts.push(node.textContent);
+      const observer = new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(note)));
       observer.observe(document, { childList: true, subtree: true });
     });
     await open(page, url, story);
@@ -72,14 +72,14 @@ export const titles = ({ url, story, two, folder }) => ({
     await page.click("#title");
     await page.fill(".retitle", long);
     await page.keyboard.press("Enter");
-    await page.waitForFunction(() => globalThis.told.includes("A title is too long."));
+    await page.waitForFunction(() => globalThis.toasts.includes("A title is too long."));
     assert.equal(await page.inputValue(".retitle"), long);
     await page.fill(".retitle", "Short");
     await page.keyboard.press("Enter");
     await isCalled(page, "Short");
     await goOffline(page);
     await page.click("#title");
-    await page.waitForFunction(() => globalThis.told.some((text) => text.startsWith("You are offline")));
+    await page.waitForFunction(() => globalThis.toasts.some((text) => text.startsWith("You are offline")));
     assert.equal(await page.locator(".retitle").count(), 0);
   },
 
@@ -103,24 +103,24 @@ export const titles = ({ url, story, two, folder }) => ({
     await page.fill("#search", "keys and locks");
     await page.waitForFunction(() => document.querySelectorAll("#list a").length === 2);
     await page.keyboard.press("ArrowDown");
-    const one = await focused(page);
+    const chosen = await focused(page);
     await page.keyboard.press("F2");
     await page.waitForSelector(".retitle:focus");
     await page.keyboard.type("Keys and locks, renamed");
     await page.keyboard.press("Enter");
     await isListed(page, "Keys and locks, renamed");
-    await page.waitForFunction((name) => document.activeElement.closest("li")?.dataset.name === name, one);
+    await page.waitForFunction((name) => document.activeElement.closest("li")?.dataset.name === name, chosen);
     await page.keyboard.press("Delete");
     await page.waitForSelector('dialog[open] h2:text-is("Delete “Keys and locks, renamed”?")');
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog", { state: "detached" });
-    assert.equal(await focused(page), one);
+    assert.equal(await focused(page), chosen);
     await page.keyboard.press("Delete");
     await page.waitForSelector("dialog[open]");
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
-    await page.waitForFunction((name) => !document.querySelector(`li[data-name="${name}"]`), one);
-    assert.equal(await focused(page), one === first ? second : first);
+    await page.waitForFunction((name) => !document.querySelector(`li[data-name="${name}"]`), chosen);
+    assert.equal(await focused(page), chosen === first ? second : first);
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await page.waitForSelector('[role="menuitem"]:focus');
@@ -205,7 +205,7 @@ export const titles = ({ url, story, two, folder }) => ({
     const reader = await windowOf(page.context());
     await reader.route("**/sheets/", async (route) => {
       const response = await route.fetch();
-      const json = (await response.json()).map((one) => ({ ...one, read_only: true }));
+      const json = (await response.json()).map((sheet) => ({ ...sheet, read_only: true }));
       await route.fulfill({ response, json });
     });
     await reader.goto(listOf(url));

@@ -10,7 +10,7 @@ import {
   hasVersion,
   isOpen,
   isSaved,
-  lookAt,
+  showVersion,
   make,
   open,
   person,
@@ -35,7 +35,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await write(url, story, "A1", "top");
     await hasVersion(page, 8);
     for (const version of [4, 7, 6, 5, 3, 7, 2, 1, 6]) {
-      await lookAt(page, version);
+      await showVersion(page, version);
       const server = await (await send(url, story, "GET", `/state?at=${version}`)).json();
       const shown = JSON.parse(await stateOf(page, "versionViewer"));
       assert.deepEqual(cells(shown), cells(server.sheets), `version ${version}`);
@@ -48,7 +48,7 @@ export const versionViewer = ({ url, story, two }) => ({
 
   async changedCellsStandOut(browser) {
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
-    await lookAt(page, 3);
+    await showVersion(page, 3);
     await until(page, ([{ versionViewer }]) => {
       const zones = versionViewer.marks.in("sheet1");
       return zones.length === 1 && zones[0].top === 1;
@@ -87,9 +87,9 @@ export const versionViewer = ({ url, story, two }) => ({
     await page.click("#history");
     await choose(page, "B3");
     await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 2);
-    const told = await page.locator("#panel .entries li").allInnerTexts();
-    assert.match(told[0], /Cleo[\s\S]*10 → 20/);
-    assert.match(told[1], /Ann Lee[\s\S]*empty → 10/);
+    const entries = await page.locator("#panel .entries li").allInnerTexts();
+    assert.match(entries[0], /Cleo[\s\S]*10 → 20/);
+    assert.match(entries[1], /Ann Lee[\s\S]*empty → 10/);
     await type(page, "B3", "30");
     await choose(page, "B3");
     await page.waitForFunction(() => /Ada Lace/.test(document.querySelector("#panel .entries li")?.textContent));
@@ -103,7 +103,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await shows(ada, "A1", "second");
     await goOffline(bob);
     await type(bob, "A3", "typed meanwhile");
-    await lookAt(ada, 2);
+    await showVersion(ada, 2);
     await ada.click('[data-do="restore"]');
     await shows(ada, "A1", "first");
     assert.equal(await versionOf(ada), 4);
@@ -111,7 +111,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await shows(bob, "A1", "first");
     await shows(ada, "A3", "typed meanwhile");
     await agree(url, story, ada, bob);
-    await lookAt(ada, 3);
+    await showVersion(ada, 3);
     assert.equal(
       await evaluate(ada, ([{ versionViewer }]) =>
         versionViewer.model.getters.getCellText({ sheetId: "sheet1", col: 0, row: 0 }),
@@ -122,7 +122,7 @@ export const versionViewer = ({ url, story, two }) => ({
 
   async aCopyBeginsAtAnyVersion(browser) {
     const [page] = await two(browser, { A1: "first", A2: "second" });
-    await lookAt(page, 2);
+    await showVersion(page, 2);
     page.answers = ["The copy"];
     await Promise.all([
       page.waitForURL((address) => !address.search.includes(`sheet=${story}`)),
@@ -134,12 +134,12 @@ export const versionViewer = ({ url, story, two }) => ({
     assert.equal(await textOf(page, "A2"), "");
     await type(page, "A2", "of the copy");
     await isSaved(page);
-    await lookAt(page, 1);
+    await showVersion(page, 1);
   },
 
   async aVersionIsNamedAndFoundAgain(browser) {
     const [ada, bob] = await two(browser, { A1: "first", A2: "second" });
-    await lookAt(ada, 2);
+    await showVersion(ada, 2);
     ada.answers = ["Before the review"];
     await ada.click('[data-do="name"]');
     await bob.waitForSelector('.ticks button[title^="Before the review"]');

@@ -50,21 +50,21 @@ export class Database {
   /** What each of `questions`, called with a store's name, is answered, all of one moment. */
   async read(questions) {
     const transaction = this.#connection.transaction(Object.keys(STORES));
-    const asked = questions((store) => transaction.objectStore(store));
-    return Promise.all(asked.map(answered));
+    const requests = questions((store) => transaction.objectStore(store));
+    return Promise.all(requests.map(answered));
   }
 
   async tabLeases() {
-    const [slots, pending] = await this.read((store) => [store("slots").getAll(), store("pending").getAllKeys()]);
-    const waiting = new Set(pending.map(([slot]) => slot));
-    return slots.map(({ slot, used }) => ({ tabLease: slot, used, waits: waiting.has(slot) }));
+    const [rows, pending] = await this.read((store) => [store("slots").getAll(), store("pending").getAllKeys()]);
+    const waiting = new Set(pending.map(([tabLease]) => tabLease));
+    return rows.map(({ slot: tabLease, used }) => ({ tabLease, used, waits: waiting.has(tabLease) }));
   }
 
   /** Take a lease that no other tab holds: this tab's own, else one with work left, else the newest, else a new one. */
   async takeTabLease() {
     const mine = remembered(this.name);
     const order = ({ tabLease, waits, used }) => (tabLease === mine ? 2 ** 53 : (waits ? 2 ** 50 : 0) + used);
-    const leases = (await this.tabLeases()).sort((one, other) => order(other) - order(one));
+    const leases = (await this.tabLeases()).sort((left, right) => order(right) - order(left));
     const known = leases.map(({ tabLease }) => tabLease);
     for (const tabLease of [...known, crypto.randomUUID()]) {
       // The page that is reloaded may not have let go yet.

@@ -29,7 +29,7 @@ export class Http {
   }
 
   /** What the server answers to a push or pull. Throws StratalogError; `retryAfter` in its details is in seconds. */
-  async ask(verb, question) {
+  async request(verb, question) {
     if (this.#create) {
       await this.#send("PUT", this.#url);
       this.#create = false;

@@ -12,7 +12,7 @@ export class Live {
   id = null;
   /** What each connection shows of itself, by id. */
   present = {};
-  #place;
+  #address;
   #token;
   #onPoke;
   #onPresence;
@@ -27,9 +27,9 @@ export class Live {
   #failures = 0;
   #silenceSeconds = SILENCE_SECONDS_MAX;
 
-  /** `place` tells the address, and the document where the address does not; it may change between connections. */
-  constructor(place, token, { onPoke, onPresence }) {
-    this.#place = place;
+  /** `address` gives the URL, and the document where the URL does not name it. Both may change between connections. */
+  constructor(address, token, { onPoke, onPresence }) {
+    this.#address = address;
     this.#token = token;
     this.#onPoke = onPoke;
     this.#onPresence = onPresence;
@@ -79,7 +79,7 @@ export class Live {
   }
 
   #open(token, onEnd) {
-    const { url, document } = this.#place();
+    const { url, document } = this.#address();
     const socket = (this.#socket = new WebSocket(url, SUBPROTOCOL));
     let silence;
     // Without waiting for the other side, which may be out of reach.

@@ -32,7 +32,7 @@ export class Local {
       store("failures").getAll(within(tabLease)),
     ]);
     const local = new Local(database, facts ?? { slot: tabLease, sequence: 0, cookie: null });
-    keys.forEach(([, key], place) => local.state.set(key, canonical(values[place])));
+    keys.forEach(([, key], index) => local.state.set(key, canonical(values[index])));
     local.pending = pending.map((waiting) => ({ ...waiting, args: canonical(waiting.args), isDurable: true }));
     local.failures = failures;
     await local.#begin(facts === undefined);
@@ -61,9 +61,10 @@ export class Local {
     if (this.pending.length >= PENDING_MAX) {
       throw new StratalogError("limit-exceeded", "too many mutations wait for the server", { limit: PENDING_MAX });
     }
-    const { slot, next } = this.#facts;
+    const { slot: tabLease, next } = this.#facts;
     const sequence = ++this.#facts.sequence;
-    const waiting = { slot, sequence, id: next, name, args, sent: NEVER, answer: "", reason: null, isDurable: false };
+    const row = { slot: tabLease, sequence, id: next, name, args, sent: NEVER, answer: "", reason: null };
+    const waiting = { ...row, isDurable: false };
     this.#facts.next = next + 1;
     const durable = this.#store([waiting]).then(() => {
       waiting.isDurable = true;
@@ -97,7 +98,7 @@ export class Local {
   /** One push of them committed nothing; `before` has how each stood then: an earlier one still may have. */
   async noteRefused(batch, before) {
     await this.#note(
-      batch.filter((_, place) => before[place] !== OPEN),
+      batch.filter((_, index) => before[index] !== OPEN),
       { sent: REFUSED },
     );
   }
@@ -147,14 +148,14 @@ export class Local {
     const { cookie } = pulled;
     if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], durable: null };
     const elsewhere = asked !== null && cookie.incarnation !== asked.incarnation;
-    if (elsewhere && !hasWholeState(pulled)) {
+    if (elsewhere && !hasFullState(pulled)) {
       throw new StratalogError("corrupt", "a pull goes over to another incarnation without its whole state");
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;
     // A copy of the former document may hold its effects without knowing its clients.
     if (elsewhere && !Object.hasOwn(pulled.last, this.client)) return this.#reset([], () => false, pulled.patch);
-    return this.#confirm(pulled, asked !== null && tellsRejections(asked, pulled));
+    return this.#confirm(pulled, asked !== null && reportsRejections(asked, pulled));
   }
 
   async dropFailure(sequence) {
@@ -164,8 +165,8 @@ export class Local {
 
   /** End another client of this browser, for which nothing waits: its failures are told here from now on. */
   async inherit(other) {
-    const { slot } = this.#facts;
-    const failed = other.failures.map((failure) => ({ ...failure, slot, sequence: ++this.#facts.sequence }));
+    const { slot: tabLease } = this.#facts;
+    const failed = other.failures.map((failure) => ({ ...failure, slot: tabLease, sequence: ++this.#facts.sequence }));
     const dropped = this.#fail(failed);
     await this.#store([], (stores) => {
       writeFailures(stores.failures, failed, dropped);
@@ -189,7 +190,7 @@ export class Local {
       return this.#reset([], () => false, pulled.patch);
     }
     const reasons = new Map(
-      pulled.rejected.filter(({ client }) => client === this.client).map((one) => [one.id, one.reason]),
+      pulled.rejected.filter(({ client }) => client === this.client).map(({ id, reason }) => [id, reason]),
     );
     const settled = confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown));
     // A pull follows the pushes of its sync cycle: what it does not confirm is not there, whatever was answered.
@@ -222,13 +223,13 @@ export class Local {
     const failed = settled
       .filter(({ status }) => status !== "applied")
       .map(({ waiting, status, reason }) => {
-        const { slot, sequence, name, args } = waiting;
-        return { slot, sequence, name, args, status, reason };
+        const { slot: tabLease, sequence, name, args } = waiting;
+        return { slot: tabLease, sequence, name, args, status, reason };
       });
     const dropped = this.#fail(failed);
     const durable = this.#store(changed, (stores) => {
       this.#writePatch(stores.items, patch);
-      for (const { slot, sequence } of gone) stores.pending.delete([slot, sequence]);
+      for (const { slot: tabLease, sequence } of gone) stores.pending.delete([tabLease, sequence]);
       writeFailures(stores.failures, failed, dropped);
     });
     return { settled, durable };
@@ -261,10 +262,10 @@ export class Local {
   }
 
   #writePatch(items, patch) {
-    const { slot } = this.#facts;
+    const { slot: tabLease } = this.#facts;
     for (const { op, key, value } of patch) {
-      if (op === "put") items.put(value, [slot, key]);
-      else items.delete(op === "clear" ? within(slot) : [slot, key]);
+      if (op === "put") items.put(value, [tabLease, key]);
+      else items.delete(op === "clear" ? within(tabLease) : [tabLease, key]);
     }
   }
 
@@ -282,7 +283,7 @@ export class Local {
 
 function writeFailures(store, failed, dropped) {
   for (const failure of failed) store.put(failure);
-  for (const { slot, sequence } of dropped) store.delete([slot, sequence]);
+  for (const { slot: tabLease, sequence } of dropped) store.delete([tabLease, sequence]);
 }
 
 function settle(waiting, reason, areRejectionsKnown) {
@@ -300,7 +301,7 @@ function applyTo(state, { op, key, value }) {
 }
 
 // Whether one that is committed and not among the rejected was applied: a server looks back only so far.
-const tellsRejections = (asked, pulled) =>
-  !hasWholeState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_SHOWN_VERSIONS;
+const reportsRejections = (asked, pulled) =>
+  !hasFullState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_SHOWN_VERSIONS;
 
-const hasWholeState = ({ patch }) => patch.some(({ op }) => op === "clear");
+const hasFullState = ({ patch }) => patch.some(({ op }) => op === "clear");

@@ -77,9 +77,9 @@ function merged(target, merge) {
 }
 
 // Two integers make an integer, exactly or not at all; where one is a float already, so is the sum.
-function sum(one, other) {
-  const result = one + other;
-  if (Number.isSafeInteger(one) && Number.isSafeInteger(other) && !Number.isSafeInteger(result)) {
+function sum(left, right) {
+  const result = left + right;
+  if (Number.isSafeInteger(left) && Number.isSafeInteger(right) && !Number.isSafeInteger(result)) {
     throw invalid("value holds an integer that JSON readers cannot hold exactly", { value: result });
   }
   return result;

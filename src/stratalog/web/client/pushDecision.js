@@ -29,7 +29,7 @@ const REFUSALS = new Set(["unknown-client", "collected", "wrong-group"]);
 export function interpretPush(client, batch, before, pushed, first) {
   if (pushed.queued) return { queued: true, committed: [] };
   checkFits(client, batch, pushed.outcomes);
-  const pairs = batch.map((waiting, place) => [waiting, pushed.outcomes[place], before[place]]);
+  const pairs = batch.map((waiting, index) => [waiting, pushed.outcomes[index], before[index]]);
   const committed = pairs.filter(([, outcome]) => COMMITTED.has(outcome.status));
   if (pairs.some(([, { status }]) => REFUSALS.has(status) || status === "mismatch")) {
     const free = new Set(pairs.filter(isFree).map(([waiting]) => waiting));
@@ -49,6 +49,6 @@ const isFree = ([, { status }, sent]) => status === "mismatch" || (REFUSALS.has(
 function checkFits(client, batch, outcomes) {
   const fits =
     outcomes.length === batch.length &&
-    outcomes.every((outcome, place) => outcome.client === client && outcome.id === batch[place].id);
+    outcomes.every((outcome, index) => outcome.client === client && outcome.id === batch[index].id);
   if (!fits) throw new StratalogError("corrupt", "the answer to a push names other mutations");
 }

@@ -79,7 +79,7 @@ export class Replica {
     const { waiting, durable } = this.local.add(name, frozen);
     const handle = this.#handle(waiting);
     handle.effect = effect;
-    this.#tell([...effect.after.keys()].filter((key) => !same(effect.before.get(key), effect.after.get(key))));
+    this.#notify([...effect.after.keys()].filter((key) => !same(effect.before.get(key), effect.after.get(key))));
     await durable;
     return handle;
   }
@@ -111,21 +111,21 @@ export class Replica {
 
   /** For the sync cycle: change the local state, by `patch` or not its canonical part, and what follows. */
   async settle(change, patch = []) {
-    const was = this.#shownBefore(patch);
+    const was = this.#optimisticValues(patch);
     const { settled, durable } = change(this.local);
     this.#show();
     for (const { waiting, status, reason } of settled) {
       this.#handles.get(waiting.sequence)?.end(status, reason);
       this.#handles.delete(waiting.sequence);
     }
-    this.#tell(this.#changedSince(was));
+    this.#notify(this.#changedSince(was));
     await durable;
   }
 
   /** For the sync cycle: something else than what is shown has changed. */
   note() {
     for (const waiting of this.local.pending) this.#handle(waiting);
-    this.#tell([]);
+    this.#notify([]);
   }
 
   // Throw away what is shown and run what is pending on the canonical state again.
@@ -151,7 +151,7 @@ export class Replica {
   }
 
   // What is shown of the keys whose canonical value may change, or that a pending mutation has changed.
-  #shownBefore(patch) {
+  #optimisticValues(patch) {
     const touched = patch.flatMap(({ op, key }) => (op === "clear" ? this.local.state.keys() : [key]));
     const keys = new Set([...touched, ...this.#draft.changes.keys()]);
     return new Map([...keys].map((key) => [key, this.#draft.value(key)]));
@@ -166,7 +166,7 @@ export class Replica {
   }
 
   // After the change, one caller after another; one that fails is reported and stops no other.
-  #tell(changed) {
+  #notify(changed) {
     const calls = [...this.#watchers].map((callback) => () => callback());
     for (const { callback, prefix } of changed.length ? this.#subscribers : []) {
       const keys = changed.filter((key) => key.startsWith(prefix)).sort(compare);

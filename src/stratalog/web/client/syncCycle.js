@@ -88,7 +88,7 @@ export class SyncCycle {
     await local.noteSending(batch);
     const mutations = batch.map(({ id, name, args }) => ({ client, id, name, args }));
     try {
-      const pushed = await this.#http.ask("push", { group, mutations, incarnation: cookie?.incarnation ?? "" });
+      const pushed = await this.#http.request("push", { group, mutations, incarnation: cookie?.incarnation ?? "" });
       return interpretPush(client, batch, before, pushed, first);
     } catch (error) {
       if (NOTHING_COMMITTED.has(error.code)) await local.noteRefused(batch, before);
@@ -116,7 +116,7 @@ export class SyncCycle {
     const { group, cookie } = local;
     let pulled;
     try {
-      pulled = await this.#http.ask("pull", { group, cookie });
+      pulled = await this.#http.request("pull", { group, cookie });
     } catch (error) {
       // A group that became another principal's is of no use; while mutations wait in it, a push finds that out.
       if (error.code === "forbidden" && !local.pending.length) await this.#replica.settle(() => local.reset());

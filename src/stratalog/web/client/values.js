@@ -52,17 +52,17 @@ export function decode(plain) {
 }
 
 /** Order of texts by code point, as the server has it; JavaScript's own is by UTF-16 unit. */
-export function compare(one, other) {
-  const length = Math.min(one.length, other.length);
-  for (let place = 0; place < length; place++) {
-    const [left, right] = [one.charCodeAt(place), other.charCodeAt(place)];
-    if (left !== right) return rank(left) - rank(right);
+export function compare(left, right) {
+  const length = Math.min(left.length, right.length);
+  for (let index = 0; index < length; index++) {
+    const [leftUnit, rightUnit] = [left.charCodeAt(index), right.charCodeAt(index)];
+    if (leftUnit !== rightUnit) return rank(leftUnit) - rank(rightUnit);
   }
-  return one.length - other.length;
+  return left.length - right.length;
 }
 
-export const same = (one, other) =>
-  one === other || (one !== undefined && other !== undefined && encode(one) === encode(other));
+export const same = (left, right) =>
+  left === right || (left !== undefined && right !== undefined && encode(left) === encode(right));
 
 const isMarked = (names) => names.length === 1 && names[0].startsWith("$");
 

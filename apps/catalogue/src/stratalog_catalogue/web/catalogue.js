@@ -2,7 +2,7 @@
 // in the address, so a reload shows it again and a link leads to it.
 
 import { showOverview } from "./overview.js";
-import { ask, find, make, moment } from "./parts.js";
+import { fetchJson, find, make, moment } from "./parts.js";
 import { showWork } from "./work.js";
 
 const PAUSE_MS = 180;
@@ -26,7 +26,7 @@ function address(changes) {
   return `?${query}`;
 }
 
-/** Show another place; words that were typed just now come along. */
+/** Show something else; words that were typed just now come along. */
 function go(changes, how = "pushState") {
   const typed = timer ? { q: find("#search").value.trim() } : {};
   clearTimeout(timer);
@@ -49,13 +49,13 @@ function render() {
 async function search() {
   const mine = ++turn;
   try {
-    const found = await ask(`${base}/works`, { text: named("q"), source: named("of"), limit: LIMIT });
+    const works = await fetchJson(`${base}/works`, { text: named("q"), source: named("of"), limit: LIMIT });
     if (mine !== turn) return;
     const focused = activeElement()?.dataset.key;
-    find("#list").replaceChildren(...found.map(line));
+    find("#list").replaceChildren(...works.map(line));
     if (focused) links().find(({ dataset }) => dataset.key === focused)?.focus();
-    const more = found.length < LIMIT ? "" : `The first ${LIMIT}. Say more to see others.`;
-    hint(found.length === 0 ? "Nothing is called that." : more);
+    const more = works.length < LIMIT ? "" : `The first ${LIMIT}. Say more to see others.`;
+    hint(works.length === 0 ? "Nothing is called that." : more);
     mark();
   } catch (error) {
     if (mine === turn) hint(error.message);
@@ -106,7 +106,7 @@ function mark() {
 const choose = (name) => go({ of: name });
 
 async function count() {
-  stats = await ask(`${base}/stats`, {});
+  stats = await fetchJson(`${base}/stats`, {});
   const { sources, dead_letters: letters } = stats;
   const works = sources.reduce((sum, { works }) => sum + works, 0);
   const dead = Object.values(letters).reduce((sum, number) => sum + number, 0);
@@ -133,9 +133,9 @@ function choice([name, label, works]) {
 /** One line further in the list; from the search field into it, and from its top back. */
 function move(step) {
   const all = links();
-  const place = all.findIndex((link) => link === activeElement());
-  if (place + step < 0) find("#search").focus();
-  else all[Math.min(place + step, all.length - 1)]?.focus();
+  const index = all.findIndex((link) => link === activeElement());
+  if (index + step < 0) find("#search").focus();
+  else all[Math.min(index + step, all.length - 1)]?.focus();
 }
 
 /** The first work of what was typed. */

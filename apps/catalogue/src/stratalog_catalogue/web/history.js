@@ -1,11 +1,11 @@
 // The history of a work's record: its versions, and the difference between any two of them.
 
-import { ask, canLink, make, moment, size } from "./parts.js";
+import { canLink, fetchJson, make, moment, size } from "./parts.js";
 
 const FIELD = /^.([\w-]+):/;
 
-/** Add the versions to `place`, newest first, and what the newest one changed. */
-export function showHistory(place, base, asked, versions) {
+/** Add the versions to `element`, newest first, and what the newest one changed. */
+export function showHistory(element, base, asked, versions) {
   const shown = make("div", { class: "difference", "aria-live": "polite" });
   const earlier = make("select", { "aria-label": "The version to compare with" });
   const raw = make("a", { class: "out", download: asked.id.replaceAll("/", "-") }, "The record as it came");
@@ -16,24 +16,24 @@ export function showHistory(place, base, asked, versions) {
     raw.href = `${base}/record?${new URLSearchParams({ ...asked, version: later.version })}`;
     raw.hidden = later.deleted || !canLink();
     const query = { ...asked, before: earlier.value, after: later.version };
-    const found = await difference(base, query);
-    if (query.before === earlier.value && query.after === later.version) shown.replaceChildren(found);
+    const comparison = await difference(base, query);
+    if (query.before === earlier.value && query.after === later.version) shown.replaceChildren(comparison);
   }
 
-  function choose(place) {
-    later = versions[place];
-    for (const [at, button] of buttons.entries()) button.setAttribute("aria-pressed", String(at === place));
+  function choose(index) {
+    later = versions[index];
+    for (const [at, button] of buttons.entries()) button.setAttribute("aria-pressed", String(at === index));
     const others = versions.filter(({ version }) => version !== later.version);
     const options = others.map(({ version }) => make("option", { value: version }, `version ${version}`));
     earlier.replaceChildren(...options, make("option", { value: 0 }, "nothing"));
-    earlier.value = String(versions[place + 1]?.version ?? 0);
+    earlier.value = String(versions[index + 1]?.version ?? 0);
     compare();
   }
 
-  for (const [place, button] of buttons.entries()) button.addEventListener("click", () => choose(place));
+  for (const [index, button] of buttons.entries()) button.addEventListener("click", () => choose(index));
   earlier.addEventListener("change", compare);
   const title = versions.length === 1 ? "One version" : `${versions.length.toLocaleString("en")} versions`;
-  place.append(
+  element.append(
     make("h3", {}, title),
     make("ol", { class: "versions" }, ...buttons.map((button) => make("li", {}, button))),
     make("p", { class: "compared" }, make("label", {}, "Compared with ", earlier), raw),
@@ -49,10 +49,10 @@ function words({ version, stored_ms, source_time_ms, deleted, size: bytes }) {
 
 async function difference(base, query) {
   try {
-    const { changes = [], lines = [] } = await ask(`${base}/diff`, query);
+    const { changes = [], lines = [] } = await fetchJson(`${base}/diff`, query);
     const all = [...changes.flatMap(change), ...lines.slice(lines[0]?.startsWith("---") ? 2 : 0)];
     const pairs = paired(all);
-    const rows = all.map((text, place) => row(text, all[pairs.get(place)]));
+    const rows = all.map((text, index) => row(text, all[pairs.get(index)]));
     return make("pre", {}, ...(rows.length ? rows : ["Nothing differs but the source's time."]));
   } catch (error) {
     return make("p", { class: "minor" }, error.message);
@@ -68,12 +68,12 @@ function change({ path, before, after }) {
 function paired(all) {
   const pairs = new Map();
   let went = new Map();
-  for (const [place, text] of all.entries()) {
+  for (const [index, text] of all.entries()) {
     const name = text.match(FIELD)?.[1];
     if (text[0] === "@") went = new Map();
-    else if (name && text[0] === "-") went.set(name, place);
+    else if (name && text[0] === "-") went.set(name, index);
     else if (name && text[0] === "+" && went.has(name)) {
-      pairs.set(place, went.get(name)).set(went.get(name), place);
+      pairs.set(index, went.get(name)).set(went.get(name), index);
       went.delete(name);
     }
   }

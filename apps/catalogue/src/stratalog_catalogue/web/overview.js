@@ -4,20 +4,22 @@ import { make, moment, size } from "./parts.js";
 
 const HEAD = ["Source", "Format", "Kind", "Records", "Versions", "Size", "As of"];
 
-/** Show the counts in `place`; `choose` is told the source of a row that was clicked. */
-export function showOverview(place, { sources, not_scanned: waiting, dead_letters: letters }, organisation, choose) {
-  const rows = sources.flatMap((one) => (one.rows.length ? one.rows : [{}]).map((row) => line(one, row, choose)));
+/** Show the counts in `element`; `choose` is called with the source of a row that was clicked. */
+export function showOverview(element, { sources, not_scanned: waiting, dead_letters: letters }, organisation, choose) {
+  const rows = sources.flatMap((source) =>
+    (source.rows.length ? source.rows : [{}]).map((row) => line(source, row, choose)),
+  );
   const head = make("tr", {}, ...HEAD.map((text) => make("th", { scope: "col" }, text)));
   const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
   const dead = Object.entries(letters).map(([source, count]) => `${count.toLocaleString("en")} of ${source}`);
-  place.replaceChildren(
+  element.replaceChildren(
     make("h2", {}, "What is here"),
     make("p", { class: "lead" }, "Every record as its source gave it, in every version, and a work made of each."),
     rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "minor" }, "Nothing was scanned yet."),
     waiting.length ? make("p", { class: "minor" }, `Not scanned yet: ${waiting.join(", ")}.`) : "",
-    ...(dead.length ? [make("h3", {}, "Dead letters"), ...told(dead, organisation)] : []),
+    ...(dead.length ? [make("h3", {}, "Dead letters"), ...deadLetterLines(dead, organisation)] : []),
   );
-  place.scrollTop = 0;
+  element.scrollTop = 0;
 }
 
 function line({ source, as_of_ms }, row, choose) {
@@ -28,7 +30,7 @@ function line({ source, as_of_ms }, row, choose) {
   return make("tr", {}, make("th", { scope: "row" }, button), ...rest);
 }
 
-function told(dead, organisation) {
+function deadLetterLines(dead, organisation) {
   const command = make("code", {}, `stratalog catalogue dead-letters ${organisation}`);
   return [make("p", {}, `${dead.join(", ")}. `, make("span", { class: "minor" }, "Why: ", command))];
 }

@@ -17,20 +17,20 @@ export function make(tag, attributes = {}, ...content) {
 }
 
 /** What the server answers. An error has the server's words; 401 asks for a token once. */
-export async function ask(path, query) {
+export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   const token = remembered();
   const answer = await fetch(`${path}?${new URLSearchParams(given)}`, {
     headers: token ? { Authorization: `Bearer ${token}` } : {},
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-  if (answer.status === 401) return askAgain(path, query);
+  if (answer.status === 401) return retryWithToken(path, query);
   const body = await answer.json();
   if (!answer.ok) throw new Error(body.message ?? body.error?.message ?? `The server answered ${answer.status}.`);
   return body;
 }
 
-/** Whether a link leads where `ask` does: one cannot carry a token. */
+/** Whether a link leads where `fetchJson` does: one cannot carry a token. */
 export const canLink = () => !remembered();
 
 export function moment(ms) {
@@ -39,8 +39,8 @@ export function moment(ms) {
 
 export function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB"];
-  const place = bytes ? Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10)) : 0;
-  return `${(bytes / 1024 ** place).toLocaleString("en", { maximumFractionDigits: place ? 1 : 0 })} ${units[place]}`;
+  const power = bytes ? Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10)) : 0;
+  return `${(bytes / 1024 ** power).toLocaleString("en", { maximumFractionDigits: power ? 1 : 0 })} ${units[power]}`;
 }
 
 const moments = new Intl.DateTimeFormat("en-GB", {
@@ -57,9 +57,9 @@ function remembered() {
   return sessionStorage.getItem(TOKEN);
 }
 
-function askAgain(path, query) {
+function retryWithToken(path, query) {
   const text = prompt("This server asks for a token");
   if (!text) throw new Error("The server asks for a token.");
   sessionStorage.setItem(TOKEN, text.trim());
-  return ask(path, query);
+  return fetchJson(path, query);
 }

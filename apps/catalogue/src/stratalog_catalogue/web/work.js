@@ -1,22 +1,22 @@
 // One work: what the shared model says of it, and the history of its record.
 
 import { showHistory } from "./history.js";
-import { ask, make, size } from "./parts.js";
+import { fetchJson, make, size } from "./parts.js";
 
 const RELATIONS_SHOWN = 60;
 
-/** Show a work in `place`, as long as `isWanted`. What is not there is said in words; `look` searches for a name. */
-export async function showWork(place, base, asked, look, isWanted) {
+/** Show a work in `element`, as long as `isWanted`. A message stands for what is missing; `search` looks a name up. */
+export async function showWork(element, base, asked, search, isWanted) {
   try {
-    const versions = await ask(`${base}/versions`, asked);
-    const work = versions[0].deleted ? null : await ask(`${base}/work`, asked).catch(() => null);
+    const versions = await fetchJson(`${base}/versions`, asked);
+    const work = versions[0].deleted ? null : await fetchJson(`${base}/work`, asked).catch(() => null);
     if (!isWanted()) return;
     document.title = `${work?.title ?? asked.id} · Catalogue`;
-    place.replaceChildren(...(work ? described(work, look) : missing(asked.id, versions[0].deleted)));
-    showHistory(place, base, asked, versions);
-    place.scrollTop = 0;
+    element.replaceChildren(...(work ? described(work, search) : missing(asked.id, versions[0].deleted)));
+    showHistory(element, base, asked, versions);
+    element.scrollTop = 0;
   } catch (error) {
-    if (isWanted()) place.replaceChildren(make("p", { class: "minor" }, error.message));
+    if (isWanted()) element.replaceChildren(make("p", { class: "minor" }, error.message));
   }
 }
 
@@ -27,7 +27,7 @@ function missing(id, isDeleted) {
   return [make("h2", {}, id), make("p", { class: "lead" }, why)];
 }
 
-function described(work, look) {
+function described(work, search) {
   const facts = [
     ["Source", `${work.source} · ${work.id}`],
     ["People", tags((work.creators ?? []).map(({ name, role }) => (role ? `${name}, ${role}` : name)))],
@@ -37,7 +37,7 @@ function described(work, look) {
     ["Language", work.language ?? ""],
     ["Size", work.size === undefined ? "" : size(work.size)],
     ["Elsewhere", elsewhere(work.url ?? "")],
-    ...related(work.relations ?? [], look),
+    ...related(work.relations ?? [], search),
   ];
   const rows = facts.filter(([, value]) => value !== "");
   return [
@@ -53,20 +53,20 @@ function elsewhere(url) {
   return make("a", { class: "out", href: url, rel: "noreferrer noopener" }, url);
 }
 
-function identifiers(found) {
-  if (!found.length) return "";
+function identifiers(known) {
+  if (!known.length) return "";
   const line = ({ scheme, value }) => make("li", {}, make("small", {}, scheme), " ", value);
-  return make("ul", {}, ...found.map(line));
+  return make("ul", {}, ...known.map(line));
 }
 
-function related(relations, look) {
+function related(relations, search) {
   const kinds = new Map();
   for (const { kind, target } of relations) kinds.set(kind, [...(kinds.get(kind) ?? []), target]);
   return [...kinds].map(([kind, names]) => {
     const more = names.length - RELATIONS_SHOWN;
     const shown = names.slice(0, RELATIONS_SHOWN).map((name) => {
       const title = `Search for ${name}`;
-      return make("button", { type: "button", title, onclick: () => look(name) }, name);
+      return make("button", { type: "button", title, onclick: () => search(name) }, name);
     });
     const rest = more > 0 ? [make("span", {}, `and ${more.toLocaleString("en")} more`)] : [];
     return [kind.replaceAll("-", " "), make("div", { class: "tags" }, ...shown, ...rest)];

@@ -16,10 +16,10 @@ globalThis.bridge = (() => {
     leave() {}
   }
 
-  function held(key) {
-    const found = models.get(key);
-    if (!found) throw new Error(`no model is open under ${key}`);
-    return found;
+  function openModel(key) {
+    const entry = models.get(key);
+    if (!entry) throw new Error(`no model is open under ${key}`);
+    return entry;
   }
 
   function make(data, messages, client) {
@@ -29,10 +29,10 @@ globalThis.bridge = (() => {
     return { line, model };
   }
 
-  function apply(one, messages) {
+  function apply({ line, model }, messages) {
     for (const message of messages) {
-      one.line.receive(message);
-      if (one.model.session.serverRevisionId !== message.nextRevisionId) {
+      line.receive(message);
+      if (model.session.serverRevisionId !== message.nextRevisionId) {
         throw new Error(`the model did not follow revision ${message.nextRevisionId}`);
       }
     }
@@ -62,37 +62,36 @@ globalThis.bridge = (() => {
   // What every cell holds, by the engine's own number of it, which stays when rows above it come and go.
   function contents({ model }) {
     const { getters } = model;
-    const found = new Map();
+    const cells = new Map();
     for (const sheet of getters.getSheetIds()) {
       const name = getters.getSheetName(sheet);
       for (const cell of getters.getCells(sheet)) {
         const content = cell.isFormula ? cell.compiledFormula.toFormulaString(getters) : cell.content;
         if (content === "") continue;
         const { col, row } = getters.getCellPosition(cell.id);
-        found.set(cell.id, { sheet, name, col, row, content });
+        cells.set(cell.id, { sheet, name, col, row, content });
       }
     }
-    return found;
+    return cells;
   }
 
   // The cells whose content differs, where they are now, or were. One that only moved does not differ.
   function compare(before, after) {
     const changed = new Map();
-    const note = (one, side) => {
-      const place = `${one.sheet} ${one.col} ${one.row}`;
-      const { sheet, name, col, row } = one;
-      const found = changed.get(place) ?? { sheet, name, col, row, before: "", after: "" };
-      changed.set(place, { ...found, [side]: one.content });
+    const note = ({ sheet, name, col, row, content }, side) => {
+      const key = `${sheet} ${col} ${row}`;
+      const change = changed.get(key) ?? { sheet, name, col, row, before: "", after: "" };
+      changed.set(key, { ...change, [side]: content });
     };
-    for (const [id, one] of before) {
+    for (const [id, former] of before) {
       const now = after.get(id);
-      if (now && now.content === one.content) continue;
-      note(now ? { ...now, content: one.content } : one, "before");
+      if (now && now.content === former.content) continue;
+      note(now ? { ...now, content: former.content } : former, "before");
     }
-    for (const [id, one] of after) {
-      if (before.get(id)?.content !== one.content) note(one, "after");
+    for (const [id, now] of after) {
+      if (before.get(id)?.content !== now.content) note(now, "after");
     }
-    return [...changed.values()].filter((one) => one.before !== one.after);
+    return [...changed.values()].filter((change) => change.before !== change.after);
   }
 
   const calls = {
@@ -105,20 +104,20 @@ globalThis.bridge = (() => {
       return null;
     },
     apply({ key, messages }) {
-      apply(held(key), messages);
+      apply(openModel(key), messages);
       return null;
     },
     changes({ key, messages }) {
-      const one = held(key);
-      const before = contents(one);
-      apply(one, messages);
-      return compare(before, contents(one));
+      const entry = openModel(key);
+      const before = contents(entry);
+      apply(entry, messages);
+      return compare(before, contents(entry));
     },
     export({ key }) {
-      return exported(held(key));
+      return exported(openModel(key));
     },
     sheets({ key }) {
-      const { getters } = held(key).model;
+      const { getters } = openModel(key).model;
       return getters.getSheetIds().map((id) => ({
         id,
         name: getters.getSheetName(id),
@@ -127,13 +126,13 @@ globalThis.bridge = (() => {
       }));
     },
     cell({ key, sheet, col, row }) {
-      const one = held(key);
-      const id = sheetOf(one.model, sheet);
-      return id ? { sheet: id, ...cell(one, id, col, row) } : null;
+      const entry = openModel(key);
+      const id = sheetOf(entry.model, sheet);
+      return id ? { sheet: id, ...cell(entry, id, col, row) } : null;
     },
     // What a command sends, or the reasons why it is refused. The model has it applied, and waits for its echo.
     dispatch({ key, sheet, command }) {
-      const { line, model } = held(key);
+      const { line, model } = openModel(key);
       const { type, ...payload } = command;
       payload.sheetId = sheetOf(model, sheet);
       if (!payload.sheetId) return { refused: ["InvalidSheetId"], messages: [] };
@@ -146,20 +145,20 @@ globalThis.bridge = (() => {
     // places where they took effect in the end. The places alone decide, so it is asked of a model without contents.
     executed({ data, messages, client }) {
       const { tree } = make(data, messages, client).model.session.revisions;
-      const told = [];
+      const executed = [];
       for (const { operation, isCancelled } of tree.execution(tree.branches[0])) {
         const { id, commands } = operation.data;
-        if (commands.length && !isCancelled) told.push({ id, commands });
+        if (commands.length && !isCancelled) executed.push({ id, commands });
       }
-      return told;
+      return executed;
     },
     importXlsx({ key, files, client }) {
-      const one = make(files, [], client);
-      models.set(key, one);
-      return exported(one);
+      const entry = make(files, [], client);
+      models.set(key, entry);
+      return exported(entry);
     },
     async exportXlsx({ key }) {
-      return (await held(key).model.exportXLSX()).files;
+      return (await openModel(key).model.exportXLSX()).files;
     },
   };
 

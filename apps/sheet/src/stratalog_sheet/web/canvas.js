@@ -15,39 +15,39 @@ let templates = null;
 class Frame extends Component {
   static template = xml`<Spreadsheet t-props="props.spreadsheet" colorScheme="theme.scheme" />`;
   static components = { Spreadsheet };
-  static props = ["spreadsheet", "place"];
+  static props = ["spreadsheet", "element"];
 
   setup() {
     this.theme = useState(theme);
     this.stores = useStores();
-    useExternalListener(this.props.place, "beforeinput", (event) => typeAnew(event, this.stores), { capture: true });
+    useExternalListener(this.props.element, "beforeinput", (event) => typeAnew(event, this.stores), { capture: true });
   }
 }
 
 export class Canvas {
-  #place;
+  #element;
   #app = null;
   #frame = null;
 
-  constructor(place) {
-    this.#place = place;
+  constructor(element) {
+    this.#element = element;
   }
 
   async mount(model) {
     this.clear();
     templates ??= fetch(TEMPLATES).then((answer) => answer.text());
     const spreadsheet = { model, notifyUser, raiseError, askConfirmation };
-    const place = this.#place;
+    const element = this.#element;
     // The engine measures too early for itself.
     const env = {
       get isSmall() {
-        return place.clientWidth < SMALL_PIXELS;
+        return element.clientWidth < SMALL_PIXELS;
       },
     };
-    const options = { props: { spreadsheet, place }, env, templates: await templates, translateFn: (text) => text };
+    const options = { props: { spreadsheet, element }, env, templates: await templates, translateFn: (text) => text };
     this.#app = new App(Frame, { ...options, translatableAttributes: ["data-tooltip"], warnIfNoStaticProps: false });
-    this.#place.hidden = false;
-    this.#frame = await this.#app.mount(this.#place);
+    this.#element.hidden = false;
+    this.#frame = await this.#app.mount(this.#element);
     await painted();
   }
 
@@ -59,7 +59,7 @@ export class Canvas {
   clear() {
     this.#app?.destroy();
     this.#app = this.#frame = null;
-    this.#place.hidden = true;
+    this.#element.hidden = true;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { Canvas, theme } from "./canvas.js";
 import { find, make, save, sentence, toast } from "./dom.js";
-import { filesOf, goTo, nameOf, placeIn } from "./engine.js";
+import { filesOf, goTo, nameOf, viewOf } from "./engine.js";
 import { ownName, rename } from "./identity.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
@@ -68,10 +68,10 @@ async function begin() {
 }
 
 async function mountNow() {
-  const place = shownNow && placeIn(shownNow);
+  const view = shownNow && viewOf(shownNow);
   shownNow = workbook.model;
   await canvases.now.mount(workbook.model);
-  if (place) goTo(workbook.model, place);
+  if (view) goTo(workbook.model, view);
   find("#now").hidden = (timeline?.at ?? null) !== null;
   workbook.model.on("update", canvases, chooseCell);
   document.body.dataset.ready = "true";
@@ -144,10 +144,10 @@ const does = {
 async function changedAt(version) {
   const [entry] = await entryOf(version);
   if (!timeline.isComparing) return { entry, changed: zonesOf(entry.message) };
-  const found = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
-  if (found.length > COMPARED_CELLS_MAX)
-    toast(`${found.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
-  const zones = found.slice(0, COMPARED_CELLS_MAX).map(({ sheet_id, cell }) => zoneOf(sheet_id, cell));
+  const differences = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
+  if (differences.length > COMPARED_CELLS_MAX)
+    toast(`${differences.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
+  const zones = differences.slice(0, COMPARED_CELLS_MAX).map(({ sheet_id, cell }) => zoneOf(sheet_id, cell));
   return { entry, changed: zones };
 }
 
@@ -157,12 +157,12 @@ async function entryOf(version) {
 }
 
 async function showVersion() {
-  const place = placeIn(find("#then").hidden ? workbook.model : shownVersion);
+  const view = viewOf(find("#then").hidden ? workbook.model : shownVersion);
   shownVersion = versionViewer.model;
   await canvases.then.mount(versionViewer.model);
   versionViewer.model.on("update", canvases, chooseCell);
   find("#now").hidden = true;
-  goTo(versionViewer.model, place);
+  goTo(versionViewer.model, view);
 }
 
 function backToNow() {
@@ -222,8 +222,8 @@ function showGone() {
   document.body.dataset.gone = "true";
   showTitle();
   const waits = workbook.waiting ? `, and ${changes(workbook.waiting)} of yours that came too late` : "";
-  const button = (text, does, look) =>
-    make("button", { type: "button", class: look, onclick: () => does().catch(complain) }, text);
+  const button = (text, does, className) =>
+    make("button", { type: "button", class: className, onclick: () => does().catch(complain) }, text);
   const deleted = make("b", {}, `“${workbook.title}” was deleted.`);
   find("#gone").replaceChildren(
     make("p", {}, deleted, ` Below is what this window had of it${waits}.`),

@@ -31,7 +31,7 @@ export function redo(model, message) {
   model.isReplayingCommand = false;
   const ids = session.uuidGenerator;
   session.uuidGenerator = { uuidv4: () => message.nextRevisionId };
-  session.save({ type: "REDO_KEPT" }, message.commands, changes);
+  session.save({ type: "REDO_PENDING" }, message.commands, changes);
   session.uuidGenerator = ids;
   model.onRemoteRevisionReceived({ commands: message.commands });
 }
@@ -68,8 +68,8 @@ export function noteHistory(model, { type, undoneRevisionId, redoneRevisionId })
 function moveBetweenStacks(model, id, isUndone) {
   const history = model.handlers.find(({ undoStack }) => undoStack);
   const [source, target] = isUndone ? [history.undoStack, history.redoStack] : [history.redoStack, history.undoStack];
-  const place = source.lastIndexOf(id);
-  if (place >= 0) target.push(...source.splice(place, 1));
+  const index = source.lastIndexOf(id);
+  if (index >= 0) target.push(...source.splice(index, 1));
 }
 
 /**
@@ -117,7 +117,7 @@ export function typeAnew({ target, inputType }, stores) {
 }
 
 /** What of a model is looked at: the cell that is chosen, and how far it is scrolled. */
-export function placeIn({ getters }) {
+export function viewOf({ getters }) {
   const { scrollX, scrollY } = getters.getActiveSheetScrollInfo();
   return { ...getters.getActivePosition(), scrollX, scrollY };
 }

@@ -19,7 +19,7 @@ let isRetitling = false;
 async function refresh() {
   try {
     sheets = await server.get(`${server.base}/sheets/`);
-    sheets.sort((one, other) => other.changed_ms - one.changed_ms);
+    sheets.sort((left, right) => right.changed_ms - left.changed_ms);
     show();
   } catch (error) {
     if (askForToken(error)) return;
@@ -32,17 +32,17 @@ function show() {
   if (isRetitling) return;
   const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));
-  const found = sheets.filter(fits);
-  const { name: focused, kind } = placeOf(document.activeElement);
-  find("#list").replaceChildren(...found.map(line));
+  const listed = sheets.filter(fits);
+  const { name: focused, kind } = focusIn(document.activeElement);
+  find("#list").replaceChildren(...listed.map(line));
   if (focused) find(kind, lines().find(({ dataset }) => dataset.name === focused) ?? document)?.focus();
-  if (found.length) hint("");
+  if (listed.length) hint("");
   else if (sheets.length) hint("No sheet is called that.");
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx file here.");
 }
 
 /** Which line has the focus, and where in it. */
-function placeOf(element) {
+function focusIn(element) {
   const name = element?.closest?.("#list li")?.dataset.name;
   return { name, kind: element?.matches?.(".more") ? ".more" : "a" };
 }
@@ -117,10 +117,10 @@ async function remove({ name, title, version, incarnation }) {
     // Somebody else was quicker.
     if (error.code !== "not-found") return complain(error);
   }
-  const place = lines().findIndex(({ dataset }) => dataset.name === name);
-  sheets = sheets.filter((one) => one.name !== name);
+  const index = lines().findIndex(({ dataset }) => dataset.name === name);
+  sheets = sheets.filter((sheet) => sheet.name !== name);
   show();
-  (links()[Math.min(place, links().length - 1)] ?? find("#new")).focus();
+  (links()[Math.min(index, links().length - 1)] ?? find("#new")).focus();
   toast(`${called} was deleted.`);
 }
 
@@ -154,8 +154,8 @@ function complain(error) {
 }
 
 function tooMany({ details: { value, limit } }) {
-  const [found, most] = [value, limit].map((count) => count.toLocaleString("en"));
-  return `This workbook is too large to be comfortable in a browser: ${found}, and the limit is ${most}.`;
+  const [size, maximum] = [value, limit].map((count) => count.toLocaleString("en"));
+  return `This workbook is too large to be comfortable in a browser: ${size}, and the limit is ${maximum}.`;
 }
 
 /** @returns {HTMLElement[]} */
@@ -164,13 +164,13 @@ const lines = () => all("#list li");
 const links = () => all("#list a");
 const linkOf = (name) => lines().find(({ dataset }) => dataset.name === name)?.querySelector("a");
 /** The sheet whose line has the focus, if it may be changed. */
-const chosen = () => sheets.find(({ name, read_only }) => !read_only && name === placeOf(document.activeElement).name);
+const chosen = () => sheets.find(({ name, read_only }) => !read_only && name === focusIn(document.activeElement).name);
 
 function move(step) {
   const listed = links();
-  const place = listed.indexOf(document.activeElement?.closest("li")?.querySelector("a"));
-  if (place + step < 0) return find("#search").focus();
-  listed[Math.min(place + step, listed.length - 1)]?.focus();
+  const index = listed.indexOf(document.activeElement?.closest("li")?.querySelector("a"));
+  if (index + step < 0) return find("#search").focus();
+  listed[Math.min(index + step, listed.length - 1)]?.focus();
 }
 
 function press(event) {

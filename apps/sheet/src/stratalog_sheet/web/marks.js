@@ -56,8 +56,8 @@ function zonesOfCommand({ type, sheetId, col, row, target, targetRange, dimensio
   if (type !== "ADD_COLUMNS_ROWS") return [];
   const first = position === "before" ? base : base + 1;
   const last = first + quantity - 1;
-  const whole = { left: 0, right: Infinity, top: 0, bottom: Infinity };
+  const sheet = { left: 0, right: Infinity, top: 0, bottom: Infinity };
   return [
-    { sheetId, ...whole, ...(dimension === "ROW" ? { top: first, bottom: last } : { left: first, right: last }) },
+    { sheetId, ...sheet, ...(dimension === "ROW" ? { top: first, bottom: last } : { left: first, right: last }) },
   ];
 }

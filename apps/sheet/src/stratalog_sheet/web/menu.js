@@ -15,8 +15,8 @@ export function openMenu(button, items) {
     close();
     does();
   };
-  const entries = items.map(([text, does, look]) =>
-    make("button", { type: "button", role: "menuitem", tabindex: "-1", class: look, onclick: choose(does) }, text),
+  const entries = items.map(([text, does, className]) =>
+    make("button", { type: "button", role: "menuitem", tabindex: "-1", class: className, onclick: choose(does) }, text),
   );
   const move = (event) => {
     // Escape is for this menu, and not for what lies below it.

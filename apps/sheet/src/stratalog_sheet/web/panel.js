@@ -8,18 +8,18 @@ const SETTLE_MS = 150;
 
 export class Panel extends EventTarget {
   #element;
-  #ask;
+  #queries;
   #tab = "cell";
   #cell = null;
   #at = null;
   #turn = 0;
   #settling = null;
 
-  /** `ask` answers `blame(cell)`, `activity(before)` and `versions()`. */
-  constructor(element, ask) {
+  /** `queries` answers `blame(cell)`, `activity(before)` and `versions()`. */
+  constructor(element, queries) {
     super();
     this.#element = element;
-    this.#ask = ask;
+    this.#queries = queries;
     element.append(this.#tabs(), make("div", { id: "panel-body", role: "tabpanel", tabindex: "0" }));
   }
 
@@ -42,16 +42,16 @@ export class Panel extends EventTarget {
   /** The version that is looked at, or null. */
   set at(version) {
     this.#at = version;
-    for (const one of this.#element.querySelectorAll("[data-version]")) {
-      one.toggleAttribute("data-here", Number(one.dataset.version) === version);
+    for (const item of this.#element.querySelectorAll("[data-version]")) {
+      item.toggleAttribute("data-here", Number(item.dataset.version) === version);
     }
   }
 
   choose(tab) {
     this.#tab = tab;
-    for (const one of this.#element.querySelectorAll("[role=tab]")) {
-      one.setAttribute("aria-selected", String(one.dataset.tab === tab));
-      one.tabIndex = one.dataset.tab === tab ? 0 : -1;
+    for (const button of this.#element.querySelectorAll("[role=tab]")) {
+      button.setAttribute("aria-selected", String(button.dataset.tab === tab));
+      button.tabIndex = button.dataset.tab === tab ? 0 : -1;
     }
     find("#panel-body").setAttribute("aria-labelledby", `tab-${tab}`);
     find("#panel-body").replaceChildren();
@@ -127,30 +127,30 @@ export class Panel extends EventTarget {
   async #drawCell() {
     const { name, label, tab } = this.#cell ?? {};
     if (!name) return [make("p", { class: "hint" }, "Choose a cell to see who changed it, when, and from what.")];
-    const found = await this.#ask.blame({ name, tab });
+    const entries = await this.#queries.blame({ name, tab });
     const head = make("h2", {}, name, make("small", {}, label));
-    if (!found.length) return [head, make("p", { class: "hint" }, "Nobody has changed this cell.")];
-    return [head, make("ol", { class: "entries" }, ...found.map((one) => this.#entry(one, this.#held(one))))];
+    if (!entries.length) return [head, make("p", { class: "hint" }, "Nobody has changed this cell.")];
+    return [head, make("ol", { class: "entries" }, ...entries.map((entry) => this.#entry(entry, this.#change(entry))))];
   }
 
-  #held({ before, after, how }) {
+  #change({ before, after, how }) {
     const value = (text) => make("code", {}, text || "empty");
-    const held = make("p", { class: "held" }, make("s", {}, before || "empty"), " → ", value(after));
-    return how && how !== "wrote" ? make("div", {}, held, make("p", { class: "how" }, how)) : held;
+    const change = make("p", { class: "held" }, make("s", {}, before || "empty"), " → ", value(after));
+    return how && how !== "wrote" ? make("div", {}, change, make("p", { class: "how" }, how)) : change;
   }
 
   async #drawActivity() {
-    const found = await this.#ask.activity(null);
-    const list = make("ol", { class: "entries" }, ...found.map((one) => this.#deed(one)));
-    if (!found.length || found.at(-1).version <= 1) return [list];
+    const entries = await this.#queries.activity(null);
+    const list = make("ol", { class: "entries" }, ...entries.map((entry) => this.#deed(entry)));
+    if (!entries.length || entries.at(-1).version <= 1) return [list];
     const more = make(
       "button",
       {
         type: "button",
         class: "quiet",
         onclick: async () => {
-          const next = await this.#ask.activity(Number(list.lastElementChild.dataset.version));
-          list.append(...next.map((one) => this.#deed(one)));
+          const next = await this.#queries.activity(Number(list.lastElementChild.dataset.version));
+          list.append(...next.map((entry) => this.#deed(entry)));
           if (!next.length || next.at(-1).version <= 1) more.remove();
         },
       },
@@ -159,20 +159,20 @@ export class Panel extends EventTarget {
     return [list, more];
   }
 
-  #deed(one) {
-    return this.#entry(one, make("p", { class: "held" }, one.text));
+  #deed(entry) {
+    return this.#entry(entry, make("p", { class: "held" }, entry.text));
   }
 
   async #drawVersions() {
-    const found = await this.#ask.versions();
-    if (!found.length)
+    const versions = await this.#queries.versions();
+    if (!versions.length)
       return [make("p", { class: "hint" }, "No version has a name yet. Move the slider to a moment and name it.")];
-    const newest = [...found].sort((one, other) => other.version - one.version);
+    const newest = [...versions].sort((left, right) => right.version - left.version);
     return [
       make(
         "ol",
         { class: "entries" },
-        ...newest.map((one) => this.#entry(one, make("p", { class: "held named" }, one.label))),
+        ...newest.map((named) => this.#entry(named, make("p", { class: "held named" }, named.label))),
       ),
     ];
   }

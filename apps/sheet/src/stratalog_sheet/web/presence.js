@@ -7,20 +7,20 @@ export class Presence {
   /** What the others show, by connection: `{id, name, position}`. */
   people = new Map();
   #live;
-  #tell;
+  #emit;
   #shown = null;
   #timer = null;
 
-  /** `tell(message)` hands the engine a message. */
-  constructor(tell) {
-    this.#tell = tell;
+  /** `emit(message)` hands the engine a message. */
+  constructor(emit) {
+    this.#emit = emit;
   }
 
   attach(live) {
     this.#live = live;
   }
 
-  /** What the engine says of our own place. */
+  /** What the engine says of our own position. */
   say(message) {
     this.#shown = message.type === "CLIENT_LEFT" ? null : message.client;
     if (this.#timer === null) this.#timer = setTimeout(() => this.#send(), PAUSE_MS);
@@ -39,9 +39,9 @@ export class Presence {
         .filter(([connection]) => connection !== id)
         .map(([connection, state]) => [connection, person(connection, state)]),
     );
-    for (const client of now.values()) this.#tell({ type: "CLIENT_MOVED", version: 1, client });
+    for (const client of now.values()) this.#emit({ type: "CLIENT_MOVED", version: 1, client });
     for (const [connection, { id: clientId }] of this.people) {
-      if (!now.has(connection)) this.#tell({ type: "CLIENT_LEFT", version: 1, clientId });
+      if (!now.has(connection)) this.#emit({ type: "CLIENT_LEFT", version: 1, clientId });
     }
     this.people = now;
   }
@@ -58,6 +58,6 @@ function person(connection, state) {
   const { name, position } = Object(state);
   const client = { id: `live/${connection}`, name: String(name ?? "").slice(0, NAME_CHARACTERS_MAX) || "Somebody" };
   const { sheetId, col, row } = Object(position);
-  const isPlace = typeof sheetId === "string" && Number.isInteger(col) && Number.isInteger(row) && col >= 0 && row >= 0;
-  return isPlace ? { ...client, position: { sheetId, col, row } } : client;
+  const isCell = typeof sheetId === "string" && Number.isInteger(col) && Number.isInteger(row) && col >= 0 && row >= 0;
+  return isCell ? { ...client, position: { sheetId, col, row } } : client;
 }

@@ -18,7 +18,7 @@ export function retitle(shown, text, save) {
       autocomplete: "off",
       spellcheck: "false",
       onkeydown: (event) => press(event),
-      onblur: () => keep(true),
+      onblur: () => submit(true),
     });
     const end = (answer = null) => {
       if (isDone) return;
@@ -30,7 +30,7 @@ export function retitle(shown, text, save) {
       if (hadFocus && before?.isConnected) before.focus();
       resolve(answer);
     };
-    const keep = async (isLeft) => {
+    const submit = async (isLeft) => {
       const title = input.value.trim();
       if (isDone || input.readOnly) return;
       if (!title || title === text) return end();
@@ -47,7 +47,7 @@ export function retitle(shown, text, save) {
     const press = (event) => {
       event.stopPropagation();
       if (event.isComposing) return;
-      if (event.key === "Enter") keep(false);
+      if (event.key === "Enter") submit(false);
       if (event.key === "Escape") end();
     };
     shown.hidden = true;

@@ -29,7 +29,7 @@ export function askForToken({ details }) {
 }
 
 export class Server {
-  /** The one sheet of its name that is asked about; empty for whichever has the name. */
+  /** The one sheet of its name that requests are about; empty for whichever has the name. */
   incarnation = "";
   #live = null;
 
@@ -51,7 +51,7 @@ export class Server {
   }
 
   get(path, query = {}) {
-    return this.#json("GET", path + asked(query));
+    return this.#json("GET", path + queryString(query));
   }
 
   put(path, body) {
@@ -63,23 +63,23 @@ export class Server {
   }
 
   delete(path, query = {}) {
-    return this.#json("DELETE", path + asked(query));
+    return this.#json("DELETE", path + queryString(query));
   }
 
   /** Send a file as it is. */
   async upload(path, query, file) {
     const headers = { "Content-Type": "application/octet-stream" };
-    return (await this.#send("POST", path + asked(query), file, headers, UPLOAD_TIMEOUT_MS)).json();
+    return (await this.#send("POST", path + queryString(query), file, headers, UPLOAD_TIMEOUT_MS)).json();
   }
 
   /** A file that the server gives, as a blob. */
   async download(path, query = {}) {
-    return (await this.#send("GET", path + asked(query), undefined, {}, UPLOAD_TIMEOUT_MS)).blob();
+    return (await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS)).blob();
   }
 
   /** An answer's text and headers, for what is kept as it came. */
   async text(path, query = {}) {
-    const answer = await this.#send("GET", path + asked(query), undefined, {}, UPLOAD_TIMEOUT_MS);
+    const answer = await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS);
     return { text: await answer.text(), headers: answer.headers };
   }
 
@@ -119,15 +119,15 @@ export class Server {
 
 async function problem(answer) {
   const { status } = answer;
-  const said = await answer.json().catch(() => null);
+  const body = await answer.json().catch(() => null);
   const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
-  const message = said?.message ?? "the server refused";
+  const message = body?.message ?? "the server refused";
   const retryAfter = Number.parseInt(answer.headers.get("Retry-After") ?? "0", 10) || 0;
-  const details = { status, retryAfter, limit: said?.limit, value: said?.value };
-  return new StratalogError(said?.code ?? guess, message, details);
+  const details = { status, retryAfter, limit: body?.limit, value: body?.value };
+  return new StratalogError(body?.code ?? guess, message, details);
 }
 
-function asked(query) {
-  const said = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
-  return said.length ? `?${new URLSearchParams(said)}` : "";
+function queryString(query) {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+  return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }

@@ -32,15 +32,15 @@ export class Timeline extends EventTarget {
 
   /** The versions that have a name. */
   set names(versions) {
-    const place = ({ version }) => (100 * (version - this.#first)) / Math.max(1, this.#last - this.#first);
+    const percent = ({ version }) => (100 * (version - this.#first)) / Math.max(1, this.#last - this.#first);
     this.#parts.ticks.replaceChildren(
-      ...versions.map((one) =>
+      ...versions.map((named) =>
         make("button", {
           type: "button",
-          style: `left: ${place(one)}%`,
-          title: `${one.label} · version ${one.version}`,
-          "aria-label": `Version ${one.version}, ${one.label}`,
-          onclick: () => this.go(one.version),
+          style: `left: ${percent(named)}%`,
+          title: `${named.label} · version ${named.version}`,
+          "aria-label": `Version ${named.version}, ${named.label}`,
+          onclick: () => this.go(named.version),
         }),
       ),
     );
@@ -65,7 +65,7 @@ export class Timeline extends EventTarget {
     this.at = wanted;
     this.#show();
     clearTimeout(this.#settling);
-    this.#settling = setTimeout(() => this.#tell("move"), SETTLE_MS);
+    this.#settling = setTimeout(() => this.#announce("move"), SETTLE_MS);
   }
 
   pause() {
@@ -108,14 +108,14 @@ export class Timeline extends EventTarget {
     const words = make("p", { class: "when", role: "status" });
     const facts = make("span", { class: "facts" });
     const compare = button("compare", "Compare with now", () => this.#compare(), { "aria-pressed": "false" });
-    const tell = (name) => () => this.#tell(name);
-    const writing = [button("name", "Name it", tell("name")), button("restore", "Restore", tell("restore"))];
+    const announce = (name) => () => this.#announce(name);
+    const writing = [button("name", "Name it", announce("name")), button("restore", "Restore", announce("restore"))];
     const actions = make(
       "div",
       { class: "actions" },
       compare,
-      button("download", "Download", tell("download")),
-      button("copy", "Copy", tell("copy")),
+      button("download", "Download", announce("download")),
+      button("copy", "Copy", announce("copy")),
       ...(isReadOnly ? [] : writing),
       button("now", "Back to now", () => this.go(null), { class: "strong" }),
     );
@@ -127,7 +127,7 @@ export class Timeline extends EventTarget {
   #compare() {
     const { compare } = this.#parts;
     compare.setAttribute("aria-pressed", String(!this.isComparing));
-    this.#tell("move");
+    this.#announce("move");
   }
 
   #show() {
@@ -147,7 +147,7 @@ export class Timeline extends EventTarget {
     document.body.dataset.time = this.at === null ? "now" : "past";
   }
 
-  #tell(type) {
+  #announce(type) {
     this.dispatchEvent(new CustomEvent(type, { detail: this.at }));
   }
 }

@@ -57,7 +57,7 @@ export class Transport {
   // What the page calls.
 
   /** Hand the engine a message that is no entry, as presence is. */
-  tell(message) {
+  emit(message) {
     for (const callback of this.#callbacks.values()) callback(message);
   }
 
@@ -111,7 +111,7 @@ export class Transport {
     this.#hooks.onEntry(entry);
     if (entry.type !== "revision") return;
     if (this.#outgoing?.nextRevisionId === entry.message.nextRevisionId) this.#outgoing = null;
-    this.tell(this.#hooks.prepare(entry.message));
+    this.emit(this.#hooks.prepare(entry.message));
   }
 
   async #run() {

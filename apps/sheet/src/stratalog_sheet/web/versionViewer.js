@@ -64,7 +64,7 @@ export class VersionViewer {
   }
 
   #forward(version) {
-    for (const message of this.#between(this.version, version)) this.#transport.tell(prepared(this.model, message));
+    for (const message of this.#between(this.version, version)) this.#transport.emit(prepared(this.model, message));
     this.version = version;
     return false;
   }
@@ -89,11 +89,11 @@ export class VersionViewer {
 
 // What comes after a restore stands on another state, which is a base of its own.
 function untilRestore(entries) {
-  const place = entries.findIndex(({ type }) => type === "restored");
-  return place < 0 ? entries : entries.slice(0, place);
+  const index = entries.findIndex(({ type }) => type === "restored");
+  return index < 0 ? entries : entries.slice(0, index);
 }
 
-/** A transport that says nothing to anybody, and hands on what it is told. */
+/** A transport that says nothing to anybody, and hands on what it is given. */
 class Silent {
   /** @type {(message: any) => void} */
   #callback = () => {};
@@ -106,7 +106,7 @@ class Silent {
 
   leave() {}
 
-  tell(message) {
+  emit(message) {
     this.#callback(message);
   }
 }

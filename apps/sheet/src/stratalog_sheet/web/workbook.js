@@ -36,7 +36,7 @@ export class Workbook extends EventTarget {
     this.#sheet = sheet;
     this.#me = me;
     this.#page = page;
-    this.presence = new Presence((message) => this.#transport?.tell(message));
+    this.presence = new Presence((message) => this.#transport?.emit(message));
   }
 
   get version() {
@@ -99,7 +99,7 @@ export class Workbook extends EventTarget {
     if (this.fault) return;
     this.#transport.start();
     this.#live.start();
-    this.#tell("state");
+    this.#announce("state");
   }
 
   goOffline() {
@@ -107,7 +107,7 @@ export class Workbook extends EventTarget {
     this.#transport.stop();
     this.#live.stop();
     this.#dropWaitingUndo();
-    this.#tell("state");
+    this.#announce("state");
   }
 
   /** Delete this sheet's offline cache, and what waits. */
@@ -127,7 +127,7 @@ export class Workbook extends EventTarget {
     let loaded;
     try {
       await this.#fetchFacts();
-      this.#tellApart(cached);
+      this.#checkIncarnation(cached);
       loaded = await this.#fetch(cached);
     } catch (error) {
       loaded = await this.#fallBack(cached, error);
@@ -142,7 +142,7 @@ export class Workbook extends EventTarget {
   }
 
   /** What waits may be of a sheet that was deleted before this one was given its name. Throws where that is so. */
-  #tellApart(cached) {
+  #checkIncarnation(cached) {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);
     if (!typed || typed === this.facts.incarnation) return;
@@ -150,7 +150,7 @@ export class Workbook extends EventTarget {
     // Another tab has opened the new one: what those changes stand on is not here any more.
     cached.pending = null;
     const text = "changes that waited here were made to a sheet of this name that was deleted";
-    this.#tell("error", new StratalogError("conflict", text));
+    this.#announce("error", new StratalogError("conflict", text));
   }
 
   /** What is cached, where the server is away, or the sheet is gone and something of it waits. Else it throws. */
@@ -211,7 +211,7 @@ export class Workbook extends EventTarget {
     transport.take(entries.slice(first.length));
     this.model.on("update", this, () => this.#save());
     this.model.on("unexpected-revision-id", this, () => this.reload());
-    this.#tell("model");
+    this.#announce("model");
   }
 
   #newTransport(version) {
@@ -253,7 +253,7 @@ export class Workbook extends EventTarget {
   }
 
   #refuse(message, error) {
-    if (error) this.#tell("error", error);
+    if (error) this.#announce("error", error);
     if (message.type === "REMOTE_REVISION") this.reload(message.nextRevisionId);
     else this.#dropWaitingUndo();
   }
@@ -261,7 +261,7 @@ export class Workbook extends EventTarget {
   /** An undo needs the server's word, and until that comes the engine takes no other change. */
   #react() {
     if (this.#transport.lastError) this.#dropWaitingUndo();
-    this.#tell("state");
+    this.#announce("state");
   }
 
   #dropWaitingUndo() {
@@ -282,8 +282,8 @@ export class Workbook extends EventTarget {
     queueMicrotask(() => {
       this.#isSaving = false;
       const stored = this.#offlineCache?.putPending(this.version, pendingOf(this.model), this.facts.incarnation);
-      stored?.catch((error) => this.#tell("error", error));
-      this.#tell("state");
+      stored?.catch((error) => this.#announce("error", error));
+      this.#announce("state");
     });
   }
 
@@ -291,15 +291,15 @@ export class Workbook extends EventTarget {
     this.fault = error;
     this.#live?.stop();
     if (this.isDeleted) {
-      this.#tell("gone");
+      this.#announce("gone");
       freeze(this.model);
     }
-    this.#tell("state");
+    this.#announce("state");
   }
 
   #hear() {
     this.presence.hear();
-    this.#tell("people");
+    this.#announce("people");
   }
 
   #hurry() {
@@ -308,7 +308,7 @@ export class Workbook extends EventTarget {
     this.#transport.poke();
   }
 
-  #tell(type, detail) {
+  #announce(type, detail) {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }

@@ -1,10 +1,10 @@
-// Worker: gives the pages of sheets while the server is away. What the server gives comes first, and is kept.
+// Worker: gives the pages of sheets while the server is away. What the server gives comes first, and is stored.
 {
   const CACHE = "stratalog pages";
   const PAGES = "/web/";
   const scope = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
 
-  const keep = async (cache, key, answer) => {
+  const store = async (cache, key, answer) => {
     const known = await cache.match(key);
     if (known?.headers.get("ETag") !== answer.headers.get("ETag")) await cache.put(key, answer);
   };
@@ -13,7 +13,7 @@
     const cache = await caches.open(CACHE);
     try {
       const answer = await fetch(event.request);
-      if (answer.ok) event.waitUntil(keep(cache, key, answer.clone()));
+      if (answer.ok) event.waitUntil(store(cache, key, answer.clone()));
       return answer;
     } catch (error) {
       const known = await cache.match(key);
