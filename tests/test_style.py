@@ -38,6 +38,8 @@ NOUNS = {"coalescing", "feed", "naming"}
 # Words that our own terms replaced: group commit, retry, background, tombstone, contention, maintenance, failure.
 RETIRED = {"lane", "patience", "beside", "grave", "graves", "crowd", "crowded", "tend", "tended", "tending", "trouble"}
 RETIRED |= {"troubles", "foreseen", "mend", "mended"}
+# English words that our prose uses, and that say too little as a name.
+RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "keep", "kept", "slot", "told"}
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, short_name
-from tests.test_style import RETIRED, WORD
+from tests.test_style import RETIRED, RETIRED_NAMES, WORD
 
 FOLDERS = (*PACKAGES, *PROGRAMS, *TESTS)
 FILES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.*")) if "node_modules" not in path.parts]
 SCRIPTS = [path for path in FILES if path.suffix in {".cjs", ".js", ".mjs"}]
-PAGES = [path for path in FILES if path.suffix in {".css", ".html"} or path.name.endswith(".d.ts")]
+TYPES = [path for path in FILES if path.name.endswith(".d.ts")]
+PAGES = [*TYPES, *(path for path in FILES if path.suffix in {".css", ".html"})]
 FILE_LINES_MAX = 400
 LINE_LENGTH_MAX = 120
 
@@ -27,6 +28,13 @@ MADE = {"build", "data", "dist", "htmlcov", "node_modules"}
 """Folders that commands of ours make."""
 
 TEXT_OR_COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
+TEMPLATE = r"`(?:[^`$\\]|\\.|\$(?!\{)|\$\{(?:[^{}`]|\{[^{}`]*\})*\})*`"
+PATTERN = r"(?<=[ (])/(?![/* ])(?:\\.|\[[^\]\n]*\]|[^/\n\\\[])+/"
+PROSE = re.compile(rf"{PATTERN}|{TEXT_OR_COMMENT.pattern}|(?P<template>{TEMPLATE})", re.DOTALL)
+IN_TEMPLATE = re.compile(r"\$\{((?:[^{}`]|\{[^{}`]*\})*)\}")
+STORY = re.compile(r"^  async \w+\((?:base|browser)?\) \{$", re.MULTILINE)
+FIXED_NAME = re.compile(r"\bslot:|\.slot\b|\w*NotFound\b")
+"""A field of the browser's store, as formats/browser.md names it, and what Replicache calls when it finds no state."""
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=short_name)
@@ -44,6 +52,45 @@ def test_no_identifier_of_a_page_uses_a_retired_word(path: Path) -> None:
 @pytest.mark.parametrize("line", ["const patience = 1;", "this.#lastTrouble ??= 1;", 'emit("trouble");', "mend_all()"])
 def test_a_retired_word_would_be_noticed(line: str) -> None:
     assert retired_words(line) != set()
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, *TYPES], ids=short_name)
+def test_no_name_in_a_script_uses_a_word_of_prose(path: Path) -> None:
+    assert retired_names(path.name + "\n" + path.read_text()) == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "const found = 1;",
+        "this.#place = 1;",
+        "const { slot, used } = row;",
+        "isKept()",
+        "share = most / all / 2;",
+        "test(/^ws:\\/\\//, kept);",
+        "`${`a ${keep(1)}`}`",
+        "  async isTold(page) {",
+    ],
+)
+def test_a_word_of_prose_as_a_name_would_be_noticed(line: str) -> None:
+    assert retired_names(line) != set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "// The whole place.",
+        "/* kept */",
+        'report("kept");',
+        "say(`${count} kept ${of({ it })}, most`);",
+        "match(text, /is [/] not kept: [^a]*/);",
+        "put({ slot: tabLease }, row.slot);",
+        "client.onClientStateNotFound = null;",
+        "  async aRecordIsFound(browser) {",
+    ],
+)
+def test_texts_stories_and_stored_fields_may_use_words_of_prose(line: str) -> None:
+    assert retired_names(line) == set()
 
 
 @pytest.mark.parametrize(
@@ -85,6 +132,19 @@ def retired_words(text: str) -> set[str]:
     """The retired words among the identifiers, and in texts of one word, which name events and states."""
     code = TEXT_OR_COMMENT.sub(lambda found: one_word(found[1] or ""), text)
     return RETIRED & {word.lower() for word in WORD.findall(code)}
+
+
+def retired_names(text: str) -> set[str]:
+    """The retired names among the identifiers, also of those within templates. The names of stories are exempt."""
+    code = STORY.sub("", text)
+    # A template in a template needs a further pass.
+    while (rest := PROSE.sub(expressions, code)) != code:
+        code = rest
+    return RETIRED_NAMES & {word.lower() for word in WORD.findall(FIXED_NAME.sub("", code))}
+
+
+def expressions(match: re.Match[str]) -> str:
+    return " ".join(IN_TEMPLATE.findall(match["template"] or ""))
 
 
 def one_word(text: str) -> str:
