@@ -46,8 +46,8 @@ class Colleague:
                 self._write(ROWS[-1] + 2, f"=SUM({self._letter}{ROWS[0]}:{self._letter}{ROWS[-1]})")
             while True:
                 row = self._random.choice(ROWS)
-                place = {"sheetId": tab, "col": self._column, "row": row - 1}
-                live.send(json.dumps({"type": "presence", "state": {"name": self._name, "position": place}}))
+                cell = {"sheetId": tab, "col": self._column, "row": row - 1}
+                live.send(json.dumps({"type": "presence", "state": {"name": self._name, "position": cell}}))
                 time.sleep(self._random.uniform(*PAUSE_SECONDS))
                 self._write(row, str(self._random.randint(10, 99)) if total else self._random.choice(REMARKS))
 

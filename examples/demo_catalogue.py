@@ -50,14 +50,16 @@ def show(store: Store, folder: Path) -> None:
     records = store.records(ORGANISATION)
     for source in sources(folder):
         add_source(records, source)
-    for one in timed("polled", lambda: polled(store)):
-        click.echo(f"  {one.source}: {one.taken.new:,} new")
+    for poll in timed("polled", lambda: polled(store)):
+        click.echo(f"  {poll.source}: {poll.taken.new:,} new")
     done = timed("made works", lambda: reconcile(store, ORGANISATION))
     click.echo(f"  {done.made:,} works of {done.looked_at:,} records")
     again = timed("made all works again", lambda: reconcile(store, ORGANISATION, everything=True))
     click.echo(f"  {again.made} differ: the same records make the same works")
     stats = timed("counted", lambda: read_stats(records))
-    click.echo(f"  {sum(one.works for one in stats.sources):,} works; dead letters: {stats.dead_letters or 'none'}")
+    click.echo(
+        f"  {sum(source.works for source in stats.sources):,} works; dead letters: {stats.dead_letters or 'none'}"
+    )
     for hit in search(records, "shell", limit=3):
         click.echo(f"  found {hit.source} · {hit.title}")
     show_change(store)

@@ -24,7 +24,7 @@ MARKER = "made-by-the-demo"
 MOVIES = Path(__file__).parents[1] / ".venv" / "share" / "vega-datasets" / "movies.json"
 RULES = stratalog.Rules(metadata_fields=("Title", "Release Date", "IMDB Rating"))
 CASABLANCA, SEVENTEEN_SEVENTY_SIX, UNTITLED = "movies/0214", "movies/0022", "movies/3054"
-VOTES, NOTES = "votes/0214", "notes/0214"
+VOTES, REMARKS = "votes/0214", "notes/0214"
 SHOWN = ("Title", "Release Date", "Running Time min")
 BATCH = 500
 started = time.perf_counter()
@@ -73,9 +73,9 @@ def take_in(document: stratalog.Document) -> int:
         document.apply(puts, author="import")
         count += len(puts)
     seconds = time.perf_counter() - since
-    tell("items", f"{count:,} movies with dates, ratings and takings, as vega-datasets ships them")
-    tell("versions", f"{document.version}: a batch of {BATCH} is one entry, one write, one version")
-    tell("took", f"{seconds:.2f} s, each version durable on disk")
+    report("items", f"{count:,} movies with dates, ratings and takings, as vega-datasets ships them")
+    report("versions", f"{document.version}: a batch of {BATCH} is one entry, one write, one version")
+    report("took", f"{seconds:.2f} s, each version durable on disk")
     tell_of_titles(document)
     return document.version
 
@@ -84,7 +84,7 @@ def tell_of_titles(document: stratalog.Document) -> None:
     titles = [item.metadata["Title"] for item in document.at().list("movies/")]
     numbers = [title for title in titles if isinstance(title, int)]
     examples = ", ".join(str(title) for title in numbers[:3])
-    tell("odd titles", f"{len(numbers)} are numbers ({examples}, …), {titles.count(None)} is null: kept as they came")
+    report("odd titles", f"{len(numbers)} are numbers ({examples}, …), {titles.count(None)} is null: kept as they came")
 
 
 def argue(document: stratalog.Document) -> None:
@@ -102,22 +102,22 @@ def argue(document: stratalog.Document) -> None:
     for client, name, args in edits:
         outcome = document.mutate(name, args, client=client)
         color = "green" if outcome.status == "applied" else "red"
-        said = outcome.reason or (json.dumps(args["merge"]) if "merge" in args else "")
+        detail = outcome.reason or (json.dumps(args["merge"]) if "merge" in args else "")
         status = click.style(f"{outcome.status:<8}", fg=color)
-        tell(f"version {outcome.version}", f"{status}  {client}#{outcome.id}  {name:<5}  {args['key']:<11}  {said}")
+        report(f"version {outcome.version}", f"{status}  {client}#{outcome.id}  {name:<5}  {args['key']:<11}  {detail}")
     again = document.apply([stratalog.Mutation(client="bob", id=2, name="inc", args={"key": VOTES})])[0]
-    tell("sent twice", f"{again.status:<8}  bob#2  counted once: {VOTES} is {document.get(VOTES)}")
+    report("sent twice", f"{again.status:<8}  bob#2  counted once: {VOTES} is {document.get(VOTES)}")
     quiet("Each has exactly one outcome. A rejection is committed too, so it never blocks the client behind it.")
 
 
 def look_back(document: stratalog.Document, first: int) -> None:
     step("3", "Nothing is lost")
-    tell(f"at version {first}", f"{CASABLANCA} was {dated(document.get(CASABLANCA, at=first))}")
-    tell("now", f"{CASABLANCA} is  {dated(document.get(CASABLANCA))}")
+    report(f"at version {first}", f"{CASABLANCA} was {dated(document.get(CASABLANCA, at=first))}")
+    report("now", f"{CASABLANCA} is  {dated(document.get(CASABLANCA))}")
     quiet("The history of that one key, newest first; only its own changes are read:")
     for change in document.history(CASABLANCA):
         mutation = change.mutations[0]
-        tell(f"version {change.version}", f"{change.author:<6}  {mutation.name:<5}  {dated(change.value)}")
+        report(f"version {change.version}", f"{change.author:<6}  {mutation.name:<5}  {dated(change.value)}")
     quiet(f"What differs between version {first} and now, at the cost of what changed:")
     for difference in document.diff(first, document.version):
         if difference.was:
@@ -130,26 +130,26 @@ def look_back(document: stratalog.Document, first: int) -> None:
 
 def replay(fork: stratalog.Document, document: stratalog.Document) -> None:
     step("4", "A fork goes its own way, and comes back")
-    tell("fork", f"{ORGANISATION}/{FORK} starts at version {fork.log.first}; nothing was copied")
+    report("fork", f"{ORGANISATION}/{FORK} starts at version {fork.log.first}; nothing was copied")
     fork.mutate("inc", {"key": VOTES, "by": 100}, client="kim")
     fork.mutate("patch", {"key": CASABLANCA, "merge": {"Running Time min": 102}}, client="kim")
-    fork.mutate("append", {"key": NOTES, "item": "shown on Friday"}, client="kim")
+    fork.mutate("append", {"key": REMARKS, "item": "shown on Friday"}, client="kim")
     quiet("Its three mutations, run again on the newer head. Intent is replayed, not the values it left:")
     for replayed in stratalog.merge(fork, document):
         mark = click.style("same   ", fg="green") if replayed.same else click.style("differs", fg="yellow")
         became = "; ".join(there_and_here(*values) for values in replayed.differences.values())
-        tell(f"version {replayed.merged_in}", f"{mark}  {replayed.name:<6}  {replayed.args['key']:<11}  {became}")
+        report(f"version {replayed.merged_in}", f"{mark}  {replayed.name:<6}  {replayed.args['key']:<11}  {became}")
 
 
 def prove(document: stratalog.Document) -> None:
     step("5", "The proof: rebuild all of it from the log")
     since = time.perf_counter()
     document.snapshot()
-    found = stratalog.verify(document)
+    verified = stratalog.verify(document)
     seconds = time.perf_counter() - since
-    tell("rebuilt", f"{found.version} versions in {seconds:.2f} s, {found.snapshots} snapshot compared")
-    tell("root", f"{found.root[:32]}…  the same, whatever the way there")
-    tell("", click.style("the log alone gives the state", fg="green", bold=True))
+    report("rebuilt", f"{verified.version} versions in {seconds:.2f} s, {verified.snapshots} snapshot compared")
+    report("root", f"{verified.root[:32]}…  the same, whatever the way there")
+    report("", click.style("the log alone gives the state", fg="green", bold=True))
 
 
 def say_what_to_try(url: str, first: int) -> None:
@@ -184,7 +184,7 @@ def step(number: str, title: str) -> None:
     click.secho(f"{number}  {title}", bold=True, fg="cyan")
 
 
-def tell(label: str, text: str) -> None:
+def report(label: str, text: str) -> None:
     click.echo(f"   {label:<14}{text}")
 
 

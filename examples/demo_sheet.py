@@ -50,7 +50,7 @@ def main(store: str, port: int) -> None:
 
 def fill(sheets: Sheets) -> None:
     """Put the workbook there, unless an earlier demo did."""
-    if any(one.name == NAME for one in sheets.list(ORGANISATION)):
+    if any(sheet.name == NAME for sheet in sheets.list(ORGANISATION)):
         click.echo("the workbook is there already, as it was left")
         return
     workbook = fetched_workbook()
@@ -75,8 +75,8 @@ def fetched_workbook() -> bytes | None:
         except (OSError, StopIteration, subprocess.SubprocessError):
             return None
         with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-            found = files.extractfile(FILE)
-            return None if found is None else found.read()
+            member = files.extractfile(FILE)
+            return None if member is None else member.read()
 
 
 def make_workbook(sheets: Sheets) -> None:

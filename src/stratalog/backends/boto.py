@@ -46,7 +46,7 @@ class RequestRefused(Unavailable):
     """The service refused for good; ``reason`` is its own code, without the service's name."""
 
     def __init__(self, message: str, reason: str, explanation: str) -> None:
-        super().__init__(message, reason=reason, said=explanation)
+        super().__init__(message, reason=reason, explanation=explanation)
         self.reason = reason
 
 
@@ -77,7 +77,7 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
             raise Retryable(Unavailable(f"{service} is too busy", reason=code)) from exc
         status = exc.response["ResponseMetadata"]["HTTPStatusCode"]
         if status >= 500 and status != NOT_IMPLEMENTED:
-            raise Retryable(unknown(f"{service} failed", reason=code, said=explanation)) from exc
+            raise Retryable(unknown(f"{service} failed", reason=code, explanation=explanation)) from exc
         raise RequestRefused(f"{service} refused", code, explanation) from exc
     except NOT_SENT as exc:
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc

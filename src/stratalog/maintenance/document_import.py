@@ -111,7 +111,7 @@ def _check(file: BinaryIO) -> _Header:
                 break
             return _header(head, line)
         if line.get("version") != expected:
-            raise Corrupt("an export misses a version", expected=expected, found=line.get("version"))
+            raise Corrupt("an export misses a version", expected=expected, actual=line.get("version"))
         total.update(raw)
         expected += 1
     raise Corrupt("an export is cut short or was changed", versions=expected - 1)

@@ -88,7 +88,7 @@ def check_gapless(versions: Sequence[int], floor: int = 0) -> None:
     """The versions are floor + 1, floor + 2, … without a gap or a repetition."""
     for expected, version in enumerate(versions, floor + 1):
         if version != expected:
-            raise Violation("gapless", "the log has a gap or a repeated version", expected=expected, found=version)
+            raise Violation("gapless", "the log has a gap or a repeated version", expected=expected, actual=version)
 
 
 def check_once(write_ids: Iterable[str]) -> None:
@@ -107,7 +107,7 @@ def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[LoggedEnt
         if append.outcome is Answered.ACKNOWLEDGED and append.version > floor:
             logged = standing.get(append.version)
             if logged != append.write_id:
-                raise Violation("acknowledged", "an acknowledged write is lost", append=append, found=logged)
+                raise Violation("acknowledged", "an acknowledged write is lost", append=append, actual=logged)
 
 
 def check_refused(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry]) -> None:
@@ -115,7 +115,7 @@ def check_refused(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry]) 
     standing = {entry.write_id: entry.version for entry in log}
     for append in appends:
         if append.outcome is Answered.REFUSED and append.write_id in standing:
-            raise Violation("refused", "a refused write took effect", append=append, found=standing[append.write_id])
+            raise Violation("refused", "a refused write took effect", append=append, actual=standing[append.write_id])
 
 
 def check_writer_order(log: Iterable[LoggedEntry]) -> None:

@@ -131,7 +131,7 @@ def _tarball(package: Package) -> str:
 def _verified(package: Package, tarball: Path) -> Path:
     digest = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
     if f"sha512-{digest}" != package.integrity:
-        raise Corrupt("an npm package is not the one that is pinned", package=package.name, found=f"sha512-{digest}")
+        raise Corrupt("an npm package is not the one that is pinned", package=package.name, actual=f"sha512-{digest}")
     return tarball
 
 
