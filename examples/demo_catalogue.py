@@ -50,8 +50,8 @@ def show(store: Store, folder: Path) -> None:
     records = store.records(ORGANISATION)
     for source in sources(folder):
         add_source(records, source)
-    for poll in timed("polled", lambda: polled(store)):
-        click.echo(f"  {poll.source}: {poll.taken.new:,} new")
+    for result in timed("polled", lambda: polled(store)):
+        click.echo(f"  {result.source}: {result.taken.new:,} new")
     done = timed("made works", lambda: reconcile(store, ORGANISATION))
     click.echo(f"  {done.made:,} works of {done.looked_at:,} records")
     again = timed("made all works again", lambda: reconcile(store, ORGANISATION, everything=True))

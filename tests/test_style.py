@@ -46,7 +46,7 @@ SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*
 """Tests' names, an error's, and a turn of phrase."""
 STORED_NAMES = {"blobs_kept", "keep_days", "keep_record_days", "keep_record_versions", "keep_segments", "keep_snapshot"}
 STORED_NAMES |= {"kept", "notes", "whole", "keep_blank_values"}
-"""Fields that are stored or sent and an operation of OpenAPI, which change with their formats; a parameter of Python."""
+"""Stored or sent fields and an operation of OpenAPI, which change with their formats, and a parameter of Python."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 

@@ -51,9 +51,9 @@ def test_an_ingest_that_was_refused_is_told_with_the_reason() -> None:
 def test_read_at_a_version_it_includes_that_version() -> None:
     table = worked()
     tracker = JobTracker(table.store, table.document)
-    assert tracker.waiting(minimum_version=2) == []
+    assert tracker.waiting(version_min=2) == []
     assert tracker.catch_up(2) == 2
-    assert tracker.waiting(minimum_version=3) == [("done", "root", 2), ("waits", "root", 1)]
+    assert tracker.waiting(version_min=3) == [("done", "root", 2), ("waits", "root", 1)]
     assert tracker.waiting() == [("waits", "root", 1)] == [*table.at().jobs()]
 
 

@@ -303,9 +303,9 @@ class Workload:
 
     def _check_tracker(self, view: TableView) -> None:
         tracker = JobTracker(self.handles[0].store, self.handles[0].document)
-        found = {(one.job, one.partition): one for one in tracker.jobs(minimum_version=view.version)}
+        found = {(one.job, one.partition): one for one in tracker.jobs(version_min=view.version)}
         _same("tracker", self.model.jobs, found)
-        waiting = {(job, id): count for job, id, count in tracker.waiting(minimum_version=view.version)}
+        waiting = {(job, id): count for job, id, count in tracker.waiting(version_min=view.version)}
         _same("tracker", self.model.waiting(), waiting)
 
     def _check_past(self, view: TableView) -> None:

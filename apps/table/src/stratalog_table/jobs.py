@@ -61,34 +61,34 @@ class JobTracker:
         self._name = table.name + SUFFIX
         self._document: Document | None = None
 
-    def catch_up(self, minimum_version: int | None = None) -> int:
-        """Follow the table to its newest version, or to ``minimum_version`` where that is enough; how far it is now."""
-        return self._reading(lambda document: self._follow(document, minimum_version))
+    def catch_up(self, version_min: int | None = None) -> int:
+        """Follow the table to its newest version, or to ``version_min`` where that is enough; how far it is now."""
+        return self._reading(lambda document: self._follow(document, version_min))
 
-    def job(self, job: str, partition: str = "", *, minimum_version: int | None = None) -> Job | None:
-        """What became of a job on a partition; an ingest job has none. At ``minimum_version`` or newer."""
+    def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
+        """What became of a job on a partition; an ingest job has none. At ``version_min`` or newer."""
 
         def query(document: Document) -> Job | None:
-            self._follow(document, minimum_version)
+            self._follow(document, version_min)
             row = document.get(_key(job, partition))
             return None if row is None else msgspec.convert(row, Job)
 
         return self._reading(query)
 
-    def jobs(self, *, minimum_version: int | None = None) -> Iterator[Job]:
+    def jobs(self, *, version_min: int | None = None) -> Iterator[Job]:
         """All jobs, in order of name."""
 
         def query(document: Document) -> Iterator[Job]:
-            self._follow(document, minimum_version)
+            self._follow(document, version_min)
             return (msgspec.convert(row, Job) for _, row in document.scan("job/"))
 
         return self._reading(query)
 
-    def waiting(self, *, minimum_version: int | None = None) -> list[tuple[str, str, int]]:
+    def waiting(self, *, version_min: int | None = None) -> list[tuple[str, str, int]]:
         """Jobs that references wait for, as the tracker has them: what `TableView.jobs` says of the state."""
 
         def query(document: Document) -> list[tuple[str, str, int]]:
-            self._follow(document, minimum_version)
+            self._follow(document, version_min)
             view = document.at()
             keys = [key.split("/", 1)[1] for key, _ in view.scan("waiting/")]
             jobs = [msgspec.convert(view.get(f"job/{key}"), Job) for key in keys]
@@ -118,8 +118,8 @@ class JobTracker:
             self._document = Document(log, Rules(mutators=MUTATORS))
         return self._document
 
-    def _follow(self, document: Document, minimum_version: int | None) -> int:
-        target = self._table.version if minimum_version is None else minimum_version
+    def _follow(self, document: Document, version_min: int | None) -> int:
+        target = self._table.version if version_min is None else version_min
         while (upto := document.get(UPTO, 0)) < target:
             self._advance(document, upto, min(target, upto + VERSIONS_PER_ENTRY))
         return int(upto)
