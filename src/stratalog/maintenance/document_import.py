@@ -233,8 +233,8 @@ class _Import:
         line = directory_put(record.organisation, LOGS, record.name, "document", record.created_ms)
 
         def landed() -> bool:
-            found = require_name(self._environment.index, record.organisation, record.name, record.incarnation)
-            return found.kind == "document"
+            current = require_name(self._environment.index, record.organisation, record.name, record.incarnation)
+            return current.kind == "document"
 
         commit_once(self._store.environment, [name_put(done), line], landed)
         for ancestor in self._made[:-1]:
