@@ -288,7 +288,7 @@ class Local:
 
 
 UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
-UNREPORTED = "it was committed, but too long ago to be rejections_reported whether it was rejected"
+UNREPORTED = "it was committed, but too long ago to be told whether it was rejected"
 _END = 2**62
 
 

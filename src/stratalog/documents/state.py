@@ -122,7 +122,7 @@ class Layer:
 
 
 class _Order:
-    """The order of a layer's old changes, known at the first scan and kept for all layers that share them."""
+    """The order of a layer's old changes, found at the first scan and kept for all layers that share them."""
 
     __slots__ = ("_keys",)
 

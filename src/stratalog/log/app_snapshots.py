@@ -36,7 +36,7 @@ ADDRESS_BYTES = 32
 
 
 class Manifest(msgspec.Struct, frozen=True, array_like=True):
-    """What a snapshot record holds of a app_snapshot state: the hashes of its parts in order, here or in a body."""
+    """What a snapshot record holds of an app snapshot: the hashes of its parts in order, here or in a body."""
 
     kind: Literal["parts"]
     format: Literal[1]
@@ -45,7 +45,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AppSnapshot(msgspec.Struct, frozen=True):
-    """A app_snapshot state: its version, when it was app_snapshot, and where its parts lie."""
+    """An app snapshot: its version, its time, and where its parts lie."""
 
     version: int
     created_ms: int
@@ -55,12 +55,12 @@ class AppSnapshot(msgspec.Struct, frozen=True):
 def save_app_snapshot(
     environment: Environment, record: NameRecord, base: Snapshot | None, version: int, parts: Sequence[bytes]
 ) -> bool:
-    """Keep the state of ``version``; False where one is app_snapshot. ``base`` is the newest snapshot at or below it.
+    """Save the state of ``version``; False where one exists. ``base`` is the newest snapshot at or below it.
 
     Raises Invalid or LimitExceeded for parts that may not be stored, and what the ports raise.
     """
     if not parts or max(map(len, parts)) > BODY_PART_BYTES:
-        raise LimitExceeded("a app_snapshot state has no part, or a part that is too large", limit=BODY_PART_BYTES)
+        raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)
     if base is not None and (base.version, base.prefix) == (version, record.prefix):
         return False
     while True:
@@ -85,11 +85,11 @@ def save_app_snapshot(
 
 
 def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
-    """The app_snapshot state that a snapshot record names. Raises Invalid for a snapshot of another kind."""
+    """The app snapshot that a snapshot record names. Raises Invalid for a snapshot of another kind."""
     if snapshot is None:
         return None
     if manifest_of(snapshot) is None:
-        raise Invalid("the snapshot is no state app_snapshot in parts", version=snapshot.version)
+        raise Invalid("the snapshot is no app snapshot", version=snapshot.version)
     return AppSnapshot(snapshot.version, snapshot.created_ms, snapshot)
 
 
@@ -100,25 +100,25 @@ def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> It
             yield blobs.get(f"{_prefix(owner)}/{address.hex()}")
         except NotFound as exc:
             raise Corrupt(
-                "a part of a app_snapshot state is missing", version=app_snapshot.version, part=address.hex()
+                "a part of an app snapshot is missing", version=app_snapshot.version, part=address.hex()
             ) from exc
 
 
 def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list[bytes]:
-    """The hashes of the parts of a app_snapshot state, in order; none for a snapshot of another kind."""
+    """The hashes of the parts of an app snapshot, in order; none for a snapshot of another kind."""
     manifest = manifest_of(snapshot)
     if manifest is None:
         return []
     listed = manifest.inline
     if listed is None:
         if manifest.body is None:
-            raise Corrupt("a app_snapshot state names no parts", version=snapshot.version)
+            raise Corrupt("an app snapshot names no parts", version=snapshot.version)
         listed = read_body(blobs, _prefix(owner), manifest.body)
     return [listed[at : at + ADDRESS_BYTES] for at in range(0, len(listed), ADDRESS_BYTES)]
 
 
 def manifest_of(snapshot: Snapshot) -> Manifest | None:
-    """What a snapshot record says of a app_snapshot state; None for one of another kind."""
+    """What a snapshot record says of an app snapshot; None for one of another kind."""
     try:
         return _decode_manifest(snapshot.body)
     except msgspec.DecodeError:

@@ -54,7 +54,7 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
         part = _get(blobs, prefix, address)
         digest.update(part)
         if position == len(addresses) - 1 and digest.digest() != ref.digest:
-            raise Corrupt("a body's parts do not have the hash of the digest", address=ref.address.hex())
+            raise Corrupt("a body's parts do not have the hash of the whole", address=ref.address.hex())
         yield part
 
 

@@ -118,7 +118,7 @@ class Log:
         return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
-        """The oldest version app_snapshot, read now; 0 while all are."""
+        """The oldest version kept, read now; 0 while all are."""
         record = self.record
         floor = require_name(self.environment.index, record.organisation, record.name, record.incarnation).floor
         return self._floor.offer(floor)
@@ -159,7 +159,7 @@ class Log:
     def version_at(self, time_ms: int) -> int:
         """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.
 
-        Raises VersionForgotten where that version is no longer app_snapshot.
+        Raises VersionForgotten where that version is no longer kept.
         """
         low, high, gone = 0, self.head().version, None
         while low < high:
@@ -184,7 +184,7 @@ class Log:
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Keep an application's state of ``version`` as parts of at most 8 MiB; False where one is app_snapshot.
+        """Save an application's state of ``version`` as parts of at most 8 MiB; False where one exists.
 
         A part that the newest state at or below it has too is not written again, so cut the state such that a small
         change leaves most parts alone. Raises NotFound for a version that is not there, LimitExceeded.
@@ -193,11 +193,11 @@ class Log:
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, parts)
 
     def app_snapshot(self, at: int) -> AppSnapshot | None:
-        """The newest state that was app_snapshot at ``at`` or before, an ancestor's included; see `parts`."""
+        """The newest app snapshot of version ``at`` or below, an ancestor's included; see `read_snapshot`."""
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-        """The parts of a app_snapshot state in order, each verified. Raises Corrupt."""
+        """The parts of an app snapshot in order, each verified. Raises Corrupt."""
         return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
@@ -228,9 +228,7 @@ class Log:
         """What lies below the floor is forgotten at once, also while its segment still stands."""
         floor = self._floor.require()
         if version < floor:
-            raise VersionForgotten(
-                "the version is not app_snapshot", log=self.record.name, version=version, floor=floor
-            )
+            raise VersionForgotten("the version is not kept", log=self.record.name, version=version, floor=floor)
 
     def _check_version(self, version: int, minimum: int) -> None:
         if type(version) is not int or version < minimum:
