@@ -12,7 +12,7 @@ from typing import Any
 from stratalog import keys
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.limits import ID_ESCAPED_BYTES_MAX
-from stratalog.log.directory import LOGS, RECORDS, directory_put, home_item, organisation_put
+from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.ports.index import Item
 from stratalog.records.content import body_prefix
 from stratalog.records.uploads import pin_put
@@ -28,8 +28,11 @@ STORES = [json.loads((FOLDER / f"{name}-v1.json").read_text()) for name in ("log
 ORGANISATION = "acme & co"
 LOG = "plan/é"
 INCARNATION = "abcdefghij27"
+LONG = "漢" * 333
 
-ID = r"(?:[A-Za-z0-9_.-]|%[0-9A-F]{2})+"
+ID = "(?:[A-Za-z0-9_.\\-\u00a0-\ufffd\U00010000-\U0010ffff]|%[0-9A-F]{2})+"
+RECORD = rf"{ID}(?:~[0-9a-f]{{64}})?"
+LONE = "[^\0]+"
 NUMBER = r"\d{16}"
 PREFIX = rf"{ID}/{ID}@[a-z2-7]{{12}}"
 INDEX_KEYS = {
@@ -39,16 +42,16 @@ INDEX_KEYS = {
     "snapshot": rf"{PREFIX}/snapshots {NUMBER}",
     "pin": rf"{PREFIX}/forks {PREFIX}",
     "member": rf"{PREFIX}/family {PREFIX}",
-    "line of the directory of logs": rf"{ID}/!logs/00 {ID}",
-    "home": rf"!home/{ID} home",
+    "line of the directory of logs": rf"{ID}/!logs/00 {LONE}",
+    "line under a name": rf"!names/{ID} {LONE}",
     "deleted incarnation": rf"{ID}/!deleted {PREFIX}",
-    "organisation": rf"!organisations {ID}",
-    "version of a record": rf"{ID}/!record/{ID} {NUMBER}",
-    "floor of a record": rf"{ID}/!record/{ID} !floor",
-    "upload going on": rf"{ID}/!uploads {ID}/[a-z2-7]{{16}}",
-    "failures of a record": rf"{ID}/!failures {ID}",
-    "line of the directory of records": rf"{ID}/!records/(0\d|1[0-5]) {ID}",
-    "dead letter": rf"{ID}/!dead-letters {ID}",
+    "organisation": rf"!organisations {LONE}",
+    "version of a record": rf"{ID}/!record/{RECORD} {NUMBER}",
+    "floor of a record": rf"{ID}/!record/{RECORD} !floor",
+    "upload going on": rf"{ID}/!uploads {RECORD}/[a-z2-7]{{16}}",
+    "failures of a record": rf"{ID}/!failures {RECORD}",
+    "line of the directory of records": rf"{ID}/!records/(0\d|1[0-5]) {LONE}",
+    "dead letter": rf"{ID}/!dead-letters {LONE}",
 }
 HASH = "[0-9a-f]{64}"
 BLOB_KEYS = {
@@ -56,14 +59,14 @@ BLOB_KEYS = {
     "archive": rf"{PREFIX}/archive/{HASH}",
     "chunk": rf"{PREFIX}/chunks/{HASH}",
     "large value": rf"{PREFIX}/(fields|arguments|items/{ID})/{HASH}",
-    "body of a record": rf"{ID}/records/{ID}/bodies/{HASH}",
+    "body of a record": rf"{ID}/records/{RECORD}/bodies/{HASH}",
 }
 
 
 def keys_of_every_kind() -> dict[str, list[str]]:
     """A key of every kind, for the same names."""
     prefix = keys.log_prefix(ORGANISATION, LOG, INCARNATION)
-    record = keys.record_partition(ORGANISATION, LOG)
+    record, letter = keys.record_partition(ORGANISATION, keys.record_key(LOG)), keys.record_key(LONG)
     return {
         "name record": [keys.name_partition(ORGANISATION, LOG), keys.NAME_SORT],
         "segment record": [keys.segments_partition(prefix), keys.number(10_001)],
@@ -73,14 +76,16 @@ def keys_of_every_kind() -> dict[str, list[str]]:
         "member": [keys.family_partition(prefix), prefix],
         "checkpoint": [keys.checkpoints_partition(prefix), "totals"],
         "line of the directory of logs": of(directory_put(ORGANISATION, LOGS, LOG, "document", 1).item),
-        "home": of(home_item(ORGANISATION, LOG)),
+        "line under a name": of(name_line_put(ORGANISATION, LOG, "document").item),
         "deleted incarnation": [keys.deleted_partition(ORGANISATION), prefix],
         "organisation": of(organisation_put(ORGANISATION).item),
         "version of a record": [record, keys.number(7)],
         "upload going on": of(pin_put(Name(ORGANISATION, LOG), "abcdefghijklm237", 1).item),
-        "failures of a record": [keys.failures_partition(ORGANISATION), keys.escape(LOG)],
+        "failures of a record": [keys.failures_partition(ORGANISATION), keys.record_key(LOG)],
+        "failures of a record with a long id": [keys.failures_partition(ORGANISATION), letter],
+        "version of a record with a long id": [keys.record_partition(ORGANISATION, letter), keys.number(7)],
         "line of the directory of records": of(directory_put(ORGANISATION, RECORDS, LOG, "record", 1).item),
-        "dead letter": [keys.dead_letters_partition(ORGANISATION), keys.escape(LOG)],
+        "dead letter": [keys.dead_letters_partition(ORGANISATION), keys.id_sort(LOG)],
         "bodies of a record": [body_prefix(Name(ORGANISATION, LOG))],
         "chunk": chunk_keys(prefix),
     }
@@ -110,6 +115,12 @@ def test_the_golden_ids_are_still_found_behind_their_escapes() -> None:
     assert {keys.unescape(escaped): escaped for escaped in GOLDEN["escaped"].values()} == GOLDEN["escaped"]
 
 
+def test_the_same_records_still_have_the_same_keys() -> None:
+    assert [[text, times, keys.record_key(text * times)] for text, times, _ in GOLDEN["record keys"]] == GOLDEN[
+        "record keys"
+    ]
+
+
 def test_the_same_numbers_still_have_the_same_digits() -> None:
     assert {text: keys.number(value) for text, value in numbers()} == GOLDEN["numbers"]
     assert [keys.parse_number(digits) for digits in GOLDEN["numbers"].values()] == [value for _, value in numbers()]
@@ -129,9 +140,9 @@ def test_records_still_stand_on_the_same_shards() -> None:
 
 
 def test_the_longest_prefix_is_as_long_as_the_page_says() -> None:
-    longest = "é" * (ID_ESCAPED_BYTES_MAX // 6) + "ab"
-    assert len(keys.escape(longest)) == ID_ESCAPED_BYTES_MAX
-    assert len(keys.log_prefix(longest, longest, INCARNATION)) == 414
+    longest = "é" * (ID_ESCAPED_BYTES_MAX // 2)
+    assert len(keys.escape(longest).encode()) == ID_ESCAPED_BYTES_MAX
+    assert len(keys.log_prefix(longest, longest, INCARNATION).encode()) == 414
 
 
 def test_every_item_of_the_golden_files_has_a_key_of_one_kind_and_every_kind_is_there() -> None:

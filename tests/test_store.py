@@ -55,13 +55,18 @@ def test_an_organisation_lists_its_documents_in_order(store: stratalog.Store) ->
     assert list(store.organisations()) == ["acme", "other"]
 
 
-def test_a_documents_organisation_is_found_by_its_id_alone(store: stratalog.Store) -> None:
-    store.create("acme", "budget")
-    assert store.organisation_of("budget") == "acme"
+def test_the_organisations_that_have_a_name_are_found_by_it_alone(store: stratalog.Store) -> None:
+    store.create("other", "budget")
+    store.create_log("acme", "budget")
+    assert [(holder.organisation, holder.kind) for holder in store.organisations_of("budget")] == [
+        ("acme", "log"),
+        ("other", "document"),
+    ]
 
 
-def test_an_id_is_unique_in_the_store(store: stratalog.Store) -> None:
+def test_a_name_is_given_once_in_an_organisation(store: stratalog.Store) -> None:
     store.create("acme", "budget")
+    store.create("other", "budget")
     with pytest.raises(stratalog.Conflict):
         store.create("other", "budget")
 

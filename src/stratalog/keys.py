@@ -1,26 +1,32 @@
 """The keys of everything stored: index partitions and sorts, and blob keys. `formats/keys.md` lists them for readers.
 
-Ids are escaped so that distinct ids never share a key and a key leads back to its id: letters, digits, ``.``, ``_``
-and ``-`` stand for themselves, every other byte of the id's UTF-8 is ``%XX``; a leading ``.`` is escaped as well, so
-that no id is a relative path.
+Ids are escaped, so that distinct ids never share a key and a key leads back to its id. Letters and digits of ASCII,
+``.``, ``_``, ``-`` and every character from U+00A0 on stand for themselves. Of any other character each byte is
+``%XX``. A leading ``.`` is escaped as well, so that no id is a relative path.
+
+Two kinds of keys differ. A record's id may be longer than a component of a path: see :func:`record_key`. The sort of an
+item that is listed by an id alone is the id itself: see :func:`id_sort`.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from urllib.parse import quote, unquote
+from typing import NewType
+from urllib.parse import unquote
 
+from stratalog.codec import sha256
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import ID_ESCAPED_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
+from stratalog.limits import ID_ESCAPED_BYTES_MAX, RECORD_ID_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
 
 __all__ = [
     "COPY_PARTITION",
-    "HOME_SORT",
     "MAINTENANCE_PARTITION",
     "NAME_SORT",
     "ORGANISATIONS_PARTITION",
     "QUEUE_ATTEMPTS_PARTITION",
     "REJECTED_PARTITION",
+    "RecordKey",
     "checkpoints_partition",
     "collecting_partition",
     "connection_partition",
@@ -32,13 +38,15 @@ __all__ = [
     "failures_partition",
     "family_partition",
     "forks_partition",
+    "id_sort",
     "listeners_partition",
-    "log_home_partition",
     "log_prefix",
     "name_partition",
+    "names_partition",
     "number",
     "parse_number",
     "queued_owner",
+    "record_key",
     "record_owner",
     "record_partition",
     "segments_partition",
@@ -48,24 +56,50 @@ __all__ = [
 ]
 
 ESCAPED_REMEMBERED = 4096
+# Of an id that is too long for a path, so many bytes stand before its digest, for people.
+HEAD_BYTES = 63
+
+RecordKey = NewType("RecordKey", str)
+"""A record's id as one component of its keys."""
 
 
 def escape(name: str, what: str = "id") -> str:
     """``name`` as one component of a key. Raises Invalid for an empty or unsayable one, LimitExceeded for a long."""
-    if not isinstance(name, str) or not name:
-        raise Invalid(f"{what} must be a text of at least one character", value=name)
-    try:
-        escaped = _remembered(name) if len(name) <= ID_ESCAPED_BYTES_MAX else _escaped(name)
-    except UnicodeEncodeError as exc:
-        raise Invalid(f"{what} holds a lone surrogate", value=name.encode(errors="backslashreplace")) from exc
-    if len(escaped) > ID_ESCAPED_BYTES_MAX:
-        raise LimitExceeded(f"{what} is too long once escaped", value=len(escaped), limit=ID_ESCAPED_BYTES_MAX)
+    escaped = _escape(name, what)
+    size = _bytes_of(escaped)
+    if size > ID_ESCAPED_BYTES_MAX:
+        raise LimitExceeded(f"{what} is too long once escaped", value=size, limit=ID_ESCAPED_BYTES_MAX)
     return escaped
 
 
 def unescape(escaped: str) -> str:
     """The id behind :func:`escape`'s answer."""
     return unquote(escaped)
+
+
+def id_sort(id: str, what: str = "id") -> str:
+    """The sort of an item that is listed by ``id`` alone: the id itself, so that items are in order of its UTF-8.
+
+    Raises Invalid for an empty or unsayable one, LimitExceeded.
+    """
+    _escape(id, what)
+    size = _bytes_of(id)
+    if size > RECORD_ID_BYTES_MAX:
+        raise LimitExceeded(f"{what} is too long", value=size, limit=RECORD_ID_BYTES_MAX)
+    return id
+
+
+def record_key(record: str) -> RecordKey:
+    """A record's id as one component of its keys: escaped, or where that is too long its beginning and its digest.
+
+    ``~`` is always escaped in an id, so no short id has the key of a long one. A digest does not lead back to its id;
+    the directory does. Raises as `id_sort`.
+    """
+    escaped = _escape(id_sort(record, "record id"), "record id")
+    if _bytes_of(escaped) <= ID_ESCAPED_BYTES_MAX:
+        return RecordKey(escaped)
+    head = _CUT_ESCAPE.sub("", escaped.encode()[:HEAD_BYTES].decode(errors="ignore"))
+    return RecordKey(f"{head}~{sha256(record.encode()).hex()}")
 
 
 def number(value: int) -> str:
@@ -120,39 +154,39 @@ def checkpoints_partition(prefix: str) -> str:
     return f"{prefix}/checkpoints"
 
 
-def record_partition(organisation: str, record: str) -> str:
+def record_partition(organisation: str, record: RecordKey) -> str:
     """The versions of one record, each under its number. ``!`` is always escaped in an id, so no log is called so."""
-    return f"{escape(organisation, 'organisation')}/!record/{escape(record)}"
+    return f"{escape(organisation, 'organisation')}/!record/{record}"
 
 
-def record_owner(organisation: str, record: str) -> str:
+def record_owner(organisation: str, record: RecordKey) -> str:
     """The owner of a record's blobs."""
-    return f"{escape(organisation, 'organisation')}/records/{escape(record)}"
+    return f"{escape(organisation, 'organisation')}/records/{record}"
 
 
 def uploads_partition(organisation: str) -> str:
-    """The uploads of records' bodies that go on, each under the record's id, ``/`` and a random id."""
+    """The uploads of records' bodies that go on, each under the record's key, ``/`` and a random id."""
     return f"{escape(organisation, 'organisation')}/!uploads"
 
 
 def failures_partition(organisation: str) -> str:
-    """Records that failed, however often, each under its id."""
+    """Records that failed, however often, each under its key."""
     return f"{escape(organisation, 'organisation')}/!failures"
 
 
 def dead_letters_partition(organisation: str) -> str:
-    """Records that failed too often, each under its id."""
+    """Records that failed too often, each under its id, as `id_sort` has it."""
     return f"{escape(organisation, 'organisation')}/!dead-letters"
 
 
 def directory_partition(organisation: str, kind: str, shard: int) -> str:
-    """One shard of an organisation's list of logs or records, each under its id."""
+    """One shard of an organisation's list of logs or records, each under its id, as `id_sort` has it."""
     return f"{escape(organisation, 'organisation')}/!{kind}/{shard:02d}"
 
 
-def log_home_partition(log: str) -> str:
-    """Where the organisation of a log is found by the log's id alone, which is unique in the store."""
-    return f"!home/{escape(log)}"
+def names_partition(log: str) -> str:
+    """The organisations that have a log of that name, each under its id, as `id_sort` has it."""
+    return f"!names/{escape(log)}"
 
 
 def deleted_partition(organisation: str) -> str:
@@ -181,7 +215,6 @@ def connection_partition(connection: str) -> str:
 
 
 NAME_SORT = "name"
-HOME_SORT = "home"
 ORGANISATIONS_PARTITION = "!organisations"
 QUEUE_ATTEMPTS_PARTITION = "!queue"
 REJECTED_PARTITION = "!given-up"
@@ -189,9 +222,32 @@ COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
 
 
+# Above ASCII: control characters, and U+FFFE and U+FFFF, which XML cannot hold; S3 answers in it. Lone surrogates match
+# as well, and fail to encode.
+_UNSAFE = re.compile("[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CUT_ESCAPE = re.compile("%.?$")
+
+
+def _escape(name: str, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise Invalid(f"{what} must be a text of at least one character", value=name)
+    try:
+        return _remembered(name) if len(name) <= ID_ESCAPED_BYTES_MAX else _escaped(name)
+    except UnicodeEncodeError as exc:
+        raise Invalid(f"{what} holds a lone surrogate", value=name.encode(errors="backslashreplace")) from exc
+
+
 def _escaped(name: str) -> str:
-    escaped = quote(name, safe="").replace("~", "%7E")
+    escaped = _UNSAFE.sub(_percent, name)
     return f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped
+
+
+def _percent(unsafe: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in unsafe[0].encode())
+
+
+def _bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 _remembered = lru_cache(ESCAPED_REMEMBERED)(_escaped)

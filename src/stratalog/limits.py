@@ -7,8 +7,10 @@ INTEGER_MAX = 2**53 - 1
 VERSION_MAX = INTEGER_MAX
 VERSION_DIGITS = 16
 
-# Names. An id is one component of a blob key and of a file path, which Linux bounds at 255 bytes.
+# Names. An id is one component of a blob key and of a file path, which Linux bounds at 255 bytes. A record's may be
+# longer: it is the sort of a line of the directory, and in other keys its beginning and its digest.
 ID_ESCAPED_BYTES_MAX = 200
+RECORD_ID_BYTES_MAX = 1000
 KEY_BYTES_MAX = 512
 EVENT_TYPE_BYTES_MAX = 64
 AUTHOR_BYTES_MAX = 128

@@ -21,7 +21,7 @@ from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Invalid, StratalogError
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
-from stratalog.log.directory import LOGS, Listing, home_of, list_directory, list_organisations
+from stratalog.log.directory import LOGS, Listing, NameHolder, list_directory, list_organisations, organisations_of
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
@@ -71,7 +71,10 @@ class Store:
             return self._queue
 
     def create(self, organisation: str, document: str) -> Document:
-        """A new, empty document. Raises Conflict where one of that id lives, in this organisation or another."""
+        """A new, empty document. Raises Conflict where the organisation has a document or log of that name.
+
+        Other organisations may have one of the same name. They have nothing to do with each other.
+        """
         return self._remember(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
     def document(self, organisation: str, document: str) -> Document:
@@ -123,12 +126,15 @@ class Store:
         return list_organisations(self.environment.index)
 
     def list(self, organisation: str, *, after: str = "") -> Iterator[Listing]:
-        """The organisation's documents and logs in order of id, by pages."""
+        """The organisation's documents and logs in order of the ids' UTF-8, by pages."""
         return list_directory(self.environment.index, organisation, LOGS, after=after)
 
-    def organisation_of(self, document: str) -> str:
-        """Who a document or log belongs to; ids are unique in the store. Raises NotFound."""
-        return home_of(self.environment.index, document)
+    def organisations_of(self, document: str) -> Iterator[NameHolder]:
+        """The organisations that have a document or log of the name, in order, by pages; mostly one read.
+
+        For operators. Whoever answers a tenant leaves out the organisations that he may not read.
+        """
+        return organisations_of(self.environment.index, document)
 
     def close(self) -> None:
         """Wait for work beside the callers', then let go of files and connections. Closing twice is fine.

@@ -11,7 +11,7 @@ from typing import Any
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import sha256
 from stratalog.log import Environment, Event, Log, LogSettings, create_log, delete_log, fork_log, open_log
-from stratalog.log.directory import LOGS, home_of, list_directory
+from stratalog.log.directory import LOGS, NameHolder, list_directory, organisations_of
 from stratalog.log.entries import encode_events
 from stratalog.log.names import read_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
@@ -135,7 +135,8 @@ def test_the_golden_snapshot_floor_and_base_still_stand() -> None:
 def test_the_golden_directory_still_lists() -> None:
     environment = restored()
     assert [line.id for line in list_directory(environment.index, ORGANISATION, LOGS)] == ["branch é", "plan"]
-    assert home_of(environment.index, "plan") == ORGANISATION
+    assert list(organisations_of(environment.index, "plan")) == [NameHolder(ORGANISATION, "log")]
+    assert list(organisations_of(environment.index, "gone")) == []
 
 
 def test_the_golden_deleted_log_is_still_deleted() -> None:

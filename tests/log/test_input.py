@@ -39,7 +39,8 @@ def nested(depth: int) -> Any:
         (None, Invalid, {"value"}),
         ("\ud800", Invalid, {"value"}),
         ("x" * (ID_ESCAPED_BYTES_MAX + 1), LimitExceeded, {"value", "limit"}),
-        ("é" * 40, LimitExceeded, {"value", "limit"}),
+        ("é" * 101, LimitExceeded, {"value", "limit"}),
+        ("a/b" * 60, LimitExceeded, {"value", "limit"}),
     ],
 )
 def test_a_bad_id_is_refused(name: Any, error: type[Exception], details: set[str]) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from stratalog.errors import Conflict, Corrupt, LimitExceeded, NotFound, VersionForgotten
-from stratalog.keys import entries_partition, forks_partition
+from stratalog.keys import ORGANISATIONS_PARTITION, entries_partition, forks_partition
 from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log import Log, create_log, delete_log, fork_log, open_log
-from stratalog.log.directory import LOGS, home_of, list_directory, list_organisations
+from stratalog.log.directory import LOGS, NameHolder, list_directory, list_organisations, organisations_of
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.sweep import sweep_deleted
-from stratalog.ports.index import Item, Write
+from stratalog.ports.index import Item, Put, Write
 from tests.log.helpers import (
     DUE_SECONDS,
     NAME,
@@ -56,10 +56,61 @@ def test_a_name_is_given_once() -> None:
         create_log(log.environment, ORGANISATION, NAME)
 
 
-def test_an_id_is_unique_in_the_store() -> None:
+def test_two_organisations_have_logs_of_one_name_that_share_nothing() -> None:
+    log = filled(2)
+    theirs = create_log(log.environment, "other", NAME)
+    assert (theirs.append(event("theirs")).version, data(other(log))) == (1, ["plan:1", "plan:2"])
+    delete_log(theirs)
+    assert data(other(log)) == ["plan:1", "plan:2"]
+    assert create_log(log.environment, "other", NAME).head().version == 0
+
+
+def test_the_organisations_that_have_a_name_are_found_by_it() -> None:
+    environment = new_place()
+    create_log(environment, "umbrella", "z", "document")
+    gone = create_log(environment, "acme", "z")
+    create_log(environment, "globex", "z")
+    create_log(environment, "globex", "z.2")
+    delete_log(gone)
+    found = list(organisations_of(environment.index, "z"))
+    assert found == [NameHolder("globex", "log"), NameHolder("umbrella", "document")]
+    create_log(environment, "acme", "z")
+    assert [holder.organisation for holder in organisations_of(environment.index, "z")] == [
+        "acme",
+        "globex",
+        "umbrella",
+    ]
+
+
+@pytest.mark.parametrize(
+    "odd", ["home", "names", "!names", "!home", "!organisations", "records", "queue", "a/b", "計画"]
+)
+def test_an_organisation_and_a_log_may_be_called_like_a_part_of_a_key(odd: str) -> None:
+    environment = new_place()
+    for organisation, name in ((odd, NAME), (NAME, odd), (odd, odd)):
+        assert create_log(environment, organisation, name).append(event()).version == 1
+    assert list(list_organisations(environment.index)) == sorted({odd, NAME})
+    assert {holder.organisation for holder in organisations_of(environment.index, odd)} == {odd, NAME}
+    delete_log(open_log(environment, odd, odd))
+    assert [holder.organisation for holder in organisations_of(environment.index, odd)] == [NAME]
+    assert [line.id for line in list_directory(environment.index, odd, LOGS)] == [NAME]
+
+
+def test_an_organisation_is_entered_by_the_first_that_it_creates_and_by_no_other() -> None:
     log = new_log()
-    with pytest.raises(Conflict):
-        create_log(log.environment, "other", NAME)
+    written: list[str] = []
+    original = log.environment.index.commit
+
+    def commit(writes: Sequence[Write]) -> None:
+        written.extend(write.item.partition for write in writes if isinstance(write, Put))
+        original(writes)
+
+    vars(log.environment.index)["commit"] = commit
+    for environment in (log.environment, another(log.environment)):
+        create_log(environment, ORGANISATION, f"second {id(environment)}")
+    assert ORGANISATIONS_PARTITION not in written
+    create_log(log.environment, "other", NAME)
+    assert written.count(ORGANISATIONS_PARTITION) == 1
 
 
 def test_a_creation_whose_answer_is_lost_succeeds() -> None:
@@ -84,15 +135,11 @@ def test_the_directory_lists_the_logs_of_an_organisation_in_order() -> None:
         ("c/d", "sheet"),
     ]
     assert [line.id for line in list_directory(environment.index, ORGANISATION, LOGS, after="a")] == ["b", "c/d"]
-    assert (home_of(environment.index, "z"), list(list_organisations(environment.index))) == (
-        "umbrella",
-        ["acme", "umbrella"],
-    )
+    assert list(list_organisations(environment.index)) == ["acme", "umbrella"]
 
 
-def test_a_log_without_a_home_is_not_found() -> None:
-    with pytest.raises(NotFound):
-        home_of(new_place().index, NAME)
+def test_a_name_that_no_organisation_has_is_answered_by_none() -> None:
+    assert list(organisations_of(new_place().index, NAME)) == []
 
 
 def test_an_append_after_deletion_is_not_found() -> None:
@@ -228,7 +275,7 @@ def test_a_fork_costs_the_same_whatever_the_history() -> None:
     for count in (10, 10_000):
         log = filled(count, segment_entries_target=50)
         costs.append(calls_of(log, lambda log=log: fork_log(log, "fork", 7)))  # type: ignore[misc]
-    assert costs == [Counter({"get": 3, "query": 1, "commit": 1})] * 2
+    assert costs == [Counter({"get": 4, "query": 1, "commit": 1})] * 2
 
 
 def test_a_fork_of_a_fork_reads_through_both() -> None:

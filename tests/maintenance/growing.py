@@ -38,7 +38,7 @@ def told(store: stratalog.Store) -> dict[str, Any]:
         for line in store.list(organisation):
             log = store.log(organisation, line.id)
             answers[f"{organisation}/{line.id}"] = [line, log.record, log.floor(), log.head().version]
-            answers[f"{organisation}/{line.id} home"] = store.organisation_of(line.id)
+            answers[f"{organisation}/{line.id} holders"] = list(store.organisations_of(line.id))
             answers[f"{organisation}/{line.id} entries"] = [
                 _kept_entry(log, n) for n in range(1, log.head().version + 1)
             ]

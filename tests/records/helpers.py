@@ -13,7 +13,7 @@ import msgspec
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.clock import Clock
-from stratalog.keys import number, record_partition
+from stratalog.keys import number, record_key, record_partition
 from stratalog.log.environment import Environment, LogSettings
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.index import Index, Item, Write
@@ -196,7 +196,7 @@ class World:
 
     def partition(self, id: str = "b1") -> str:
         """Where a record's versions stand."""
-        return record_partition(self.organisation, id)
+        return record_partition(self.organisation, record_key(id))
 
     def item(self, version: int, id: str = "b1") -> Item | None:
         """What stands as a version, or None."""

@@ -146,10 +146,10 @@ def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "ProvisionedThroughputExceededException"])
 def test_d9_a_table_that_asks_to_be_spared_is_asked_again(code: str) -> None:
-    index, endpoint = canned_index(*[refused(code)] * 2, done({"Items": []}), *[refused(code)] * 2, done())
+    index, endpoint = canned_index(*[refused(code)] * 2, done({"Items": []}), done(), *[refused(code)] * 2, done())
     world = World(ends=lambda clock: (index, MemoryBlobs(clock)))
     assert world.records.put("b1", b"1").version == 1
-    assert [operation for operation, _ in endpoint.sent] == ["Query"] * 3 + ["TransactWriteItems"] * 3
+    assert [operation for operation, _ in endpoint.sent] == ["Query"] * 3 + ["GetItem"] + ["TransactWriteItems"] * 3
 
 
 def test_d10_a_lost_race_or_a_repeated_put_leaves_one_body_of_the_same_bytes(world: World) -> None:

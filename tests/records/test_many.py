@@ -58,7 +58,7 @@ def test_large_bodies_go_to_blobs_as_ever(world: World) -> None:
 
 
 def test_a_bad_one_does_not_keep_the_others_out(world: World) -> None:
-    odd = [NewBody(id="x" * 300, body=b""), NewBody(id="b2", body=b"", newer_only=True)]
+    odd = [NewBody(id="x" * 1001, body=b""), NewBody(id="b2", body=b"", newer_only=True)]
     stored = list(world.records.put_many([*bodies(1), *odd, NewBody(id="b3", body=b"3")]))
     assert [type(one.error) for one in stored] == [type(None), LimitExceeded, Invalid, type(None)]
     assert sorted(state(world)) == ["b0000", "b3"]

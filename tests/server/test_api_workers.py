@@ -14,6 +14,7 @@ from stratalog.server.errors import Refused
 from stratalog.server.push_threads import Workers
 
 SECONDS_MAX = 20
+BUSY = ("acme", "busy")
 Story = Callable[[Workers], Coroutine[Any, Any, None]]
 
 
@@ -38,7 +39,7 @@ def test_pushes_of_one_document_run_one_at_a_time_in_order() -> None:
             order.append(number)
             running -= 1
 
-        await asyncio.gather(*(workers.in_turn("budget", lambda n=number: push(n)) for number in range(10)))
+        await asyncio.gather(*(workers.in_turn(("acme", "budget"), lambda n=number: push(n)) for number in range(10)))
         assert (most, order) == (1, list(range(10)))
 
     tell(story)
@@ -47,9 +48,9 @@ def test_pushes_of_one_document_run_one_at_a_time_in_order() -> None:
 def test_many_who_want_one_document_leave_threads_to_another() -> None:
     async def story(workers: Workers) -> None:
         held = threading.Event()
-        waiting = [asyncio.create_task(workers.in_turn("busy", lambda: held.wait(SECONDS_MAX))) for _ in range(8)]
+        waiting = [asyncio.create_task(workers.in_turn(BUSY, lambda: held.wait(SECONDS_MAX))) for _ in range(8)]
         await settle()
-        assert await workers.in_turn("idle", lambda: "done") == "done"
+        assert await workers.in_turn(("acme", "idle"), lambda: "done") == "done"
         held.set()
         assert await asyncio.gather(*waiting) == [True] * 8
 
@@ -59,14 +60,14 @@ def test_many_who_want_one_document_leave_threads_to_another() -> None:
 def test_too_many_who_wait_for_one_document_are_turned_away() -> None:
     async def story(workers: Workers) -> None:
         held = threading.Event()
-        waiting = [asyncio.create_task(workers.in_turn("busy", lambda: held.wait(SECONDS_MAX))) for _ in range(3)]
+        waiting = [asyncio.create_task(workers.in_turn(BUSY, lambda: held.wait(SECONDS_MAX))) for _ in range(3)]
         await settle()
         with pytest.raises(Refused, match="too many pushes wait") as refused:
-            await workers.in_turn("busy", lambda: True)
+            await workers.in_turn(BUSY, lambda: True)
         assert refused.value.status == 429
         held.set()
         await asyncio.gather(*waiting)
-        assert await workers.in_turn("busy", lambda: "free again") == "free again"
+        assert await workers.in_turn(BUSY, lambda: "free again") == "free again"
 
     tell(story, waiting_max=3)
 
@@ -80,11 +81,11 @@ def test_one_who_goes_away_stops_nothing_and_frees_the_turn() -> None:
             done.append("committed")
 
         async with anyio.create_task_group() as group:
-            group.start_soon(workers.in_turn, "budget", push)
+            group.start_soon(workers.in_turn, ("acme", "budget"), push)
             await settle()
             group.cancel_scope.cancel()
             held.set()
-        assert await workers.in_turn("budget", lambda: list(done)) == ["committed"]
+        assert await workers.in_turn(("acme", "budget"), lambda: list(done)) == ["committed"]
 
     tell(story)
 
@@ -95,7 +96,7 @@ def test_what_a_push_raises_comes_back_and_frees_the_turn() -> None:
             raise ValueError("no")
 
         with pytest.raises(ValueError, match="no"):
-            await workers.in_turn("budget", fail)
-        assert await workers.in_turn("budget", lambda: 1) == 1
+            await workers.in_turn(("acme", "budget"), fail)
+        assert await workers.in_turn(("acme", "budget"), lambda: 1) == 1
 
     tell(story)

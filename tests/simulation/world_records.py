@@ -22,7 +22,7 @@ from stratalog.errors import (
     Unavailable,
     VersionConflict,
 )
-from stratalog.keys import parse_number, record_partition
+from stratalog.keys import parse_number, record_key, record_partition
 from stratalog.log import LogSettings
 from stratalog.ports.index import Put
 from stratalog.records import NewBody, Records, RecordVersion, Stored
@@ -246,7 +246,7 @@ class RecordsWorld:
         latest: Put | None = None
         for _, writes in self.place.index._journal:
             for write in writes:
-                if not isinstance(write, Put) or write.item.partition != record_partition(ORGANISATION, id):
+                if not isinstance(write, Put) or write.item.partition != record_partition(ORGANISATION, record_key(id)):
                     continue
                 if self._learn(found, write):
                     _check_newer(latest, write)

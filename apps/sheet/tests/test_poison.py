@@ -231,18 +231,18 @@ def test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded() -> None:
 async def _wait_in_turn() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
     before = threading.active_count()
-    waiting = [asyncio.ensure_future(turns.run("plan", gate.wait)) for _ in range(2)]
-    waiting += [asyncio.ensure_future(turns.run(name, gate.wait)) for name in ("second", "third")]
+    waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
+    waiting += [asyncio.ensure_future(turns.run(("acme", name), gate.wait)) for name in ("second", "third")]
     await asyncio.sleep(0)
     for name in ("plan", "fourth"):
         with pytest.raises(Unavailable, match="too many"):
-            await turns.run(name, gate.wait)
+            await turns.run(("acme", name), gate.wait)
     while threading.active_count() == before:
         await asyncio.sleep(0)
     assert threading.active_count() == before + 1
     gate.set()
     assert all(await asyncio.gather(*waiting))
-    assert await turns.run("plan", gate.wait)
+    assert await turns.run(("acme", "plan"), gate.wait)
 
 
 def test_one_sheet_has_half_of_the_places() -> None:
@@ -251,10 +251,10 @@ def test_one_sheet_has_half_of_the_places() -> None:
 
 async def _wait_for_one() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
-    waiting = [asyncio.ensure_future(turns.run("plan", gate.wait)) for _ in range(2)]
+    waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(Unavailable, match="too many"):
-        await turns.run("plan", gate.wait)
-    waiting.append(asyncio.ensure_future(turns.run("other", gate.wait)))
+        await turns.run(("acme", "plan"), gate.wait)
+    waiting.append(asyncio.ensure_future(turns.run(("acme", "other"), gate.wait)))
     gate.set()
     assert all(await asyncio.gather(*waiting))

@@ -73,7 +73,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Its id, unique in the store."""
+        """Its id, unique in its organisation."""
         return self.log.record.name
 
     @property

@@ -2,38 +2,45 @@
 
 An organisation's logs are one partition, so that listing them is one paged read. Its records, which may be many
 millions and are created by many writers at once, are spread over shards and merged when listed.
+
+Names belong to an organisation. A line under the name alone, `!names/NAME`, says for each organisation that has it that
+it does. Every write of such a line is in one commit with a conditional write of the organisation's own name record.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from stratalog.codec import sha256
-from stratalog.errors import NotFound
-from stratalog.keys import HOME_SORT, ORGANISATIONS_PARTITION, directory_partition, escape, log_home_partition, unescape
+from stratalog.keys import ORGANISATIONS_PARTITION, directory_partition, id_sort, names_partition
+from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 
 __all__ = [
     "LOGS",
     "RECORDS",
     "Listing",
+    "NameHolder",
     "directory_delete",
     "directory_put",
-    "home_item",
-    "home_of",
     "list_directory",
     "list_organisations",
+    "name_delete",
+    "name_line_put",
     "organisation_missing",
     "organisation_put",
+    "organisations_of",
 ]
 
 LOGS = "logs"
 RECORDS = "records"
 SHARDS = {LOGS: 1, RECORDS: 16}
+LAST_CHARACTER = "\U0010ffff"
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -47,66 +54,90 @@ class Listing(msgspec.Struct, frozen=True):
 def directory_put(organisation: str, shelf: str, id: str, kind: str, created_ms: int) -> Put:
     """The write that enters ``id`` in a shelf (`LOGS` or `RECORDS`)."""
     attributes: dict[str, Attribute] = {"k": kind, "c": created_ms}
-    return Put(Item(_partition(organisation, shelf, id), escape(id), attributes))
+    return Put(Item(_partition(organisation, shelf, id), id_sort(id), attributes))
 
 
 def directory_delete(organisation: str, shelf: str, id: str) -> Delete:
     """The write that takes ``id`` out."""
-    return Delete(_partition(organisation, shelf, id), escape(id))
+    return Delete(_partition(organisation, shelf, id), id_sort(id))
 
 
 def list_directory(
     index: Index, organisation: str, shelf: str, *, after: str = "", prefix: str = ""
 ) -> Iterator[Listing]:
-    """The lines of a shelf in order of escaped id, after the id ``after``, that begin with ``prefix``, by pages."""
-    start, end = _bounds(prefix)
-    start = max(filter(None, (start, escape(after) if after else None)), default=None)
+    """The lines of a shelf after the id ``after`` that begin with ``prefix``, in order of the ids' UTF-8, by pages."""
+    start = max(id_sort(text, what) if text else "" for text, what in ((after, "after"), (prefix, "prefix")))
     shards = [
-        index.query(directory_partition(organisation, shelf, shard), after=start, before=end)
+        index.query(directory_partition(organisation, shelf, shard), after=start or None, before=_end(prefix))
         for shard in range(SHARDS[shelf])
     ]
-    for item in heapq.merge(*shards, key=lambda item: item.sort):
+    # A query leaves out what it starts after, and the prefix may be an id as well.
+    own = index.get(_partition(organisation, shelf, prefix), prefix) if prefix > after else None
+    for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
         attributes: Any = item.attributes
-        yield Listing(unescape(item.sort), attributes["k"], attributes["c"])
+        yield Listing(item.sort, attributes["k"], attributes["c"])
 
 
 def organisation_put(organisation: str) -> Put:
     """The write that enters an organisation in the store's list; entering it again is fine."""
-    return Put(Item(ORGANISATIONS_PARTITION, escape(organisation, "organisation"), {}))
+    return Put(Item(ORGANISATIONS_PARTITION, id_sort(organisation, "organisation"), {}))
 
 
-def organisation_missing(index: Index, organisation: str) -> list[Put]:
-    """The same where it is not entered yet, as far as a cheap read knows; else nothing."""
+def organisation_missing(environment: Environment, organisation: str) -> list[Put]:
+    """The same where it is not entered yet, as far as a cheap read knows; else nothing.
+
+    An organisation is never taken out. Its one item must not be written with everything that it creates: creators
+    would meet there.
+    """
     put = organisation_put(organisation)
-    known = index.get(put.item.partition, put.item.sort, consistent=False)
-    return [put] if known is None else []
+    if environment.entered_organisations.knows(organisation):
+        return []
+    if environment.index.get(put.item.partition, put.item.sort, consistent=False) is None:
+        return [put]
+    environment.entered_organisations.learn(organisation)
+    return []
 
 
 def list_organisations(index: Index) -> Iterator[str]:
-    """The organisations that ever created something, in order of escaped id."""
+    """The organisations that ever created something, in order of the ids' UTF-8."""
     for item in index.query(ORGANISATIONS_PARTITION):
-        yield unescape(item.sort)
+        yield item.sort
 
 
-def home_item(organisation: str, log: str) -> Item:
-    """The item that says which organisation a log belongs to; ids of logs are unique in the store."""
-    return Item(log_home_partition(log), HOME_SORT, {"o": organisation})
+class NameHolder(msgspec.Struct, frozen=True):
+    """An organisation that has a log of some name, and the kind of that log."""
+
+    organisation: str
+    kind: str
 
 
-def home_of(index: Index, log: str) -> str:
-    """The organisation that owns the log's id. Raises NotFound."""
-    item = index.get(log_home_partition(log), HOME_SORT)
-    if item is None:
-        raise NotFound("no such log", log=log)
-    return str(item.attributes["o"])
+def name_line_put(organisation: str, log: str, kind: str) -> Put:
+    """The write that says of ``organisation`` that it has a log of the name. Commit it with the name record."""
+    return Put(Item(names_partition(log), id_sort(organisation, "organisation"), {"k": kind}))
 
 
-def _bounds(prefix: str) -> tuple[str | None, str | None]:
-    """What all escaped ids that begin with ``prefix``, and no others, lie between: ``~`` sorts after all they hold."""
-    if not prefix:
-        return None, None
-    escaped = escape(prefix, "prefix")
-    return f"{escaped[:-1]}{chr(ord(escaped[-1]) - 1)}~", f"{escaped}~"
+def name_delete(organisation: str, log: str) -> Delete:
+    """The write that takes the line away. Commit it with the name record."""
+    return Delete(names_partition(log), id_sort(organisation, "organisation"))
+
+
+def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
+    """The organisations that have a log of the name, in order of the ids' UTF-8, by pages; mostly one page.
+
+    A tenant must not see the others: whoever answers a tenant filters them.
+    """
+    for item in index.query(names_partition(log)):
+        attributes: Any = item.attributes
+        yield NameHolder(item.sort, attributes["k"])
+
+
+def _end(prefix: str) -> str | None:
+    """What comes after all ids that begin with ``prefix``, and before all others; None where nothing does."""
+    start = prefix.rstrip(LAST_CHARACTER)
+    if not start:
+        return None
+    following = ord(start[-1]) + 1
+    return start[:-1] + chr(0xE000 if following == 0xD800 else following)
 
 
 def _partition(organisation: str, shelf: str, id: str) -> str:

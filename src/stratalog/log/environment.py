@@ -15,7 +15,9 @@ from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
 from stratalog.retry import Pace, Retry, RetryPolicy
 
-__all__ = ["BackgroundTasks", "Environment", "LogSettings"]
+__all__ = ["BackgroundTasks", "EnteredOrganisations", "Environment", "LogSettings"]
+
+ORGANISATIONS_REMEMBERED_MAX = 10_000
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,23 @@ class BackgroundTasks:
             thread.join()
 
 
+class EnteredOrganisations:
+    """Organisations that a read found in the store's list. None is ever taken out of it, so this cannot be outdated."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def knows(self, organisation: str) -> bool:
+        """Whether it was found before."""
+        return organisation in self._names
+
+    def learn(self, organisation: str) -> None:
+        """It was found."""
+        if len(self._names) >= ORGANISATIONS_REMEMBERED_MAX:
+            self._names.clear()
+        self._names.add(organisation)
+
+
 class Environment:
     """Index, blobs and clock of one store, its settings, and counters of notable events."""
 
@@ -80,6 +99,7 @@ class Environment:
         )
         self.counters: Counter[str] = Counter()
         self.background = BackgroundTasks()
+        self.entered_organisations = EnteredOrganisations()
         close_in_child(self, "index", "blobs")
 
     def retry(self, since: Observation | None = None, *, pace: Pace | None = None) -> Retry:

@@ -16,13 +16,20 @@ from stratalog.errors import (
 from stratalog.keys import deleted_partition, entries_partition, family_partition, forks_partition, log_prefix, number
 from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log.commit import commit_once
-from stratalog.log.directory import LOGS, directory_delete, directory_put, home_item, organisation_put
+from stratalog.log.directory import (
+    LOGS,
+    directory_delete,
+    directory_put,
+    name_delete,
+    name_line_put,
+    organisation_missing,
+)
 from stratalog.log.entries import END, Upcasters
 from stratalog.log.environment import Environment
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.segments import Segment, segment_put
-from stratalog.ports.index import Absent, Equals, Item, Put, Write
+from stratalog.ports.index import Absent, Item, Put, Write
 
 __all__ = ["create_log", "delete_log", "fork_log", "open_log"]
 
@@ -35,7 +42,7 @@ def create_log(
 ) -> Log:
     """Create a log, in one commit with its first segment and its line in the directory.
 
-    Raises Conflict where one of that name lives, in this organisation or another; NotFound never.
+    Raises Conflict where the organisation has one of that name; NotFound never.
     """
     seen = Observation(environment.clock)
     return Log(environment, _create(environment, organisation, name, kind), upcasters, seen=seen)
@@ -132,7 +139,8 @@ def _create(
         lineage=lineage,
     )
     creation = _creation(record, former, _depth(environment, source))
-    writes = creation + (_pin(source, record) if source else [])
+    entering = organisation_missing(environment, organisation)
+    writes = [*creation, *entering, *(_pin(source, record) if source else [])]
 
     def landed() -> bool:
         stored = read_name(environment.index, organisation, name)
@@ -157,14 +165,12 @@ def _depth(environment: Environment, source: NameRecord | None) -> int:
 
 
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:
-    """The name, the first segment, the directory; the id's home is new, or was this organisation's before."""
-    home = home_item(record.organisation, record.name)
+    """The name record, which fences all else; the line under the name alone; the first segment; the directory."""
     return [
         name_put(record, None if former else Absent()),
-        Put(home, Equals("o", record.organisation) if former else Absent()),
+        name_line_put(record.organisation, record.name, record.kind),
         segment_put(record.prefix, Segment(first=record.segment, created_ms=record.created_ms), Absent()),
         directory_put(record.organisation, LOGS, record.name, record.kind, record.created_ms),
-        organisation_put(record.organisation),
         Put(Item(family_partition(record.owner), record.prefix, {"d": depth})),
     ]
 
@@ -207,5 +213,6 @@ def _deletion(record: NameRecord, seal: Item, now_ms: int) -> list[Write]:
         Put(seal, Absent()),
         name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)),
         directory_delete(record.organisation, LOGS, record.name),
+        name_delete(record.organisation, record.name),
         Put(gone),
     ]

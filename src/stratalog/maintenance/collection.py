@@ -18,7 +18,7 @@ import msgspec
 
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.keys import family_partition, unescape
+from stratalog.keys import RecordKey, family_partition, unescape
 from stratalog.limits import (
     COLLECT_CANDIDATES_MAX,
     GRACE_SECONDS,
@@ -251,7 +251,8 @@ class _Collection:
             Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
     def _mark_record(self, work: CollectionProgress, parts: list[str]) -> None:
-        name = Name(unescape(parts[0]), unescape(parts[2]))
+        # The key of a long id does not lead back to it, and nothing here needs it.
+        name = Name(unescape(parts[0]), parts[2], RecordKey(parts[2]))
         if not is_known(self._environment, name):
             self._mark_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 from stratalog.documents import Document, Rules
 from stratalog.errors import Conflict, Corrupt, VersionForgotten
-from stratalog.keys import failures_partition, unescape
+from stratalog.keys import RecordKey, failures_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
@@ -115,14 +115,14 @@ def _check_record(source: Environment, target: Environment, organisation: str, i
 def _check_failures(source: Environment, target: Environment, organisation: str) -> None:
     theirs = target.index.query(failures_partition(organisation))
     for ours in source.index.query(failures_partition(organisation)):
-        there, id = next(theirs, None), unescape(ours.sort)
+        there, key = next(theirs, None), RecordKey(ours.sort)
         if there is None or (there.sort, there.attributes["w"]) != (ours.sort, ours.attributes["w"]):
-            raise Conflict(MOVED, organisation=organisation, record=id)
+            raise Conflict(MOVED, organisation=organisation, record=key)
         ref = decode_ref(there.attributes["x"]) if "x" in there.attributes else None
-        if there != ours or not _has_body(target, Name(organisation, id), ref):
-            raise Corrupt("copied failures are not their source's", organisation=organisation, record=id)
+        if there != ours or not _has_body(target, Name(organisation, key, key), ref):
+            raise Corrupt("copied failures are not their source's", organisation=organisation, record=key)
     if (other := next(theirs, None)) is not None:
-        raise Conflict(MOVED, organisation=organisation, record=unescape(other.sort))
+        raise Conflict(MOVED, organisation=organisation, record=other.sort)
 
 
 def _has_body(environment: Environment, name: Name, ref: BodyRef | None) -> bool:

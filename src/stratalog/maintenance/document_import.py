@@ -24,7 +24,7 @@ from stratalog.errors import Corrupt, Invalid, StratalogError, Unsupported
 from stratalog.log import Environment, Event, Log, create_log
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.commit import commit_once
-from stratalog.log.directory import LOGS, directory_put
+from stratalog.log.directory import LOGS, directory_put, name_line_put
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.names import name_put, require_name
 from stratalog.maintenance.document_export import FORMAT, FORMAT_VERSION, Progress
@@ -230,13 +230,16 @@ class _Import:
         self._clock.say(None)
         record = require_name(self._environment.index, log.record.organisation, log.record.name, log.record.incarnation)
         done = msgspec.structs.replace(record, kind="document", revision=record.revision + 1)
-        line = directory_put(record.organisation, LOGS, record.name, "document", record.created_ms)
+        lines = [
+            directory_put(record.organisation, LOGS, record.name, "document", record.created_ms),
+            name_line_put(record.organisation, record.name, "document"),
+        ]
 
         def landed() -> bool:
             current = require_name(self._environment.index, record.organisation, record.name, record.incarnation)
             return current.kind == "document"
 
-        commit_once(self._store.environment, [name_put(done), line], landed)
+        commit_once(self._store.environment, [name_put(done), *lines], landed)
         for ancestor in self._made[:-1]:
             delete_log(ancestor)
 

@@ -19,21 +19,21 @@ import msgspec
 from stratalog.errors import Conflict, NotFound
 from stratalog.keys import (
     COPY_PARTITION,
-    HOME_SORT,
     NAME_SORT,
     REJECTED_PARTITION,
+    RecordKey,
     checkpoints_partition,
     dead_letters_partition,
     deleted_partition,
     entries_partition,
-    escape,
     failures_partition,
     family_partition,
     forks_partition,
-    log_home_partition,
     name_partition,
+    names_partition,
     number,
     parse_number,
+    record_key,
     record_owner,
     record_partition,
     segments_partition,
@@ -81,7 +81,7 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
 
 
 class _Position(msgspec.Struct, frozen=True):
-    """The last that is copied: everything up to it, in order of organisation, shelf and id, all of them escaped."""
+    """The last that is copied: everything up to it, in order of organisation, shelf and id."""
 
     organisation: str = ""
     shelf: str = ""
@@ -116,7 +116,7 @@ class _Copy:
         self._refuse_others(organisations)
         start = self._position()
         for organisation in organisations:
-            if escape(organisation) >= start.organisation:
+            if organisation >= start.organisation:
                 self._copy_organisation(organisation, start)
         self._mirror.items(REJECTED_PARTITION)
         # A later run looks at everything, whether or not the proof succeeds.
@@ -128,10 +128,10 @@ class _Copy:
     def _copy_organisation(self, organisation: str, start: _Position) -> None:
         entered = organisation_put(organisation).item
         self._mirror.put(entered.partition, entered.sort, entered)
-        here = start if start.organisation == escape(organisation) else _Position()
+        here = start if start.organisation == organisation else _Position()
         if here.shelf in ("", LOGS):
-            self._copy_logs(organisation, unescape(here.id))
-        self._copy_records(organisation, unescape(here.id) if here.shelf == RECORDS else "")
+            self._copy_logs(organisation, here.id)
+        self._copy_records(organisation, here.id if here.shelf == RECORDS else "")
         self._copy_deleted(organisation)
         self._copy_failures(organisation)
 
@@ -141,7 +141,7 @@ class _Copy:
             if record is not None and record.owner not in self._owners:
                 self._owners.add(record.owner)
                 self._copy_family(record.owner)
-            self._mark(_Position(escape(organisation), LOGS, escape(listing.id)))
+            self._mark(_Position(organisation, LOGS, listing.id))
 
     def _copy_family(self, owner: str) -> None:
         """The logs that share blobs: what they refer to is read before their blobs are, and stands before they do."""
@@ -196,9 +196,9 @@ class _Copy:
         """Let the log be found. That of a name which another has since stays as unseen as it is in the source."""
         if log.record is None:
             return
-        self._mirror.item(log_home_partition(log.name), HOME_SORT)
         self._mirror.put(log.record.partition, log.record.sort, log.record)
         if log.head is not None:
+            self._mirror.item(names_partition(log.name), log.organisation)
             line = directory_put(log.organisation, LOGS, log.name, "", 0).item
             self._mirror.item(line.partition, line.sort)
 
@@ -209,7 +209,7 @@ class _Copy:
         waiting = {_split(gone.sort)[1] for gone in self._source.query(deleted_partition(organisation))}
         for name in (theirs | waiting) - ours:
             line = directory_put(organisation, LOGS, name, "", 0).item
-            self._mirror.item(log_home_partition(name), HOME_SORT)
+            self._mirror.item(names_partition(name), organisation)
             self._mirror.item(name_partition(organisation, name), NAME_SORT)
             self._mirror.item(line.partition, line.sort)
         self._mirror.items(deleted_partition(organisation))
@@ -218,7 +218,7 @@ class _Copy:
         for count, listing in enumerate(list_directory(self._source, organisation, RECORDS, after=after), 1):
             self._copy_record(organisation, listing.id)
             if count % RECORDS_PER_MARK == 0:
-                self._mark(_Position(escape(organisation), RECORDS, escape(listing.id)))
+                self._mark(_Position(organisation, RECORDS, listing.id))
 
     def _copy_failures(self, organisation: str) -> None:
         """Also those of records that never came to a first version; each body before what points to it.
@@ -228,14 +228,15 @@ class _Copy:
 
         def put_bodies(writes: Sequence[Write]) -> None:
             for item in (write.item for write in writes if isinstance(write, Put) and "x" in write.item.attributes):
-                self._mirror.blobs(f"{record_owner(organisation, unescape(item.sort))}/")
+                self._mirror.blobs(f"{record_owner(organisation, RecordKey(item.sort))}/")
 
         self._mirror.items(failures_partition(organisation), ahead=put_bodies)
         self._mirror.items(dead_letters_partition(organisation))
 
     def _copy_record(self, organisation: str, id: str) -> None:
         """A record up to its latest version, each body before the versions that point to it."""
-        partition = record_partition(organisation, id)
+        key = record_key(id)
+        partition = record_partition(organisation, key)
         latest, standing = last_item(self._source, partition), last_item(self._target, partition)
         self._refuse_other_record(organisation, id, latest, standing)
         is_new = latest is None or latest.sort <= BEFORE_VERSIONS
@@ -243,7 +244,7 @@ class _Copy:
 
         def put_bodies(writes: Sequence[Write]) -> None:
             if any(isinstance(write, Put) and "x" in write.item.attributes for write in writes):
-                self._mirror.blobs(f"{record_owner(organisation, id)}/")
+                self._mirror.blobs(f"{record_owner(organisation, key)}/")
 
         ours, theirs = (list(index.query(partition, before=BEFORE_VERSIONS)) for index in (self._source, self._target))
         if latest != standing or ours != theirs:

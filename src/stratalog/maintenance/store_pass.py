@@ -183,8 +183,7 @@ class _Pass:
                 yield ("", STEPS, str(number)), f"step {number} of the application", partial(self._step, step)
 
     def _organisations(self, start: str) -> Iterator[str]:
-        first = escape(start) if start else ""
-        return (organisation for organisation in self._store.organisations() if escape(organisation) >= first)
+        return (organisation for organisation in self._store.organisations() if organisation >= start)
 
     def _do(self, what: str, act: Callable[[], Any]) -> None:
         """Do one thing. What goes wrong with it is told, unless the store is out of reach for all."""

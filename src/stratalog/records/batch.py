@@ -16,7 +16,7 @@ import msgspec
 from stratalog.clock import Observation, new_id
 from stratalog.codec import Value
 from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.keys import escape
+from stratalog.keys import record_key
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.entries import check_write_id
 from stratalog.log.environment import Environment
@@ -206,7 +206,7 @@ def _finish(row: list[_Put]) -> list[Stored]:
 
 
 def _call(environment: Environment, organisation: str, body: NewBody) -> RecordCall:
-    escape(body.id, "record id")
+    record_key(body.id)
     own = new_id(environment.clock) if body.write_id is None else check_write_id(body.write_id)
     return RecordCall(environment, Name(organisation, body.id), own, body.write_id is not None)
 

@@ -153,7 +153,7 @@ class RecordBody:
 
     def _set_pin(self) -> None:
         pin = new_id(self._environment.clock)
-        entering = organisation_missing(self._environment.index, self._name.organisation)
+        entering = organisation_missing(self._environment, self._name.organisation)
         commit_once(
             self._environment, [pin_put(self._name, pin, self._environment.clock.wall_ms()), *entering], lambda: False
         )
@@ -162,7 +162,7 @@ class RecordBody:
 
 def body_prefix(name: Name) -> str:
     """What the keys of a record's blobs start with."""
-    return f"{record_owner(name.organisation, name.id)}/bodies"
+    return f"{record_owner(name.organisation, name.key)}/bodies"
 
 
 def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from stratalog.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from stratalog.keys import dead_letters_partition, escape, failures_partition, unescape
+from stratalog.keys import dead_letters_partition, failures_partition, id_sort
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
@@ -82,7 +82,7 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
         item = _next(environment, name, known, failure, failures_max)
         writes = _writes(name, known, item, failure)
         if known is None:
-            writes += organisation_missing(environment.index, name.organisation)
+            writes += organisation_missing(environment, name.organisation)
         try:
             commit_once(environment, writes, lambda: _counted(environment, name, failure))
         except ConditionFailed as exc:
@@ -102,7 +102,7 @@ def resolve_failures(environment: Environment, name: Name) -> None:
             raise NotFound("the record has no failures", record=name.id)
         writes: list[Write] = [Delete(known.partition, known.sort, _unchanged(known))]
         if known.attributes["d"]:
-            writes.append(Delete(dead_letters_partition(name.organisation), escape(name.id)))
+            writes.append(Delete(dead_letters_partition(name.organisation), id_sort(name.id)))
         try:
             commit_once(environment, writes, lambda: failure_item(environment, name) is None)
             return
@@ -111,15 +111,15 @@ def resolve_failures(environment: Environment, name: Name) -> None:
 
 
 def list_dead_letters(environment: Environment, organisation: str, *, after: str = "") -> Iterator[DeadLetter]:
-    """The dead letters in order of escaped id, those after the id ``after``, by pages."""
-    start = escape(after) if after else None
+    """The dead letters in order of the ids' UTF-8, those after the id ``after``, by pages."""
+    start = id_sort(after, "after") if after else None
     for item in environment.index.query(dead_letters_partition(organisation), after=start):
-        yield letter_from_item(unescape(item.sort), item)
+        yield letter_from_item(item.sort, item)
 
 
 def failure_item(environment: Environment, name: Name) -> Item | None:
     """What is counted of a record's failures, with the body of the last."""
-    return environment.index.get(failures_partition(name.organisation), escape(name.id))
+    return environment.index.get(failures_partition(name.organisation), name.key)
 
 
 def _make_sure(content: RecordBody, name: Name) -> None:
@@ -146,7 +146,7 @@ def _next(environment: Environment, name: Name, known: Item | None, failure: Cou
         attributes["s"] = failure.pointer
     if failure.content is not None:
         attributes |= failure.content.attributes()
-    return Item(failures_partition(name.organisation), escape(name.id), attributes)
+    return Item(failures_partition(name.organisation), name.key, attributes)
 
 
 def _writes(name: Name, known: Item | None, item: Item, failure: CountedFailure) -> list[Write]:
@@ -154,7 +154,7 @@ def _writes(name: Name, known: Item | None, item: Item, failure: CountedFailure)
     if failure.content is not None:
         writes += failure.content.guards()
     if item.attributes["d"]:
-        writes.append(Put(Item(dead_letters_partition(name.organisation), escape(name.id), item.attributes)))
+        writes.append(Put(Item(dead_letters_partition(name.organisation), id_sort(name.id), item.attributes)))
     return writes
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,7 +24,7 @@ from stratalog.errors import (
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.conditional_append import ConditionalAppend
-from stratalog.log.directory import RECORDS, directory_put, organisation_put
+from stratalog.log.directory import RECORDS, directory_put, organisation_missing
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Absent, Attribute, Item, Put, Write
 from stratalog.process_fork import close_in_child
@@ -92,10 +92,13 @@ class Heads:
                 self._heads.popitem(last=False)
 
 
-def plan_put(name: Name, latest: Item | None, draft: RecordDraft, now_ms: int) -> tuple[Put, tuple[Write, ...]]:
+def plan_put(
+    name: Name, latest: Item | None, draft: RecordDraft, now_ms: int, entering: Sequence[Write] = ()
+) -> tuple[Put, tuple[Write, ...]]:
     """The put of the version that follows ``latest``, and all writes of its commit: the first also enters the record.
 
-    The times of a record's versions never go back.
+    ``entering`` enters its organisation, where that is still to be done. The times of a record's versions never go
+    back.
     """
     version = parse_number(latest.sort) + 1 if latest else 1
     created_ms = max(now_ms, int(latest.attributes["c"])) if latest else now_ms
@@ -103,7 +106,7 @@ def plan_put(name: Name, latest: Item | None, draft: RecordDraft, now_ms: int) -
     writes: list[Write] = [put, *draft.guards]
     if latest is None:
         writes.append(directory_put(name.organisation, RECORDS, name.id, "record", created_ms))
-        writes.append(organisation_put(name.organisation))
+        writes += entering
     return put, tuple(writes)
 
 
@@ -233,7 +236,8 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
             decided = self._decide(head.item)
         if isinstance(decided, Item):
             return decided
-        put, writes = plan_put(self._name, head.item, decided, self._environment.clock.wall_ms())
+        entering = organisation_missing(self._environment, self._name.organisation) if head.item is None else ()
+        put, writes = plan_put(self._name, head.item, decided, self._environment.clock.wall_ms(), entering)
         return Planned(head, decided, put.item, writes)
 
     def _note(self, planned: Planned) -> None:

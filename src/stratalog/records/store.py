@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from stratalog.clock import new_id
 from stratalog.codec import Value
 from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, VersionForgotten
-from stratalog.keys import escape
+from stratalog.keys import escape, record_key
 from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_write_id
 from stratalog.log.environment import Environment
@@ -198,7 +198,8 @@ class Records:
         return freed
 
     def list(self, after: str = "", *, prefix: str = "") -> Iterator[Listing]:
-        """Every record ever created here, deleted ones too, in order of escaped id, those after the id ``after``.
+        """Every record ever created here, deleted ones too, in order of the ids' UTF-8, those after the id
+        ``after``.
 
         With ``prefix`` only those whose id begins so; no others are read.
         """
@@ -226,7 +227,7 @@ class Records:
         return None if item is None else letter_from_item(id, item)
 
     def dead_letters(self, after: str = "") -> Iterator[DeadLetter]:
-        """The records that failed too often, in order of escaped id, those after the id ``after``."""
+        """The records that failed too often, in order of the ids' UTF-8, those after the id ``after``."""
         return list_dead_letters(self.environment, self.organisation, after=after)
 
     def open_dead_letter(self, id: str) -> Iterator[bytes]:
@@ -242,7 +243,7 @@ class Records:
         resolve_failures(self.environment, self._name(id))
 
     def _name(self, id: str) -> Name:
-        escape(id, "record id")
+        record_key(id)
         return Name(self.organisation, id)
 
     def _call(self, id: str, write_id: str | None) -> RecordCall:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stratalog.keys import escape, uploads_partition
+from stratalog.keys import uploads_partition
 from stratalog.limits import RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Delete, Equals, Item, Put
@@ -32,9 +32,8 @@ def unpin(name: Name, pin: str) -> Delete:
 
 def pins_of(environment: Environment, name: Name) -> Iterator[Item]:
     """The pins of one record."""
-    id = escape(name.id)
-    # `0` comes right after `/`, which is in no escaped id.
-    return environment.index.query(uploads_partition(name.organisation), after=f"{id}/", before=f"{id}0")
+    # `0` comes right after `/`, which is in no key of a record.
+    return environment.index.query(uploads_partition(name.organisation), after=f"{name.key}/", before=f"{name.key}0")
 
 
 def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False) -> bool:
@@ -62,4 +61,4 @@ def _age_seconds(environment: Environment, pin: Item) -> float:
 
 
 def _sort(name: Name, pin: str) -> str:
-    return f"{escape(name.id)}/{pin}"
+    return f"{name.key}/{pin}"

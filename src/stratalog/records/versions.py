@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog.codec import Value, canonical, decode, decompress, encode, sha256
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
-from stratalog.keys import number, parse_number, record_partition
+from stratalog.keys import RecordKey, number, parse_number, record_key, record_partition
 from stratalog.limits import BODY_PART_BYTES, INTEGER_MAX, METADATA_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Attribute, Index, Item
@@ -38,11 +38,18 @@ class Name(msgspec.Struct, frozen=True):
 
     organisation: str
     id: str
+    known_key: RecordKey | None = None
+    """The key, where that alone is known: the collector meets records by their blobs. The id is then not to be used."""
+
+    @property
+    def key(self) -> RecordKey:
+        """The id as one component of its keys. Raises Invalid or LimitExceeded for an id that cannot be a key."""
+        return self.known_key or record_key(self.id)
 
     @property
     def partition(self) -> str:
-        """Where its versions stand. Raises Invalid or LimitExceeded for an id that cannot be a key."""
-        return record_partition(self.organisation, self.id)
+        """Where its versions stand. Raises as ``key`` does."""
+        return record_partition(self.organisation, self.key)
 
 
 class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from litestar import Response, Router
 from litestar.params import PathParameter
 from litestar.response import Stream
 
-from stratalog.keys import escape, record_owner
+from stratalog.keys import escape, record_key, record_owner
 from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name, Text
 from stratalog.server.ranges import OCTETS, IfNoneMatch, RangeHeader, answer_body
@@ -62,7 +62,7 @@ def record_blob(
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
     """By the digest of a version whose body is neither so small that the index holds it nor larger than a part."""
-    return _blob(service, f"{record_owner(organisation, record)}/bodies/{digest}", wanted, known)
+    return _blob(service, f"{record_owner(organisation, record_key(record))}/bodies/{digest}", wanted, known)
 
 
 def _blob(service: Service, key: str, wanted: str | None, known: str | None) -> Response[bytes] | Stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -61,7 +62,7 @@ class Report(msgspec.Struct, frozen=True):
 
 @reading("/", opt={"action": "list"}, summary="The documents and logs of an organisation")
 def list_all(service: Served, organisation: Name, after: Text = "", limit: Count = 100) -> Listed:
-    """In order of escaped id."""
+    """In order of the ids' UTF-8."""
     items: list[Listing] = []
     for listing in service.store.list(organisation, after=after):
         if len(items) == limit:
@@ -79,11 +80,8 @@ def list_all(service: Served, organisation: Name, after: Text = "", limit: Count
 )
 def create(service: Served, organisation: Name, document: Name) -> Response[DocumentInfo]:
     """Asking again is fine: 201 where it was made, 200 where the organisation has it."""
-    try:
+    with suppress(Conflict):
         return Answer(_info(service.store.create(organisation, document)), status_code=201)
-    except Conflict:
-        if service.store.organisation_of(document) != organisation:
-            raise
     return Answer(_info(service.document(organisation, document)), status_code=200)
 
 
@@ -135,7 +133,7 @@ async def merge_fork(
 ) -> Report:
     """Asking again changes nothing twice."""
     await service.permit(request.user, "write", organisation, data.document)
-    target = f"{organisation}/{data.document}"
+    target = (organisation, data.document)
     report = await service.workers.in_turn(target, lambda: Report(merge(*_pair(service, organisation, document, data))))
     service.hub.poke(
         organisation, data.document, max((mutation.merged_in or 0 for mutation in report.mutations), default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -116,11 +117,8 @@ class ForkLog(msgspec.Struct, frozen=True):
 )
 def create(service: Served, organisation: Name, log: Name) -> Response[LogInfo]:
     """Asking again is fine: 201 where it was made, 200 where the organisation has it."""
-    try:
+    with suppress(Conflict):
         return Answer(_info(service.store.create_log(organisation, log)), status_code=201)
-    except Conflict:
-        if service.store.organisation_of(log) != organisation:
-            raise
     return Answer(_info(service.log(organisation, log)), status_code=200)
 
 
@@ -148,7 +146,7 @@ async def append(
         opened = service.log(organisation, log)
         return opened.append(events, expected=data.expected, author=who.author, write_id=data.write_id)
 
-    entry = await service.workers.in_turn(f"{organisation}/{log}", run)
+    entry = await service.workers.in_turn((organisation, log), run)
     service.hub.poke(organisation, log, entry.version)
     return _committed(entry)
 

@@ -26,10 +26,12 @@ class Workers:
         self._threads = threads
         self._waiting_max = waiting_max
         self._limiter: anyio.CapacityLimiter | None = None
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[tuple[str, str], _Turn] = {}
 
-    async def in_turn(self, name: str, function: Callable[[], T]) -> T:
-        """Run ``function`` after those of the same name that came before. Raises Refused where too many wait.
+    async def in_turn(self, name: tuple[str, str], function: Callable[[], T]) -> T:
+        """Run ``function`` after those of the same (organisation, name) that came before.
+
+        Raises Refused where too many wait.
 
         A caller who goes away while it runs does not stop it: what is being committed is committed.
         """

@@ -48,7 +48,7 @@ class RecordInfo(msgspec.Struct, frozen=True):
 
 
 class RecordPage(msgspec.Struct, frozen=True):
-    """Records in order of escaped id; ``next`` is what to ask for after it, None at the end."""
+    """Records in order of the ids' UTF-8; ``next`` is what to ask for after it, None at the end."""
 
     records: list[Listing]
     next: str | None

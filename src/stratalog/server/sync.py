@@ -86,7 +86,7 @@ async def _pushed(service: Service, who: Principal, organisation: str, document:
     def run() -> Pushed:
         return service.push(service.document(organisation, document), data, who.id, author)
 
-    pushed = await service.workers.in_turn(f"{organisation}/{document}", run)
+    pushed = await service.workers.in_turn((organisation, document), run)
     service.note_outcomes(organisation, document, pushed.outcomes)
     return pushed
 

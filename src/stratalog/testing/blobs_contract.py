@@ -121,9 +121,20 @@ class BlobsContract(ABC):
 
     def test_a_list_is_in_order_of_key(self) -> None:
         blobs = self.make(ManualClock())
-        keys = _put_in_folders(blobs, ["a", "a-b", "a/b", "a.b", "a/b/c", "b", "a0", "%C3%A9"])
+        keys = _put_in_folders(blobs, ["a", "a-b", "a/b", "a.b", "a/b/c", "b", "a0", "%C3%A9", "é/計画", "\U0001f408"])
         assert [stat.key for stat in blobs.list("")] == sorted(keys)
         assert all(blobs.stat(stat.key) == stat for stat in blobs.list(""))
+
+    def test_keys_of_any_script_read_back(self) -> None:
+        blobs = self.make(ManualClock())
+        parts = ["漢" * 66, "é\u00a0\u2028\ufffd", "\U0001f408" * 50, "e\u0301", "é", "Ω%2F"]
+        keys = [f"{part}/{'字' * 60}/{sha256(SOME_BYTES).hex()}" for part in parts]
+        for key in keys:
+            blobs.put(key, SOME_BYTES)
+        assert [stat.key for stat in blobs.list("")] == sorted(keys)
+        for key in keys:
+            assert blobs.get(key) == SOME_BYTES
+            assert [stat.key for stat in blobs.list(key[: key.rindex("/") + 1])] == [key]
 
     def test_a_list_takes_any_prefix(self) -> None:
         blobs = self.make(ManualClock())

@@ -6,7 +6,6 @@ import re
 
 from stratalog.codec import sha256
 from stratalog.errors import Invalid
-from stratalog.keys import escape
 
 __all__ = [
     "CHECKPOINTS",
@@ -30,7 +29,8 @@ SUMMARIES = "catalogue/summary/"
 TITLES = "catalogue/titles/"
 
 SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-ID_ESCAPED_BYTES = 120
+# With what stands before it, a source's name among it, it makes an id of a record.
+ID_BYTES_MAX = 900
 ID_PREFIX_CHARACTERS = 24
 
 
@@ -43,9 +43,10 @@ def check_source(name: str) -> str:
 
 def stored_id(id: str) -> str:
     """The id of a source's record as ours hold it: itself, or for a long one its beginning and its hash."""
-    if len(id) <= ID_ESCAPED_BYTES // 12 or len(_escaped(id)) <= ID_ESCAPED_BYTES:
+    encoded = id.encode(errors="surrogatepass")
+    if len(encoded) <= ID_BYTES_MAX:
         return id
-    return f"{id[:ID_PREFIX_CHARACTERS]}~{sha256(id.encode()).hex()[:32]}"
+    return f"{id[:ID_PREFIX_CHARACTERS]}~{sha256(encoded).hex()[:32]}"
 
 
 def source_id(source: str, id: str) -> str:
@@ -62,7 +63,3 @@ def parts_of(record_id: str) -> tuple[str, str]:
     """Source and id behind the id of a source's record, a work or a letter."""
     _, source, id = record_id.split("/", 2)
     return source, id
-
-
-def _escaped(id: str) -> str:
-    return "".join(escape(id[start : start + 15]) for start in range(0, len(id), 15))

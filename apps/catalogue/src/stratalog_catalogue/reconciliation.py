@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from stratalog import LimitExceeded, NewBody, NotFound, Records, RecordVersion, StratalogError
-from stratalog.keys import escape
 from stratalog_catalogue.ingest import IngestFailure, fail
 from stratalog_catalogue.limits import CATALOGUE_RECORD_BYTES_MAX
 from stratalog_catalogue.model import encode_work
@@ -175,8 +174,8 @@ def _letters(records: Records, record_ids: Sequence[str]) -> set[str]:
     """The works of these records that are dead letters."""
     if not record_ids:
         return set()
-    first, last = _work_of(record_ids[0]), escape(_work_of(record_ids[-1]))
-    between = takewhile(lambda letter: escape(letter.id) <= last, records.dead_letters(first))
+    first, last = _work_of(record_ids[0]), _work_of(record_ids[-1])
+    between = takewhile(lambda letter: letter.id <= last, records.dead_letters(first))
     dead = {letter.id for letter in between}
     return dead if records.failure(first) is None else dead | {first}
 

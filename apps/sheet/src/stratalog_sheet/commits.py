@@ -26,12 +26,12 @@ _log = logging.getLogger("stratalog.sheet")
 
 async def compute(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
     """The result of a call that needs an engine."""
-    return await turns.run(f"{sheet.organisation}/{sheet.name}", call)
+    return await turns.run((sheet.organisation, sheet.name), call)
 
 
 async def commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
     """Make a change after earlier changes of the same sheet, and announce it."""
-    done = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", change)
+    done = await service.workers.in_turn((sheet.organisation, sheet.name), change)
     return announce(service, turns, sheet, done)
 
 

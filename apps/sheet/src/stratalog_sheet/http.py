@@ -105,7 +105,7 @@ async def import_file(
         made = sheets.import_file(organisation, log, xlsx, file_name=file, title=title, author=signer)
         return _facts(request, made)
 
-    return await turns.run(f"{organisation}/{log}", run)
+    return await turns.run((organisation, log), run)
 
 
 @reading("/", opt={"action": "read"}, summary="A sheet as it is now")
@@ -129,7 +129,7 @@ async def remove(service: Served, sheet: Opened) -> None:
         sheet.delete()
         return version
 
-    version = await service.workers.in_turn(f"{sheet.organisation}/{sheet.name}", run)
+    version = await service.workers.in_turn((sheet.organisation, sheet.name), run)
     # Who listens looks for what came after, and finds that the sheet is gone.
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 

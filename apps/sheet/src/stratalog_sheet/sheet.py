@@ -79,7 +79,7 @@ class Sheet:
 
     @property
     def name(self) -> str:
-        """Its id, unique in the store."""
+        """Its id, unique in its organisation."""
         return self.log.record.name
 
     @property

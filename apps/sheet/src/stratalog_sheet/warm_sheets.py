@@ -34,11 +34,11 @@ class EngineTurns:
         self._threads = settings.engines_max
         self._waiting_max = settings.waiting_max
         self._waiting = 0
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[tuple[str, str], _Turn] = {}
         self._limiter: anyio.CapacityLimiter | None = None
 
-    async def run(self, name: str, function: Callable[[], T]) -> T:
-        """What ``function`` answers, called when it is the turn of the sheet ``name``.
+    async def run(self, name: tuple[str, str], function: Callable[[], T]) -> T:
+        """What ``function`` answers, called when it is the turn of the sheet ``name``, (organisation, name).
 
         Raises Unavailable where too many wait. One sheet has half the places, so that it cannot take them all.
         """

@@ -5,6 +5,7 @@ import { canonical, compare } from "./values.js";
 
 const KEY_BYTES_MAX = 512;
 const COLLECTION_ESCAPED_BYTES_MAX = 200;
+const ESCAPED = /[^A-Za-z0-9._\-\u{a0}-\u{fffd}\u{10000}-\u{10ffff}]/gu;
 
 /** Keys and values at the bottom. */
 export class State {
@@ -105,12 +106,14 @@ function checkKey(key) {
 function checkCollection(key) {
   const slash = key.indexOf("/");
   if (slash < 0) return;
-  const escaped = encodeURIComponent(key.slice(0, slash))
-    .replace(/[!'()*~]/g, "%00")
+  const escaped = key
+    .slice(0, slash)
+    .replace(ESCAPED, (character) => "%00".repeat(new TextEncoder().encode(character).length))
     .replace(/^\./, "%2E");
-  if (escaped.length > COLLECTION_ESCAPED_BYTES_MAX) {
+  const size = new TextEncoder().encode(escaped).length;
+  if (size > COLLECTION_ESCAPED_BYTES_MAX) {
     throw exceeded("collection is too long once escaped", {
-      value: escaped.length,
+      value: size,
       limit: COLLECTION_ESCAPED_BYTES_MAX,
     });
   }
