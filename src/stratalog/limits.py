@@ -99,6 +99,8 @@ REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_SILENCE_SECONDS_MAX = 60
 PAGE_ITEMS_MAX = 1000
+# Of the organisations that have one name, so many are looked at: each is a question to the application's rules.
+NAME_HOLDERS_MAX = 1000
 PAGE_STATES_MAX = 50
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 SNAPSHOT_BODY_BYTES_MAX = 256 * 1024

@@ -37,6 +37,16 @@ def test_list_shows_every_organisation_or_one(budget: Run) -> None:
     assert [line["name"] for line in lines(budget("list", "zeta", "--json").stdout)] == ["zeta/plan"]
 
 
+def test_list_finds_the_organisations_that_have_a_name(budget: Run) -> None:
+    budget("create", "zeta/budget")
+    budget("create", "zeta/plan")
+    named = lines(budget("list", "--named", "budget", "--json").stdout)
+    assert [(line["name"], line["version"]) for line in named] == [("acme/budget", 3), ("zeta/budget", 0)]
+    named = lines(budget("list", "zeta", "--named", "budget", "--json").stdout)
+    assert [line["name"] for line in named] == ["zeta/budget"]
+    assert lines(budget("list", "--named", "none", "--json").stdout) == []
+
+
 def test_an_empty_store_suggests_what_to_do(run: Run) -> None:
     run("init")
     assert "stratalog create" in run("list").stderr

@@ -9,7 +9,7 @@ from stratalog.codec import sha256
 from stratalog.errors import NotFound, StratalogError
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log import Entry, append, conditional_append, head, lifecycle, plan, retention
+from stratalog.log import Entry, append, commit, conditional_append, directory, head, lifecycle, plan, retention
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
@@ -18,8 +18,9 @@ from stratalog.log.head import Head, follow_head
 from stratalog.log.names import require_name
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.reader import Reader, Run
+from stratalog.ports.index import Delete, Put
 from tests.simulation.mutants import Mutant, Planting, replaced, together
-from tests.simulation.world_log import LogWorld
+from tests.simulation.world_log import ORGANISATION, OTHER, LogWorld
 
 __all__ = ["MUTANTS"]
 
@@ -113,6 +114,18 @@ def _reread_lagging(self: Any) -> Head:
     return found
 
 
+def _take_name_of_other(organisation: str, log: str) -> Delete:
+    return _take_name(ORGANISATION if organisation == OTHER else OTHER, log)
+
+
+def _create_then_name(environment: Any, writes: Any, landed: Any) -> None:
+    """The line under the name is put once the log stands, by a commit of its own."""
+    lines = [write for write in writes if isinstance(write, Put) and write.item.partition.startswith("!names/")]
+    _commit_once(environment, [write for write in writes if write not in lines], landed)
+    if lines:
+        _commit_once(environment, lines, lambda: False)
+
+
 def _pin_unfenced(source: Any, record: Any) -> list[Any]:
     return _pin(source, record)[:-1]
 
@@ -123,6 +136,8 @@ _init = LogAppend.__init__
 _append = Appender.append
 _walk = head._walk
 _pin = lifecycle._pin
+_take_name = directory.name_delete
+_commit_once = commit.commit_once
 
 
 def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
@@ -182,6 +197,7 @@ MUTANTS = (
         "stale-answer",
         "real-time",
         "dangling",
+        "progress",
     ),
     _mutant("unbounded read", replaced(Reader, "_from_index", _from_index_unbounded), "gapless", "read", "dangling"),
     _mutant("final answer from a stale head", replaced(LogAppend, "__init__", _append_fresh), "stale-answer"),
@@ -190,5 +206,9 @@ MUTANTS = (
     ),
     _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
     _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),
+    _mutant(
+        "deletion takes the other organisation's name", replaced(lifecycle, "name_delete", _take_name_of_other), "names"
+    ),
+    _mutant("name entered after the creation", replaced(lifecycle, "commit_once", _create_then_name), "names"),
     _mutant("fork not fenced against a raised floor", replaced(lifecycle, "_pin", _pin_unfenced), "fork", "dangling"),
 )

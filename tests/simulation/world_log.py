@@ -24,8 +24,8 @@ from stratalog.errors import (
     VersionForgotten,
 )
 from stratalog.log import Entry, Event, Log, LogSettings, create_log, delete_log, fork_log, open_log
-from stratalog.log.directory import LOGS, list_directory
-from stratalog.log.names import Parent
+from stratalog.log.directory import LOGS, NameHolder, list_directory, organisations_of
+from stratalog.log.names import Parent, read_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
@@ -39,6 +39,7 @@ from tests.simulation.places import Place, Process
 __all__ = ["LogWorld", "check_content", "content"]
 
 ORGANISATION = "acme"
+OTHER = "globex"
 MAIN = "plan"
 APPENDS = 60
 PAUSE_SECONDS_MAX = 700
@@ -62,6 +63,7 @@ class LogWorld:
         "freed segment",
         "snapshot",
         "creation",
+        "namesake",
         "fork",
         "floor",
         "deletion",
@@ -100,8 +102,10 @@ class LogWorld:
             if truth.write_ids(prefix, self.lineages.get(prefix, ())).get(version) != write_id:
                 raise Violation("read", "a reader saw what was never so", log=prefix, version=version, read=write_id)
         honest = log_place(self.place, self.settings)
-        for listing in list_directory(self.place.index, ORGANISATION, LOGS):
-            self._check_log(open_log(honest, ORGANISATION, listing.id), truth)
+        for organisation in (ORGANISATION, OTHER):
+            for listing in list_directory(self.place.index, organisation, LOGS):
+                self._check_log(open_log(honest, organisation, listing.id), truth)
+        self._check_names(truth)
 
     def append(self, process: Process, log: Log) -> None:
         """One write of a writer, whose handle may have seen the head long ago."""
@@ -144,6 +148,19 @@ class LogWorld:
         delete_log(self._any_log(process, log))
         create_log(log.environment, ORGANISATION, MAIN, log.record.kind)
 
+    def namesake(self, process: Process, log: Log) -> None:
+        """Another organisation's log of the same name: create it where there is none, append to it, delete it."""
+        environment = log.environment
+        try:
+            theirs = open_log(environment, OTHER, MAIN)
+        except NotFound:
+            theirs = create_log(environment, OTHER, MAIN, log.record.kind)
+        self.scheduler.counts.bump("namesake")
+        self._append(process, theirs)
+        if process.clock.random() < 0.4:
+            delete_log(theirs)
+        sweep_deleted(environment, OTHER)
+
     def _roles(self) -> list[_Role]:
         draw = self.scheduler.random.random
         appenders = 2 + int(draw() * 3)
@@ -155,6 +172,7 @@ class LogWorld:
             (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2)]),
             (0.5, [_Role("forker", self.fork, 6, 0.05), _Role("forgetter", self.forget, 6, 0.05)]),
             (0.3, [_Role("deleter", self.delete, 2, 0.8)]),
+            (0.4, [_Role(f"namesake-{position}", self.namesake, 4, 0.2) for position in range(2)]),
         ]
         return roles + [role for chance, some in rare if draw() < chance for role in some]
 
@@ -266,6 +284,20 @@ class LogWorld:
                 raise Violation("read", "the log does not hold what was committed", entry=entry)
         if standing and max(standing) > start:
             raise Violation("acknowledged", "the log ends too early", log=record.name, missing=max(standing))
+
+    def _check_names(self, truth: Truth) -> None:
+        """The lines under a name and of the directories are those of the logs that live."""
+        index = self.place.index
+        names = {(prefix.partition("/")[0], prefix.partition("/")[2].partition("@")[0]) for prefix in truth.logs}
+        living = {name: record for name in names if (record := read_name(index, *name)) and not record.deleted_ms}
+        for log in {log for _, log in names}:
+            wanted = [NameHolder(of, record.kind) for (of, own), record in sorted(living.items()) if own == log]
+            if list(organisations_of(index, log)) != wanted:
+                raise Violation("names", "others have a name than have a log of it", log=log, wanted=wanted)
+        for organisation in (ORGANISATION, OTHER):
+            listed = {(organisation, line.id) for line in list_directory(index, organisation, LOGS)}
+            if listed != {name for name in living if name[0] == organisation}:
+                raise Violation("names", "a directory does not list the logs that live", organisation=organisation)
 
     def _count(self, truth: Truth) -> None:
         self.scheduler.counts.bump("strays", truth.strays)

@@ -8,6 +8,7 @@ import click
 
 from stratalog.cli.output import local_time
 from stratalog.cli.session import Session, command
+from stratalog.log import Log
 from stratalog.store import Store, make_store
 
 __all__ = ["COMMANDS"]
@@ -28,10 +29,14 @@ def init(session: Session, url: str | None) -> None:
 
 @command("list", example="stratalog list acme")
 @click.argument("organisation", required=False)
-def list_(session: Session, organisation: str | None) -> None:
+@click.option("--named", metavar="NAME", help="Only those of this name: which organisations have one?")
+def list_(session: Session, organisation: str | None, named: str | None) -> None:
     """List the documents and logs of an organisation, or of all."""
     store = session.open()
-    rows = _rows(store, [organisation] if organisation else store.organisations())
+    if named is not None:
+        rows = _named_rows(store, named, organisation)
+    else:
+        rows = _rows(store, [organisation] if organisation else store.organisations())
     nothing = "nothing here yet; try: stratalog create acme/budget"
     session.answer_list(rows, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
 
@@ -39,9 +44,20 @@ def list_(session: Session, organisation: str | None) -> None:
 def _rows(store: Store, organisations: Iterable[str]) -> Iterator[tuple[dict[str, object], list[str]]]:
     for organisation in organisations:
         for line in store.list(organisation):
-            name, head = f"{organisation}/{line.id}", store.log(organisation, line.id).head()
-            plain = {"name": name, "kind": line.kind, "version": head.version, "changed_ms": head.created_ms}
-            yield plain, [name, line.kind, str(head.version), local_time(head.created_ms or line.created_ms)]
+            yield _row(store.log(organisation, line.id))
+
+
+def _named_rows(store: Store, name: str, organisation: str | None) -> Iterator[tuple[dict[str, object], list[str]]]:
+    for holder in store.organisations_of(name):
+        if organisation in (None, holder.organisation):
+            yield _row(store.log(holder.organisation, name))
+
+
+def _row(log: Log) -> tuple[dict[str, object], list[str]]:
+    record, head = log.record, log.head()
+    name, changed_ms = f"{record.organisation}/{record.name}", head.created_ms or record.created_ms
+    plain = {"name": name, "kind": record.kind, "version": head.version, "changed_ms": head.created_ms}
+    return plain, [name, record.kind, str(head.version), local_time(changed_ms)]
 
 
 COMMANDS = [init, list_]

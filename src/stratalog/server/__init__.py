@@ -19,6 +19,7 @@ hub             the listeners of this process
 live            WebSocket and server-sent events
 metrics         metrics in Prometheus's format
 pages           the browser client, and an application's pages
+names           the route from a name to its organisations
 documents       routes of documents
 history         routes of versions, differences and queries
 sync            routes of push and pull

@@ -29,6 +29,7 @@ from stratalog.server.hub import Poked
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
 from stratalog.server.middleware import Middleware, decoded_names
+from stratalog.server.names import list_holders
 from stratalog.server.pages import pages
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
@@ -42,6 +43,7 @@ __all__ = ["create_app"]
 ROUTES: list[ControllerRouterHandler] = [
     health,
     metrics,
+    list_holders,
     ORGANISATIONS,
     DOCUMENTS,
     SYNC,

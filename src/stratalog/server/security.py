@@ -59,7 +59,10 @@ Authenticate = Callable[[str], Principal | Awaitable[Principal | None] | None]
 """The principal behind a token; None for one that is not good. A plain function is called on a worker thread."""
 
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
-"""Whether a principal may do an action to (organisation, name); the name is empty where a list is asked for."""
+"""Whether a principal may do an action to (organisation, name). The name is empty where a list is asked for.
+
+Both are empty where it is asked which organisations have a name: the answer holds only those that he may ``read``.
+"""
 
 
 class StaticTokens:

@@ -19,7 +19,7 @@ from stratalog_catalogue.sources import Source
 __all__ = ["IngestCounts", "IngestFailure", "fail", "take", "take_record"]
 
 TRIES_MAX = 3
-ID_CHARACTERS_MAX = 200
+ID_BYTES_MAX = 960
 LETTER_BODY_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -164,7 +164,7 @@ def _time(record: SplitRecord, time_ms: int) -> int:
 
 def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
     plain = {"format": source.format}
-    long = stored_id(record.id) != record.id and len(record.id) <= ID_CHARACTERS_MAX
+    long = stored_id(record.id) != record.id and len(record.id.encode(errors="surrogatepass")) <= ID_BYTES_MAX
     return {**plain, "id": record.id} if long else plain
 
 

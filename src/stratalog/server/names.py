@@ -1,0 +1,51 @@
+"""Names over HTTP: which organisations have a document or log of a name. A caller hears of those that he may read."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import msgspec
+from litestar import Request, get
+
+from stratalog.errors import Forbidden
+from stratalog.limits import NAME_HOLDERS_MAX
+from stratalog.log.directory import NameHolder
+from stratalog.server.errors import PROBLEMS
+from stratalog.server.parameters import Name
+from stratalog.server.security import Principal
+from stratalog.server.service import Served, Service
+
+__all__ = ["list_holders"]
+
+
+class NameHolders(msgspec.Struct, frozen=True):
+    """The organisations that have a name. Not ``complete`` where so many have it that not all were looked at."""
+
+    items: list[NameHolder]
+    complete: bool
+
+
+@get(
+    "/v1/names/{name:str}",
+    opt={"action": "list"},
+    responses=PROBLEMS,
+    tags=["organisations"],
+    summary="The organisations that have a name",
+)
+async def list_holders(service: Served, request: Request[Principal, Any, Any], name: Name) -> NameHolders:
+    """Those whose document or log of the name the caller may read, in order of the ids' UTF-8.
+
+    The rules are asked twice: whether he may `list` of no organisation, then whether he may `read` each.
+    """
+    found = await service.run(lambda: list(islice(service.store.organisations_of(name), NAME_HOLDERS_MAX + 1)))
+    items = [holder for holder in found[:NAME_HOLDERS_MAX] if await _may_read(service, request.user, holder, name)]
+    return NameHolders(items, len(found) <= NAME_HOLDERS_MAX)
+
+
+async def _may_read(service: Service, principal: Principal, holder: NameHolder, name: str) -> bool:
+    try:
+        await service.permit(principal, "read", holder.organisation, name)
+    except Forbidden:
+        return False
+    return True
