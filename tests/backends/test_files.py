@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -237,3 +239,27 @@ def _no_room() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+KEEP_AND_LIST = """
+import sys
+from stratalog.backends.files import FileBlobs
+from stratalog.clock import SystemClock
+from stratalog.codec import sha256
+assert sys.getfilesystemencoding() == sys.argv[2], sys.getfilesystemencoding()
+blobs = FileBlobs(sys.argv[1], SystemClock())
+body = b"body"
+key = f"\\u8a08\\u753b/\\xe9/{sha256(body).hex()}"
+blobs.put(key, body)
+[stat] = blobs.list("\\u8a08\\u753b/")
+assert (stat.key, blobs.get(key)) == (key, body)
+assert not blobs.delete(key, "another") and len(sys.argv) == 3
+"""
+
+
+def test_names_of_files_are_utf_8_whatever_the_locale_says(tmp_path: Path) -> None:
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    for encoding, environment in (("ascii", {**plain, "PYTHONUTF8": "0"}), ("utf-8", {**plain, "PYTHONUTF8": "1"})):
+        command = [sys.executable, "-c", KEEP_AND_LIST, str(tmp_path / "blobs"), encoding]
+        subprocess.run(command, check=True, env={**os.environ, **environment})
+    assert [os.fsencode(path.name) for path in (tmp_path / "blobs" / "計画").iterdir()] == ["é".encode()]

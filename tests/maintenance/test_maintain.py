@@ -196,6 +196,14 @@ def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.St
     )
 
 
+def test_an_exception_of_a_document_is_none_of_an_organisation_that_is_called_alike() -> None:
+    ours, theirs = RetentionPolicy(keep_days=3), RetentionPolicy(keep_days=9)
+    policy = MaintenancePolicy(exceptions={"acme/plan": ours, "acme%2Fplan": theirs})
+    assert policy.retention("acme", "plan", "log") == ours
+    assert [policy.retention("acme/plan", id, "log") for id in ("x", "plan")] == [theirs, theirs]
+    assert policy.retention("acme", "other", "log") == RetentionPolicy()
+
+
 def test_records_are_pruned_and_freed_by_policy(store: stratalog.Store) -> None:
     records = store.records("acme")
     for number in range(5):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, VersionConflict
+from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.ports.index import Put, Write
 from stratalog.records import Declined, RecordVersion
 from tests.records.helpers import World
 
@@ -348,3 +351,18 @@ def test_b61_any_id_is_its_own_record(world: World, id: str) -> None:
     assert world.records.get(id).body.startswith(b"mine")
     assert world.records.get("a").body == b"other"
     assert all(".." not in key.split("/") and "//" not in key for key in world.blob_keys())
+
+
+def test_an_organisation_is_entered_by_its_first_record_alone(world: World) -> None:
+    written: list[str] = []
+    original = world.backend.commit
+
+    def commit(writes: Sequence[Write]) -> None:
+        written.extend(write.item.partition for write in writes if isinstance(write, Put))
+        original(writes)
+
+    vars(world.backend)["commit"] = commit
+    for number in range(5):
+        world.records.put(f"b{number}", b"x")
+        world.handle().put(f"c{number}", b"x")
+    assert written.count(ORGANISATIONS_PARTITION) == 1

@@ -184,10 +184,10 @@ class FileBlobs:
         components = key.split("/")
         if any(not component or component.startswith(".") or "\0" in component for component in components):
             raise Invalid("a blob key has a component that is no file name", value=key)
-        return os.path.join(self._folder, *components)
+        return os.path.join(self._folder, *map(_file_name, components))
 
     def _aside(self, key: str) -> str:
-        return os.path.join(self._folder, ASIDE, f"{key}.{new_id(self._clock)}")
+        return os.path.join(self._folder, ASIDE, f"{_file_name(key)}.{new_id(self._clock)}")
 
     def _wait_for_gap(self, last: bool) -> None:
         """A delete that finds another generation has it aside for a moment: who misses a blob looks once more."""
@@ -235,7 +235,7 @@ def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str
     """Keys and paths in order of key: a folder sorts as its name with a slash, as it does within keys."""
     with _errors():
         try:
-            entries = [(entry.name + "/" * entry.is_dir(), entry.path) for entry in os.scandir(folder)]
+            entries = [(_key_part(entry.name) + "/" * entry.is_dir(), entry.path) for entry in os.scandir(folder)]
         except FileNotFoundError:
             return
     for name, path in sorted(entries):
@@ -247,6 +247,15 @@ def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str
                 yield from _walk(path, key, prefix, after)
         elif len(name) == 64 and key > after and key.startswith(prefix):
             yield key, path
+
+
+def _file_name(text: str) -> str:
+    """A part of a key as a path has it: names of files are its UTF-8, whatever the locale says of file names."""
+    return text if text.isascii() else os.fsdecode(text.encode())
+
+
+def _key_part(name: str) -> str:
+    return name if name.isascii() else os.fsencode(name).decode(errors="surrogateescape")
 
 
 def _link(source: str, target: str) -> bool:

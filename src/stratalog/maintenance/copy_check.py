@@ -7,7 +7,7 @@ from typing import Any
 
 from stratalog.documents import Document, Rules
 from stratalog.errors import Conflict, Corrupt, VersionForgotten
-from stratalog.keys import RecordKey, failures_partition
+from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
@@ -55,7 +55,8 @@ def _same(source: Environment, target: Environment, organisation: str, shelf: st
 
 def _check_log(source: Environment, target: Environment, organisation: str, name: str) -> None:
     ours, theirs = (open_log(_untouched(environment), organisation, name) for environment in (source, target))
-    if (ours.head().version, ours.record) != (theirs.head().version, theirs.record):
+    lines = [environment.index.get(names_partition(name), organisation) for environment in (source, target)]
+    if (ours.head().version, ours.record, lines[0]) != (theirs.head().version, theirs.record, lines[1]):
         raise Conflict(MOVED, organisation=organisation, log=name)
     for version in _samples(source, ours):
         if _content_of(ours, version) != _content_of(theirs, version):

@@ -39,7 +39,10 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """For logs that are no documents. One that keeps states loses nothing after the newest state that is old enough."""
 
     exceptions: Mapping[str, RetentionPolicy] = {}
-    """By `ORGANISATION/DOCUMENT` or `ORGANISATION`: what holds there instead, the more exact first."""
+    """By `ORGANISATION/DOCUMENT` or `ORGANISATION`: what holds there instead, the more exact first.
+
+    A slash in an organisation's id is written `%2F`, or one tenant's policy would hold for another's documents.
+    """
 
     keep_record_versions: Count | None = None
     """The newest so many versions of each record."""
@@ -56,7 +59,8 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     def retention(self, organisation: str, id: str, kind: str) -> RetentionPolicy:
         """What holds for one log."""
-        exception = self.exceptions.get(f"{organisation}/{id}") or self.exceptions.get(organisation)
+        own = organisation.replace("/", "%2F")
+        exception = self.exceptions.get(f"{own}/{id}") or self.exceptions.get(own)
         return exception or (self.documents if kind == "document" else self.logs)
 
 

@@ -1,0 +1,129 @@
+"""Two organisations with documents and records of the same names share nothing, in one process and its maintenance."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import stratalog
+from stratalog.errors import Conflict, NotFound
+from stratalog.maintenance.policy import MaintenancePolicy
+from stratalog.maintenance.store_copy import copy_store
+from stratalog.maintenance.store_pass import maintain
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.sync import Push
+from stratalog.testing.clock import ManualClock
+from stratalog.worker.queued_pushes import QueuedPushes
+from stratalog.worker.worker import Worker
+
+LARGE = Random(1).randbytes(30_000)
+LONG_SECONDS = 40 * 86_400
+ORGANISATIONS = ("acme", "globex")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=["memory:", "folder"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[stratalog.Store]:
+    url = "memory:" if request.param == "memory:" else tmp_path / "data"
+    with stratalog.open(url, clock=clock) as opened:
+        yield opened
+
+
+def put(key: str, value: object, number: int = 1) -> Mutation:
+    return Mutation(client="c", id=number, name="put", args={"key": key, "value": value})
+
+
+def test_handles_and_states_are_each_organisation_s_own(store: stratalog.Store) -> None:
+    ours, theirs = (store.create(organisation, "budget") for organisation in ORGANISATIONS)
+    ours.mutate("put", {"key": "a", "value": 1})
+    assert (store.document("acme", "budget"), store.document("globex", "budget")) == (ours, theirs)
+    assert (ours.get("a"), theirs.at().to_dict(), theirs.version) == (1, {}, 0)
+
+
+def test_deleting_and_collecting_one_leaves_the_other_whole(store: stratalog.Store, clock: ManualClock) -> None:
+    documents = [store.create(organisation, "budget") for organisation in ORGANISATIONS]
+    for document in documents:
+        document.mutate("put", {"key": "files/large", "value": LARGE + document.organisation.encode()})
+        store.records(document.organisation).put("r", LARGE)
+    documents[1].delete()
+    store.records("globex").delete("r")
+    for _ in range(3):
+        clock.sleep(LONG_SECONDS)
+        report = maintain(store, MaintenancePolicy(collect_hours=0, keep_record_versions=1))
+        assert report.failures == ()
+    blobs = [stat.key for stat in store.environment.blobs.list("")]
+    assert [key for key in blobs if key.startswith("globex/budget@")] == []
+    assert store.document("acme", "budget").get("files/large") == LARGE + b"acme"
+    assert store.records("acme").get("r").body == LARGE
+    with pytest.raises(NotFound):
+        store.document("globex", "budget")
+    assert store.create("globex", "budget").version == 0
+    assert store.document("acme", "budget").get("files/large") == LARGE + b"acme"
+
+
+def test_forks_stay_in_their_organisation(store: stratalog.Store) -> None:
+    ours, theirs = (store.create(organisation, "budget") for organisation in ORGANISATIONS)
+    for document in (ours, theirs):
+        document.mutate("put", {"key": "of", "value": document.organisation})
+        assert document.fork("copy").organisation == document.organisation
+    assert [store.document(of, "copy").get("of") for of in ORGANISATIONS] == list(ORGANISATIONS)
+
+
+def test_queued_pushes_do_not_wait_behind_another_organisation_s(store: stratalog.Store) -> None:
+    queue = QueuedPushes(store)
+    for organisation in ORGANISATIONS:
+        document = store.create(organisation, "budget")
+        push = Push("g", [put("of", organisation)], document.log.record.incarnation)
+        assert queue.push(document, push).queued
+    # A group gives out one message at a time. Both are given out, so they are of two groups.
+    messages = store.queue.receive(10)
+    assert len({message.group for message in messages}) == 2
+    for message in messages:
+        store.queue.release(message)
+    Worker(store).run(drain=True)
+    assert [store.document(of, "budget").get("of") for of in ORGANISATIONS] == list(ORGANISATIONS)
+
+
+def test_a_copy_has_the_names_of_both(store: stratalog.Store) -> None:
+    for organisation in (*ORGANISATIONS, "計画"):
+        store.create(organisation, "budget")
+    store.document("globex", "budget").delete()
+    with stratalog.open("memory:") as target:
+        copy_store(store, target)
+        assert [holder.organisation for holder in target.organisations_of("budget")] == ["acme", "計画"]
+        store.document("acme", "budget").delete()
+        store.create("globex", "budget")
+        copy_store(store, target)
+        assert [holder.organisation for holder in target.organisations_of("budget")] == ["globex", "計画"]
+
+
+def test_of_those_who_create_one_name_at_once_one_in_each_organisation_succeeds(store: stratalog.Store) -> None:
+    created: list[str] = []
+
+    def create(organisation: str) -> None:
+        try:
+            store.create(organisation, "budget")
+        except Conflict:
+            return
+        created.append(organisation)
+
+    for _ in range(5):
+        threads = [threading.Thread(target=create, args=(organisation,)) for organisation in ORGANISATIONS * 4]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(created) == list(ORGANISATIONS)
+        assert [holder.organisation for holder in store.organisations_of("budget")] == list(ORGANISATIONS)
+        created.clear()
+        for organisation in ORGANISATIONS:
+            store.document(organisation, "budget").delete()
+        assert list(store.organisations_of("budget")) == []
