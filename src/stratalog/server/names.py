@@ -38,9 +38,9 @@ async def list_holders(service: Served, request: Request[Principal, Any, Any], n
 
     The rules are asked twice: whether he may `list` of no organisation, then whether he may `read` each.
     """
-    found = await service.run(lambda: list(islice(service.store.organisations_of(name), NAME_HOLDERS_MAX + 1)))
-    items = [holder for holder in found[:NAME_HOLDERS_MAX] if await _may_read(service, request.user, holder, name)]
-    return NameHolders(items, len(found) <= NAME_HOLDERS_MAX)
+    holders = await service.run(lambda: list(islice(service.store.organisations_of(name), NAME_HOLDERS_MAX + 1)))
+    items = [holder for holder in holders[:NAME_HOLDERS_MAX] if await _may_read(service, request.user, holder, name)]
+    return NameHolders(items, len(holders) <= NAME_HOLDERS_MAX)
 
 
 async def _may_read(service: Service, principal: Principal, holder: NameHolder, name: str) -> bool:
