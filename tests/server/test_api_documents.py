@@ -24,10 +24,6 @@ def test_put_makes_a_document_and_asking_again_finds_it(client: Client) -> None:
     assert made.json()["version"] == 0
 
 
-def test_a_name_that_another_organisation_has_is_a_conflict(budget: Client) -> None:
-    assert problem(budget.put("/v1/organisations/zeta/documents/budget")) == (409, "conflict")
-
-
 def test_a_name_may_hold_a_slash_and_a_percent_sign(client: Client) -> None:
     path = "/v1/organisations/acme/documents/plans%2F100%25"
     assert client.put(path).json()["document"] == "plans/100%"
