@@ -31,6 +31,7 @@ from stratalog.backends.dynamodb_setup import create_table
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Observation, SystemClock, new_id
 from stratalog.log import Environment, Log
+from stratalog.log.chain import genesis
 from stratalog.log.entries import encode_events
 from stratalog.log.names import NameRecord
 from stratalog.ports.index import Absent, Item, Put
@@ -126,7 +127,10 @@ def our_appends(client: DynamoClient) -> Side:
     clock = SystemClock()
     environment = Environment(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
     records = [
-        NameRecord(organisation="bench", name=f"{n}", kind="log", incarnation=run, created_ms=0) for n in range(THREADS)
+        NameRecord(
+            organisation="bench", name=f"{n}", kind="log", incarnation=run, created_ms=0, origin=run, hash=genesis(run)
+        )
+        for n in range(THREADS)
     ]
     logs = [Log(environment, record, seen=Observation(clock)) for record in records]
     return lambda thread: logs[thread].append(Event("paid", fact(1)))

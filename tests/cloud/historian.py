@@ -228,7 +228,8 @@ class Historian:
         self._tell(Read(log.record.name, sent, time.monotonic_ns(), after, write_ids, whole))
 
     def _snapshot(self, log: Log) -> None:
-        put_snapshot(self._place, log.record.prefix, log.head().version, b"state", None)
+        head = log.head()
+        put_snapshot(self._place, log.record.prefix, head.version, head.hash, b"state", None)
 
     def _archive(self, log: Log) -> None:
         archive_segments(log, log.head().version // 2)

@@ -129,7 +129,7 @@ def test_verify_meets_a_tampered_snapshot(tree: str) -> None:
     forged = update(document.chunks, getattr(roots, tree), {"c/1": Slot(encode("forged"), 2)})
     replaced: Any = {**{name: getattr(roots, name) for name in roots.__struct_fields__}, tree: forged}
     partition = snapshots_partition(snapshot.prefix)
-    item = Item(partition, number(5), {"c": 1, "w": "forged", "b": encode(type(roots)(**replaced))})
+    item = Item(partition, number(5), {"c": 1, "w": "forged", "b": encode(type(roots)(**replaced)), "h": snapshot.hash})
     world.backend.commit([Put(item)])
     with pytest.raises(Corrupt, match=f"{tree} is not what its log says"):
         verify(world.open())

@@ -12,7 +12,7 @@ import pytest
 
 from stratalog.errors import Corrupt, StratalogError
 from stratalog.group_commit import GroupCommit
-from stratalog.log import Log
+from stratalog.log import Entry, Log
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.pending_entry import PendingEntry, prepare_entry
@@ -137,10 +137,10 @@ def test_one_that_was_answered_before_the_interrupt_keeps_its_answer() -> None:
     log = new_log()
     settle, interrupts = PendingEntry.settle, [KeyboardInterrupt]
 
-    def interrupted(self: PendingEntry, version: int, created_ms: int) -> None:
+    def interrupted(self: PendingEntry, entry: Entry) -> None:
         if self.events[0].data == "third" and interrupts:
             raise interrupts.pop()
-        settle(self, version, created_ms)
+        settle(self, entry)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PendingEntry, "settle", interrupted)

@@ -99,7 +99,7 @@ def test_the_first_kept_segment_names_the_base() -> None:
 def test_snapshots_below_the_base_go_with_it() -> None:
     log = filled()
     for version in (2, 6, 9):
-        put_snapshot(log.environment, log.record.prefix, version, b"", None)
+        put_snapshot(log.environment, log.record.prefix, version, log.hash_at(version), b"", None)
     raise_floor(log, 6)
     assert [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)] == [6, 9]
 
@@ -133,8 +133,8 @@ def test_what_was_archived_can_be_forgotten() -> None:
 
 def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
     log = filled()
-    put_snapshot(log.environment, log.record.prefix, 9, b"new", None)
-    put_snapshot(log.environment, log.record.prefix, 4, b"old", None)
+    put_snapshot(log.environment, log.record.prefix, 9, log.hash_at(9), b"new", None)
+    put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"old", None)
     found = newest_snapshot(log.environment.index, log.record.prefix, 10)
     assert found is not None
     assert found.body == b"new"
@@ -142,20 +142,20 @@ def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
 
 def test_a_second_snapshot_of_a_version_is_not_stored() -> None:
     log = filled()
-    assert put_snapshot(log.environment, log.record.prefix, 4, b"first", None)
-    assert not put_snapshot(log.environment, log.record.prefix, 4, b"second", None)
+    assert put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"first", None)
+    assert not put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"second", None)
 
 
 def test_a_snapshot_whose_answer_is_lost_is_stored() -> None:
     log = filled()
     scripted(log.environment).script = [lost_answer]
-    assert put_snapshot(log.environment, log.record.prefix, 4, b"", None)
+    assert put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"", None)
 
 
 def test_a_fork_sees_its_ancestors_snapshots_up_to_where_it_began() -> None:
     log = filled()
     for version in (3, 8):
-        put_snapshot(log.environment, log.record.prefix, version, b"", None)
+        put_snapshot(log.environment, log.record.prefix, version, log.hash_at(version), b"", None)
     found = fork_log(log, "fork", 6).snapshot_at(6)
     assert found is not None
     assert found.version == 3

@@ -92,7 +92,7 @@ def test_a_log_with_state_waits_for_its_snapshot() -> None:
     log = new_log("model", segment_entries_target=8)
     fill(log, 12)
     assert firsts(log) == [1]
-    put_snapshot(log.environment, log.record.prefix, 12, b"state", None)
+    put_snapshot(log.environment, log.record.prefix, 12, log.hash_at(12), b"state", None)
     fill(log, 2)
     assert firsts(log) == [1, 13]
 
@@ -126,7 +126,7 @@ def grow(log: Log, segments: int) -> int:
             [
                 Put(Item(old, number(version), {"c": 1, "k": "s"})),
                 segment_put(prefix, Segment(first=version, created_ms=1), Absent()),
-                Put(Item(new, number(version), {"c": 1, "w": str(version), "b": b"\x90"})),
+                Put(Item(new, number(version), {"c": 1, "h": b"", "w": str(version), "s": b"", "b": b"\x90"})),
             ]
         )
     index.commit([Put(Item(name.partition, name.sort, {**name.attributes, "s": segments}))])

@@ -84,7 +84,7 @@ def _unnumbered(fork: Document, after: int) -> Iterator[Any]:
 def _onto_alone(state: State, snapshot_version: int, roots: Roots) -> State:
     """Onto a newer snapshot without what was committed since."""
     empty = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
-    moved = State(state.chunks, state.version, snapshot_version, roots, empty)
+    moved = State(state.chunks, state.version, state.hash, snapshot_version, roots, empty)
     moved.fields_bytes, moved.floor = state.fields_bytes, state.floor
     return moved
 

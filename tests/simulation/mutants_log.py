@@ -65,7 +65,8 @@ def _walk_next_unread(index: Any, name: Any, segment: int, seen: Any) -> Head | 
     """A seal leads on to a segment that is taken for empty."""
     found = _last(index, name, segment)
     if found is not None and found.attributes.get("k") == SEAL:
-        return Head(parse_number(found.sort), parse_number(found.sort), found.attributes["c"], seen)
+        version, attributes = parse_number(found.sort), found.attributes
+        return Head(version, version, attributes["c"], attributes["h"], seen)
     return _walk(index, name, segment, seen)
 
 
@@ -73,7 +74,7 @@ def _walk_past_seals(index: Any, name: Any, segment: int, seen: Any) -> Head | N
     found = _last(index, name, segment)
     if found is None or found.attributes.get("k") == END:
         return _walk(index, name, segment, seen)
-    return Head(parse_number(found.sort), segment, found.attributes["c"], seen)
+    return Head(parse_number(found.sort), segment, found.attributes["c"], found.attributes["h"], seen)
 
 
 def _last(index: Any, name: Any, segment: int) -> Any:

@@ -126,7 +126,8 @@ class LogWorld:
 
     def snapshot(self, process: Process, log: Log) -> None:
         """A snapshot of the head, so that a segment of a log with state may be sealed."""
-        put_snapshot(log.environment, log.record.prefix, log.head().version, b"state", None)
+        head = log.head()
+        put_snapshot(log.environment, log.record.prefix, head.version, head.hash, b"state", None)
 
     def fork(self, process: Process, log: Log) -> None:
         """Fork the log or a fork, append to the fork and read it whole."""

@@ -231,17 +231,19 @@ class Document:
         try:
             run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
             if run.ran:
-                entry = self._append(state, run, author)
+                entry = self._append(state, run, owner, author)
                 self._states.offer(state.after([entry]))
         except (Unavailable, OutcomeUnknown):
             self._states.drop(state)
             raise
         return run
 
-    def _append(self, state: State, run: Run, author: str) -> Entry:
+    def _append(self, state: State, run: Run, owner: str, author: str) -> Entry:
         blob_batch = BlobBatch(self.log.environment)
         event = commit_of(state, run, self.values, blob_batch).event()
-        return self.log.append(event, expected=state.version, author=author, blob_batch=blob_batch, checked=True)
+        return self.log.append(
+            event, expected=state.version, author=author, principal=owner, blob_batch=blob_batch, checked=True
+        )
 
     def _append_event(self, event: Event) -> Entry:
         with self._commit_lock:

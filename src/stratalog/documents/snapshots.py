@@ -13,6 +13,7 @@ from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
 from stratalog.log import Log
 from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.chain import genesis
 from stratalog.log.head import Head
 from stratalog.log.snapshots import Snapshot, put_snapshot
 from stratalog.tree.chunks import TOGETHER_MIN, Chunks
@@ -31,7 +32,8 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
     ``head`` is the head that showed ``at`` to exist; without it the newest known.
     """
     snapshot = log.snapshot_at(at)
-    state = State.at_snapshot(chunks, snapshot.version if snapshot else 0, _roots_in(log, snapshot))
+    version, hash = (snapshot.version, snapshot.hash) if snapshot else (0, genesis(log.record.origin))
+    state = State.at_snapshot(chunks, version, hash, _roots_in(log, snapshot))
     head = head or log.known_head() or log.head()
     if state.version < min(at, log.first):
         state = state.after(log.read(state.version, min(at, log.first), head=head), clients=False)
@@ -54,7 +56,7 @@ def take_snapshot(log: Log, state: State) -> State:
     roots = tree_roots(state, partial(_put_chunks, blob_batch, state.chunks))
     blob_batch.refresh()
     try:
-        put_snapshot(log.environment, log.record.prefix, state.version, encode(roots), base)
+        put_snapshot(log.environment, log.record.prefix, state.version, state.hash, encode(roots), base)
     except ConditionFailed:
         log.environment.counters["snapshot whose base was gone"] += 1
         return state

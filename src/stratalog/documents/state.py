@@ -172,6 +172,7 @@ class State:
         "content",
         "fields_bytes",
         "floor",
+        "hash",
         "roots",
         "snapshot_version",
         "stale",
@@ -180,10 +181,19 @@ class State:
     )
 
     def __init__(
-        self, chunks: Chunks, version: int, snapshot_version: int, roots: Roots, layers: tuple[Layer, Layer, Layer]
+        self,
+        chunks: Chunks,
+        version: int,
+        hash: bytes,
+        snapshot_version: int,
+        roots: Roots,
+        layers: tuple[Layer, Layer, Layer],
     ) -> None:
         self.chunks = chunks
         self.version = version
+        self.hash = hash
+        """Names the history up to the version."""
+
         self.snapshot_version = snapshot_version
         self.roots = roots
         self.content, self.clients, self.tombstones = layers
@@ -193,10 +203,10 @@ class State:
         """Whether a chunk beneath was found to be gone: who keeps the state lets go of it."""
 
     @classmethod
-    def at_snapshot(cls, chunks: Chunks, version: int, roots: Roots) -> State:
+    def at_snapshot(cls, chunks: Chunks, version: int, hash: bytes, roots: Roots) -> State:
         """The state that a snapshot holds."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
-        return cls(chunks, version, version, roots, layers)
+        return cls(chunks, version, hash, version, roots, layers)
 
     def slot(self, key: str) -> Slot | None:
         """What stands under a key of the content."""
@@ -266,7 +276,7 @@ class State:
 
     def after(self, entries: Iterable[Entry], *, clients: bool = True) -> State:
         """The state after ``entries``, which follow this version; ``clients=False`` leaves theirs out, as in a fork."""
-        fold = _Fold(self.version, self.fields_bytes, self.floor)
+        fold = _Fold(self.version, self.hash, self.fields_bytes, self.floor)
         for entry in entries:
             fold.add(entry)
         layers = (
@@ -274,7 +284,7 @@ class State:
             self.clients.changed(fold.client_slots()) if clients else self.clients,
             self.tombstones.changed(fold.tombstones),
         )
-        after = State(self.chunks, fold.version, self.snapshot_version, self.roots, layers)
+        after = State(self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers)
         after.fields_bytes, after.floor = fold.fields_bytes, fold.floor
         return after
 
@@ -284,7 +294,7 @@ class State:
             Layer(root, layer.changes(snapshot_version))
             for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)
         )
-        moved = State(self.chunks, self.version, snapshot_version, roots, (layers[0], layers[1], layers[2]))
+        moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, (layers[0], layers[1], layers[2]))
         moved.fields_bytes, moved.floor = self.fields_bytes, self.floor
         return moved
 
@@ -305,8 +315,9 @@ class State:
 class _Fold:
     """Gathers what entries change. Plain lists and dictionaries: it runs once for every entry loaded."""
 
-    def __init__(self, version: int, fields_bytes: int, floor: int) -> None:
+    def __init__(self, version: int, hash: bytes, fields_bytes: int, floor: int) -> None:
         self.version = version
+        self.hash = hash
         self.fields_bytes = fields_bytes
         self.floor = floor
         self.content: dict[str, Slot] = {}
@@ -315,7 +326,7 @@ class _Fold:
         self._newest: dict[str, tuple[list[Any], int]] = {}
 
     def add(self, entry: Entry) -> None:
-        self.version = entry.version
+        self.version, self.hash = entry.version, entry.hash
         for event in entry.events:
             check_schema(event)
             _FOLDS[event.type](self, event.data, entry.version)

@@ -53,7 +53,12 @@ class AppSnapshot(msgspec.Struct, frozen=True):
 
 
 def save_app_snapshot(
-    environment: Environment, record: NameRecord, base: Snapshot | None, version: int, parts: Sequence[bytes]
+    environment: Environment,
+    record: NameRecord,
+    base: Snapshot | None,
+    version: int,
+    hash: bytes,
+    parts: Sequence[bytes],
 ) -> bool:
     """Save the state of ``version``; False where one exists. ``base`` is the newest snapshot at or below it.
 
@@ -70,7 +75,7 @@ def save_app_snapshot(
         )
         try:
             blob_batch.refresh()
-            made = put_snapshot(environment, record.prefix, version, body, base)
+            made = put_snapshot(environment, record.prefix, version, hash, body, base)
         except ConditionFailed:
             if base is None:
                 raise

@@ -230,7 +230,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         if entry.write_id != pending.write_id:
             return False
-        pending.settle(version, entry.created_ms)
+        pending.settle(entry)
         return True
 
     def _is_open(self, head: Head) -> bool:
@@ -265,7 +265,8 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._mark_in_doubt(plan)
             return
         self._settle(plan)
-        self._appender.heads.offer(Head(plan.first + len(plan.batch) - 1, plan.segment, plan.created_ms, self._sent))
+        last = plan.first + len(plan.batch) - 1
+        self._appender.heads.offer(Head(last, plan.segment, plan.created_ms, plan.hashes[-1], self._sent))
         self._fresh = True
         if (contention := self._appender.contention).contended:
             contention.saw(0, head.seen.seconds_until(self._sent))
@@ -273,13 +274,13 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         if plan.segment != head.segment:
             self._environment.counters["roll-over"] += 1
             name = self._appender.name
-            name = msgspec.structs.replace(name, segment=plan.segment, revision=name.revision + 1)
+            name = msgspec.structs.replace(name, segment=plan.segment, hash=head.hash, revision=name.revision + 1)
             self._appender.names.offer(name)
 
     def _settle(self, plan: Plan) -> None:
-        for version, pending in enumerate(plan.batch, plan.first):
+        for version, (pending, hash) in enumerate(zip(plan.batch, plan.hashes, strict=True), plan.first):
             try:
-                pending.settle(version, plan.created_ms)
+                pending.settle(pending.entry_at(version, plan.created_ms, hash))
             except OutcomeUnknown:
                 self._mark_in_doubt(plan)
                 raise

@@ -16,6 +16,7 @@ from stratalog.limits import (
     ENTRY_BYTES_MAX,
     ENTRY_EVENTS_MAX,
     EVENT_TYPE_BYTES_MAX,
+    PRINCIPAL_BYTES_MAX,
     WRITE_ID_BYTES_MAX,
 )
 from stratalog.log.bodies import BodyRef, read_body
@@ -29,6 +30,7 @@ __all__ = [
     "Event",
     "Upcasters",
     "check_author",
+    "check_principal",
     "check_write_id",
     "encode_events",
     "entry_from_item",
@@ -68,6 +70,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     author: str
     write_id: str
     events: tuple[Event, ...]
+    principal: str = ""
+    """The id of whoever asked for it; ``author`` is the name to show. Empty where nobody was identified."""
+
+    hash: bytes = b""
+    """Names the history up to this entry; see `stratalog.log.chain`."""
+
+    salt: bytes = b""
+    """Hides the body in the chain, so that nobody can guess it once it was redacted."""
 
 
 def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
@@ -97,7 +107,16 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
         events = _decode_events(attributes.get("b") or _stored_body(attributes, blobs, owner))
         if upcasters:
             events = tuple(_upcast(event, upcasters) for event in events)
-        return Entry(parse_number(item.sort), attributes["c"], attributes.get("a", ""), attributes["w"], events)
+        return Entry(
+            parse_number(item.sort),
+            attributes["c"],
+            attributes.get("a", ""),
+            attributes["w"],
+            events,
+            attributes.get("p", ""),
+            attributes["h"],
+            attributes["s"],
+        )
     except (KeyError, msgspec.DecodeError) as exc:
         raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
 
@@ -111,7 +130,7 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
         return None
     try:
         return [
-            Entry(version, a["c"], a.get("a", ""), a["w"], _decode_events(a["b"]))
+            Entry(version, a["c"], a.get("a", ""), a["w"], _decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
             for version, a in enumerate(map(_attributes_of, items), first)
         ]
     except (KeyError, msgspec.DecodeError):
@@ -121,6 +140,11 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
 def check_author(author: str) -> str:
     """``author``. Raises Invalid or LimitExceeded."""
     return _bounded(author, "author", AUTHOR_BYTES_MAX)
+
+
+def check_principal(principal: str) -> str:
+    """``principal``. Raises Invalid or LimitExceeded."""
+    return _bounded(principal, "principal", PRINCIPAL_BYTES_MAX)
 
 
 def check_write_id(write_id: str) -> str:

@@ -24,6 +24,9 @@ class Head(msgspec.Struct, frozen=True):
     version: int
     segment: int
     created_ms: int
+    hash: bytes
+    """Names the history up to the version."""
+
     seen: Observation
 
 
@@ -33,7 +36,7 @@ head_rank = attrgetter("version", "seen.boot_ms")
 
 def first_head(name: NameRecord, seen: Observation) -> Head:
     """Where to look from, by a name record as it was when ``seen`` was taken: no entry of its segment is known."""
-    return Head(name.segment - 1, name.segment, name.created_ms, seen)
+    return Head(name.segment - 1, name.segment, name.created_ms, name.hash, seen)
 
 
 def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
@@ -78,15 +81,16 @@ def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> He
         if kind == END:
             raise NotFound("the log was deleted", organisation=name.organisation, log=name.name)
         if kind != SEAL:
-            return Head(parse_number(last.sort), segment, _created_ms(last), seen)
+            return Head(parse_number(last.sort), segment, *_facts(last), seen)
         segment = parse_number(last.sort)
 
 
-def _created_ms(entry: Item) -> int:
-    created_ms = entry.attributes.get("c")
-    if not isinstance(created_ms, int):
+def _facts(entry: Item) -> tuple[int, bytes]:
+    """The time and the hash of an entry."""
+    created_ms, hash = entry.attributes.get("c"), entry.attributes.get("h")
+    if not isinstance(created_ms, int) or not isinstance(hash, bytes):
         raise Corrupt("the last item is no entry", partition=entry.partition, sort=entry.sort)
-    return created_ms
+    return created_ms, hash
 
 
 def _last_item(index: Index, prefix: str, segment: int) -> Item | None:

@@ -15,6 +15,7 @@ from stratalog.errors import (
 )
 from stratalog.keys import deleted_partition, entries_partition, family_partition, forks_partition, log_prefix, number
 from stratalog.limits import FORK_DEPTH_MAX
+from stratalog.log.chain import genesis
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import (
     LOGS,
@@ -35,6 +36,7 @@ __all__ = ["create_log", "delete_log", "fork_log", "open_log"]
 
 ATTEMPTS_MAX = 20
 INCARNATION_CHARACTERS = 12
+ORIGIN_CHARACTERS = 24
 
 
 def create_log(
@@ -72,7 +74,13 @@ def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None
         seen = Observation(environment.clock)
         try:
             record = _create(
-                environment, organisation, name, source.kind, source, _lineage(source, at), head.created_ms
+                environment,
+                organisation,
+                name,
+                source.kind,
+                source,
+                _lineage(source, at, log.hash_at(at)),
+                head.created_ms,
             )
         except _SourceChanged:
             continue
@@ -133,8 +141,11 @@ def _create(
         incarnation=incarnation,
         created_ms=max(environment.clock.wall_ms(), created_ms_min),
         revision=former.revision + 1 if former else 1,
+        origin=source.origin if source else (origin := new_id(environment.clock, ORIGIN_CHARACTERS)),
+        hash=lineage[-1].hash if lineage else genesis(origin),
         segment=lineage[-1].version + 1 if lineage else 1,
         floor=source.floor if source else 0,
+        floor_hash=source.floor_hash if source else b"",
         owner=source.owner if source else log_prefix(organisation, name, incarnation),
         lineage=lineage,
     )
@@ -186,13 +197,13 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
     return require_name(environment.index, record.organisation, record.name, record.incarnation)
 
 
-def _lineage(source: NameRecord, at: int) -> tuple[Parent, ...]:
+def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
     """The ancestors of a fork of ``source`` at ``at``: its own, and itself where it has versions by then."""
     if source.lineage and source.lineage[-1].version == at:
         return source.lineage
     if len(source.lineage) >= FORK_DEPTH_MAX:
         raise LimitExceeded("forks of forks are nested too deeply", value=len(source.lineage) + 1, limit=FORK_DEPTH_MAX)
-    return (*source.lineage, Parent(source.organisation, source.name, source.incarnation, at))
+    return (*source.lineage, Parent(source.organisation, source.name, source.incarnation, at, hash))
 
 
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:

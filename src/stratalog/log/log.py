@@ -10,6 +10,7 @@ from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.log.app_snapshots import AppSnapshot, app_snapshot_at, read_app_snapshot, save_app_snapshot
 from stratalog.log.append import Appender
 from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.chain import genesis
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head
@@ -62,6 +63,7 @@ class Log:
         *,
         expected: int | None = None,
         author: str = "",
+        principal: str = "",
         write_id: str | None = None,
         blob_batch: BlobBatch | None = None,
         checked: bool = False,
@@ -85,6 +87,7 @@ class Log:
             wanted,
             expected=expected,
             author=author,
+            principal=principal,
             write_id=write_id,
             blob_batch=blob_batch,
             checked=checked,
@@ -189,8 +192,8 @@ class Log:
         A part that the newest state at or below it has too is not written again, so cut the state such that a small
         change leaves most parts alone. Raises NotFound for a version that is not there, LimitExceeded.
         """
-        self.entry(version)
-        return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, parts)
+        hash = self.entry(version).hash
+        return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)
 
     def app_snapshot(self, at: int) -> AppSnapshot | None:
         """The newest app snapshot of version ``at`` or below, an ancestor's included; see `read_snapshot`."""
@@ -199,6 +202,25 @@ class Log:
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
         """The parts of an app snapshot in order, each verified. Raises Corrupt."""
         return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
+
+    def hash_at(self, version: int) -> bytes:
+        """The hash that names the history up to ``version``. At most two reads; none for version 0.
+
+        Raises NotFound, VersionForgotten below the floor.
+        """
+        if version == 0:
+            return genesis(self.record.origin)
+        head = self._appender.known_head()
+        if head is not None and head.version == version:
+            return head.hash
+        record = self.record
+        if version <= self._floor.require():
+            record = require_name(self.environment.index, record.organisation, record.name, record.incarnation)
+        if record.floor_hash and version == record.floor:
+            return record.floor_hash
+        return next((parent.hash for parent in record.lineage if parent.version == version), b"") or (
+            self.entry(version).hash
+        )
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
         for parent, reader in self._ancestors:

@@ -22,6 +22,8 @@ class Parent(msgspec.Struct, frozen=True, array_like=True):
     name: str
     incarnation: str
     version: int
+    hash: bytes
+    """The hash of that version: the fork's first own entry continues from it."""
 
     @property
     def prefix(self) -> str:
@@ -40,11 +42,20 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     revision: int = 1
     """Counts the changes of this record; each one is conditional on the last."""
 
+    origin: str
+    """The random id that the history began with; forks, copies and imports keep it."""
+
+    hash: bytes
+    """The hash of the version before the segment below: what an empty segment continues from."""
+
     segment: int = 1
     """The first version of the segment that was current when the record was last written; seals lead on from it."""
 
     floor: int = 0
     """The oldest version kept. 0 while everything is."""
+
+    floor_hash: bytes = b""
+    """The hash of that version, from which the entries above it are verified; empty while everything is kept."""
 
     owner: str = ""
     """The owner of the blobs of this log's family."""
@@ -84,7 +95,11 @@ def name_put(record: NameRecord, condition: Condition | None = None) -> Put:
         "s": record.segment,
         "f": record.floor,
         "o": record.owner,
+        "g": record.origin,
+        "h": record.hash,
     }
+    if record.floor_hash:
+        attributes["fh"] = record.floor_hash
     if record.lineage:
         attributes["p"] = encode(record.lineage)
     if record.deleted_ms:
@@ -109,6 +124,9 @@ def _from_item(item: Item, organisation: str, name: str) -> NameRecord:
             segment=attributes["s"],
             floor=attributes["f"],
             owner=attributes["o"],
+            origin=attributes["g"],
+            hash=attributes["h"],
+            floor_hash=attributes.get("fh", b""),
             lineage=_decode_lineage(attributes["p"]) if "p" in attributes else (),
             deleted_ms=attributes.get("d", 0),
         )

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any, cast
 
 from stratalog.clock import new_id
 from stratalog.codec import encode
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.group_commit import Latch
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.entries import Entry, Event, check_author, check_write_id, encode_events, inline_body
+from stratalog.log.chain import SALT_BYTES, body_digest, link
+from stratalog.log.entries import (
+    Entry,
+    Event,
+    check_author,
+    check_principal,
+    check_write_id,
+    encode_events,
+    inline_body,
+)
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute
 
@@ -26,6 +36,7 @@ class PendingEntry:
         "attributes",
         "blob_batch",
         "body",
+        "digest",
         "entry",
         "error",
         "events",
@@ -51,6 +62,7 @@ class PendingEntry:
         self.expected = expected
         self.blob_batch = blob_batch
         self.write_id = str(attributes["w"])
+        self.digest = body_digest(cast(bytes, attributes["s"]), body)
         self.named = False
         self.in_doubt: list[tuple[str, int]] = []
         self.entry: Entry | None = None
@@ -63,11 +75,23 @@ class PendingEntry:
         """Whether its answer is known."""
         return (self.entry or self.error) is not None
 
-    def settle(self, version: int, created_ms: int) -> None:
-        """It stands as entry ``version``. Raises OutcomeUnknown where its blobs could not be renewed."""
+    def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
+        """The hash that it has as entry ``version``, after the entry whose hash is ``before``."""
+        attributes: Any = self.attributes
+        author, principal = attributes.get("a", ""), attributes.get("p", "")
+        return link(before, version, created_ms, principal, author, self.write_id, self.digest)
+
+    def entry_at(self, version: int, created_ms: int, hash: bytes) -> Entry:
+        """The entry that it is once it is committed as ``version``."""
+        attributes: Any = self.attributes
+        author, principal = attributes.get("a", ""), attributes.get("p", "")
+        return Entry(version, created_ms, author, self.write_id, self.events, principal, hash, attributes["s"])
+
+    def settle(self, entry: Entry) -> None:
+        """It is committed as ``entry``. Raises OutcomeUnknown where its blobs could not be renewed."""
         if self.blob_batch is not None:
             self.blob_batch.renew()
-        self.entry = Entry(version, created_ms, str(self.attributes.get("a", "")), self.write_id, self.events)
+        self.entry = entry
 
     def fail(self, cause: BaseException) -> None:
         """It was not written; or, where the log was deleted before that could be seen, it is not known whether."""
@@ -93,16 +117,20 @@ def prepare_entry(
     *,
     expected: int | None = None,
     author: str = "",
+    principal: str = "",
     write_id: str | None = None,
     blob_batch: BlobBatch | None = None,
     checked: bool = False,
 ) -> PendingEntry:
     """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
     attributes: dict[str, Attribute] = {
-        "w": check_write_id(write_id) if write_id is not None else new_id(environment.clock, WRITE_ID_CHARACTERS)
+        "w": check_write_id(write_id) if write_id is not None else new_id(environment.clock, WRITE_ID_CHARACTERS),
+        "s": environment.clock.random_bytes(SALT_BYTES),
     }
     if author:
         attributes["a"] = check_author(author)
+    if principal:
+        attributes["p"] = check_principal(principal)
     body = encode_events(events, checked=checked)
     name, stored = inline_body(body)
     if len(stored) <= environment.settings.body_inline_bytes_max:

@@ -28,6 +28,8 @@ class Plan(msgspec.Struct, frozen=True):
     partition: str
     segment: int
     created_ms: int
+    hashes: Sequence[bytes]
+    """Of the batch's entries, in order."""
 
 
 def plan_append(name: NameRecord, head: Head, batch: Sequence[PendingEntry], now_ms: int, roll_over: bool) -> Plan:
@@ -36,10 +38,14 @@ def plan_append(name: NameRecord, head: Head, batch: Sequence[PendingEntry], now
     segment = head.version + 1 if roll_over else head.segment
     partition = entries_partition(name.prefix, segment)
     writes: list[Write] = _seal(name, head, created_ms) if roll_over else []
+    hashes: list[bytes] = []
+    before = head.hash
     for version, pending in enumerate(batch, head.version + 1):
-        item = Item(partition, number(version), {"c": created_ms, **pending.attributes})
+        before = pending.hash_after(before, version, created_ms)
+        hashes.append(before)
+        item = Item(partition, number(version), {"c": created_ms, "h": before, **pending.attributes})
         writes.append(Put(item, _ABSENT))
-    return Plan(writes, head.version + 1, batch, partition, segment, created_ms)
+    return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes)
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
@@ -49,5 +55,5 @@ def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
     return [
         Put(seal, _ABSENT),
         segment_put(name.prefix, Segment(first=version, created_ms=created_ms), _ABSENT),
-        name_put(msgspec.structs.replace(name, segment=version, revision=name.revision + 1)),
+        name_put(msgspec.structs.replace(name, segment=version, hash=head.hash, revision=name.revision + 1)),
     ]

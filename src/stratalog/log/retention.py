@@ -96,7 +96,7 @@ def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None 
             return record.floor
         if make_base is not None:
             make_base(floor)
-        if _commit_floor(environment, record, floor):
+        if _commit_floor(log, record, floor):
             _forget_below(environment, record.prefix, floor)
             environment.counters["floor"] += 1
             return log.floor()
@@ -198,15 +198,20 @@ def _pinned(index: Index, prefix: str) -> list[int]:
     return [int(item.attributes["v"]) for item in seen]
 
 
-def _commit_floor(environment: Environment, record: NameRecord, floor: int) -> bool:
+def _commit_floor(log: Log, record: NameRecord, floor: int) -> bool:
     """Raise the floor in the name record and name the base in the first segment above it. False: the record changed.
 
     A fork that now has its own base at or above where its own history starts lets go of its ancestors.
     """
+    environment, hash = log.environment, log.hash_at(floor)
     base_segment = _segment_above(environment.index, record.prefix, floor)
     own = bool(record.lineage) and record.lineage[-1].version <= floor
     raised = msgspec.structs.replace(
-        record, floor=floor, revision=record.revision + 1, lineage=() if own else record.lineage
+        record,
+        floor=floor,
+        floor_hash=hash,
+        revision=record.revision + 1,
+        lineage=() if own else record.lineage,
     )
     writes: list[Write] = [name_put(raised)]
     if base_segment is not None:

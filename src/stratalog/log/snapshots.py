@@ -25,16 +25,20 @@ class Snapshot(msgspec.Struct, frozen=True):
     created_ms: int
     id: str
     body: bytes
+    hash: bytes
+    """The hash of the version whose state it is."""
 
 
-def put_snapshot(environment: Environment, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
+def put_snapshot(
+    environment: Environment, prefix: str, version: int, hash: bytes, body: bytes, base: Snapshot | None
+) -> bool:
     """Store a snapshot whose blobs stand already. False where one of that version stands.
 
     ``base`` is the snapshot whose blobs it reuses: the commit stands only while that one does, since its blobs are safe
     no longer than its record. Raises ConditionFailed where it is gone, and what ``Index.commit`` raises.
     """
     id = new_id(environment.clock)
-    attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, "b": body}
+    attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, "b": body, "h": hash}
     partition = snapshots_partition(prefix)
     writes: list[Write] = [Put(Item(partition, number(version), attributes), Absent())]
     if base is not None:
@@ -69,6 +73,8 @@ def list_snapshots(index: Index, prefix: str, *, first: int = 0, limit: int | No
 def _from_item(prefix: str, item: Item) -> Snapshot:
     attributes: Any = item.attributes
     try:
-        return Snapshot(prefix, parse_number(item.sort), attributes["c"], attributes["w"], attributes["b"])
+        return Snapshot(
+            prefix, parse_number(item.sort), attributes["c"], attributes["w"], attributes["b"], attributes["h"]
+        )
     except KeyError as exc:
         raise Corrupt("an item is no snapshot", partition=item.partition, sort=item.sort) from exc

@@ -175,7 +175,7 @@ class _Import:
             create_log(self._environment, self._organisation, self._name_at(0, boundaries), UNFINISHED)
         )
         document = Document(log, self._store.rules)
-        state = State.at_snapshot(document.chunks, 0, EMPTY_ROOTS)
+        state = State.at_snapshot(document.chunks, 0, log.hash_at(0), EMPTY_ROOTS)
         level = 0
         for entry in _entries(file):
             while boundaries[level] is not None and state.version == boundaries[level]:

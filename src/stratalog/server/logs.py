@@ -144,7 +144,9 @@ async def append(
 
     def run() -> Entry:
         opened = service.log(organisation, log)
-        return opened.append(events, expected=data.expected, author=who.author, write_id=data.write_id)
+        return opened.append(
+            events, expected=data.expected, author=who.author, principal=who.id, write_id=data.write_id
+        )
 
     entry = await service.workers.in_turn((organisation, log), run)
     service.hub.poke(organisation, log, entry.version)
@@ -191,11 +193,11 @@ def keep_snapshot(
 ) -> SnapshotInfo:
     """The first one kept for a version stays; one of another version is another snapshot."""
     opened = service.log(organisation, log)
-    opened.entry(version)
+    entry = opened.entry(version)
     body = encode_body(data.body, "application/msgpack")
     if len(body) > SNAPSHOT_BODY_BYTES_MAX:
         raise LimitExceeded("a snapshot is too large", value=len(body), limit=SNAPSHOT_BODY_BYTES_MAX)
-    put_snapshot(service.store.environment, opened.record.prefix, version, body, None)
+    put_snapshot(service.store.environment, opened.record.prefix, version, entry.hash, body, None)
     stored = newest_snapshot(service.store.environment.index, opened.record.prefix, version)
     if stored is None or stored.version != version:
         raise NotFound("the snapshot was forgotten", log=log, version=version)

@@ -1,0 +1,72 @@
+"""The hash chain: the hash of an entry names the whole history up to it. `formats/chain.md` defines it exactly.
+
+Entry n has H(n) = SHA-256(H(n − 1) ‖ D(n)). D(n) digests the entry's own facts. H(0) comes from the *origin*, a random
+id that copies, imports and forks keep. How a body is stored (inline, compressed, as a blob) does not enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Any
+
+from stratalog.codec import encode
+from stratalog.errors import Corrupt
+from stratalog.log.entries import Entry
+
+__all__ = ["SALT_BYTES", "body_digest", "checked_entries", "genesis", "link"]
+
+SALT_BYTES = 16
+"""So many that nobody can guess a redacted body by trying: the salt goes with the body."""
+
+DOMAIN = b"stratalog history 1\0"
+FACTS_FORMAT = 1
+
+
+def genesis(origin: str) -> bytes:
+    """H(0) of the histories that began with ``origin``."""
+    return sha256(DOMAIN + origin.encode()).digest()
+
+
+def body_digest(salt: bytes, body: bytes) -> bytes:
+    """What stands for a body in the chain. ``body`` is canonical and not compressed; ``salt`` has `SALT_BYTES`."""
+    digest = sha256(salt)
+    digest.update(body)
+    return digest.digest()
+
+
+def link(
+    before: bytes,
+    version: int,
+    created_ms: int,
+    principal: str,
+    author: str,
+    write_id: str,
+    digest: bytes,
+    extras: Any = None,
+) -> bytes:
+    """H(``version``), given the hash ``before`` it. ``extras`` are a record's further facts; nil for an entry of a log.
+
+    The facts are one MessagePack array, since texts that are only joined can be split in two ways.
+    """
+    facts = encode((FACTS_FORMAT, version, created_ms, principal, author, write_id, digest, extras))
+    return sha256(before + sha256(facts).digest()).digest()
+
+
+def checked_entries(before: bytes, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """``entries`` in order, each proven to continue the history that ``before`` names. They must not be upcast.
+
+    Raises Corrupt for the first one whose stored hash does not follow from its facts and the hash before it.
+    """
+    for entry in entries:
+        digest = body_digest(entry.salt, encode(entry.events))
+        hash = link(before, entry.version, entry.created_ms, entry.principal, entry.author, entry.write_id, digest)
+        if hash != entry.hash:
+            raise Corrupt(
+                "an entry does not follow from the history before it",
+                version=entry.version,
+                stored=entry.hash.hex(),
+                computed=hash.hex(),
+            )
+        before = hash
+        yield entry
