@@ -5,6 +5,7 @@
     StratalogError
     ├── Conflict            somebody else was first: read again, then decide
     │   ├── ConditionFailed     an index condition did not hold; carries the items behind it
+    │   ├── HistoryChanged      the store holds another history than the handle has seen: open it again
     │   ├── VersionConflict     the log is not at the version the caller expected
     │   └── ContentionError     the time budget for trying again is used up; nothing was written
     ├── NotFound            there is no such thing
@@ -39,6 +40,7 @@ __all__ = [
     "ContentionError",
     "Corrupt",
     "Forbidden",
+    "HistoryChanged",
     "Invalid",
     "LimitExceeded",
     "NotFound",
@@ -88,6 +90,12 @@ class ConditionFailed(Conflict):
     def __init__(self, items: Mapping[int, Any]) -> None:
         super().__init__("a condition of the commit does not hold", writes=sorted(items))
         self.items = items
+
+
+class HistoryChanged(Conflict):
+    """The store was put back, or taken over by a copy, beneath an open handle. Nothing was written; open it again."""
+
+    code = "history-changed"
 
 
 class VersionConflict(Conflict):
@@ -188,6 +196,7 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         ContentionError,
         Corrupt,
         Forbidden,
+        HistoryChanged,
         Invalid,
         LimitExceeded,
         NotFound,

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 from urllib.parse import urlsplit
 
 import msgspec
@@ -87,7 +87,7 @@ class Store:
         if log.record.kind != "document":
             raise Invalid("the log is no document", organisation=organisation, log=document)
         known = self._held(organisation, document)
-        if known is not None and known.log.record.incarnation == log.record.incarnation:
+        if _is_handle_of(known, log):
             return known
         return self._remember(Document(log, self.rules))
 
@@ -170,12 +170,17 @@ class Store:
         name = (document.organisation, document.name)
         with self._lock:
             known = self._documents.get(name)
-            if known is not None and known.log.record.incarnation == document.log.record.incarnation:
+            if _is_handle_of(known, document.log):
                 return known
             self._documents[name] = document
             if len(self._documents) > DOCUMENTS_HELD_MAX:
                 self._documents.popitem(last=False)
         return document
+
+
+def _is_handle_of(known: Document | None, log: Log) -> TypeGuard[Document]:
+    """Whether the held document is of the same incarnation, and has not lost its history to another branch."""
+    return known is not None and known.log.record.incarnation == log.record.incarnation and not known.log.is_lost
 
 
 def open_store(

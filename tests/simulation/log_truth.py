@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import zstandard
 
+from stratalog.keys import escape
 from stratalog.log.names import Parent
 from stratalog.ports.index import Item, Put, Write
 from stratalog.testing.checkers import LoggedEntry, Violation
@@ -33,13 +36,21 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class LogTruth:
     """One incarnation: which write became which version, and at which commit."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, before: bytes) -> None:
         self.first = first
+        self.before = before
+        """The hash that the first entry continues."""
+
+        self.hashes: list[bytes] = []
         self.segment = first
         self.found: list[LoggedEntry] = []
         self.moments: list[int] = []
         self.deleted: int | None = None
         self.floor = 0
+
+    def hash_at(self, version: int) -> bytes:
+        """The hash of one of its versions, or of the one before the first."""
+        return self.hashes[version - self.first] if version >= self.first else self.before
 
     @property
     def head(self) -> int:
@@ -79,9 +90,18 @@ class Truth:
             if own is not None:
                 own.floor = attributes["f"]
             else:
-                self.logs[f"{item.partition}@{attributes['i']}"] = LogTruth(attributes["s"])
+                self.logs[f"{item.partition}@{attributes['i']}"] = LogTruth(
+                    attributes["s"], self._beginning(attributes)
+                )
         elif match := ENTRIES.fullmatch(item.partition):
             self._learn_entry(self.logs[match[1]], int(match[2]), int(item.sort), attributes, moment)
+
+    def _beginning(self, attributes: Any) -> bytes:
+        """The hash that a new log continues: that of its origin, or of the version it was forked from."""
+        if "p" not in attributes:
+            return hashlib.sha256(b"stratalog history 1\0" + attributes["g"].encode()).digest()
+        organisation, log, incarnation, version, _ = msgspec.msgpack.decode(attributes["p"])[-1]
+        return self.logs[f"{escape(organisation)}/{escape(log)}@{incarnation}"].hash_at(version)
 
     def _learn_entry(self, log: LogTruth, segment: int, version: int, attributes: Any, moment: int) -> None:
         if (segment, version) != (log.segment, log.head + 1) or log.deleted is not None:
@@ -94,6 +114,20 @@ class Truth:
             writer, _, number = attributes["w"].rpartition(".")
             log.found.append(LoggedEntry(version, writer, attributes["w"], int(number)))
             log.moments.append(moment)
+            log.hashes.append(next_hash(log.hash_at(version - 1), version, attributes))
+            if log.hashes[-1] != attributes["h"]:
+                raise Violation("chain", "an entry does not continue the history before it", version=version)
+
+
+def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
+    """The hash of an entry by `formats/chain.md`, from its item alone; as stored where the body is a blob."""
+    if "x" in attributes:
+        return bytes(attributes["h"])
+    body = attributes["b"] if "b" in attributes else zstandard.decompress(attributes["z"])
+    digest = hashlib.sha256(attributes["s"] + body).digest()
+    who = attributes.get("p", ""), attributes.get("a", "")
+    facts = msgspec.msgpack.encode([1, version, attributes["c"], *who, attributes["w"], digest, None])
+    return hashlib.sha256(before + hashlib.sha256(facts).digest()).digest()
 
 
 def check_answers(answers: Iterable[Answer], truth: Truth) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from stratalog.clock import Observation
 from stratalog.errors import (
     ConditionFailed,
+    HistoryChanged,
     NotFound,
     OutcomeUnknown,
     StratalogError,
@@ -34,7 +35,7 @@ from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
-from stratalog.ports.index import Delete, Equals, Item
+from stratalog.ports.index import Check, Delete, Equals, Item
 
 __all__ = ["Appender", "LogAppend"]
 
@@ -70,6 +71,8 @@ class Appender:
         # The name record's segment spares reading the record again, as long as the observation rule allows.
         self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self.ask_again_at = 0
+        self.branch_lost = False
+        """Whether the index holds another history than this process has seen."""
 
     @property
     def name(self) -> NameRecord:
@@ -194,7 +197,9 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         roll_over = self._roll_over_due(head)
         if roll_over and not self._is_open(head):
             return None
-        return plan_append(self._appender.name, head, chosen, self._sent.wall_ms, roll_over), head
+        name, joint = self._appender.name, self._environment.index.joint_commits
+        plan = plan_append(name, head, chosen, self._sent.wall_ms, roll_over=roll_over, checks_head=joint)
+        return plan, head
 
     def _choose(self, head: Head) -> list[PendingEntry]:
         """Those whose expected version fits the version they would get after ``head``."""
@@ -288,12 +293,32 @@ class LogAppend(ConditionalAppend[Head, Plan]):
 
     def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
         """The head is read after the wait, not before it: what is read now would be left behind by then."""
+        if self._head_is_gone(plan, head, conflict):
+            return False
         ours = {pending.write_id for pending in plan.batch}
         if any(item is not None and item.attributes.get("w") in ours for item in conflict.items.values()):
             self._mark_in_doubt(plan)
         self._appender.left_behind = head
         self._appender.contention.lost(self._environment.settings)
         return any(pending.expected is None for pending in plan.batch)
+
+    def _head_is_gone(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
+        """Whether the head's own entry was freed since it was seen, long ago; then the head is read again.
+
+        Raises HistoryChanged where it is gone, or another one, before it could be freed.
+        """
+        last = len(plan.writes) - 1
+        if last not in conflict.items or not isinstance(plan.writes[last], Check):
+            return False
+        if head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
+            self._appender.branch_lost = True
+            raise HistoryChanged(
+                "the stored history is not the one that this handle has seen; open it again",
+                log=self._appender.name.name,
+                version=head.version,
+            )
+        self._appender.heads.drop(head)
+        return True
 
     def _mark_in_doubt(self, plan: Plan) -> None:
         for version, pending in enumerate(plan.batch, plan.first):

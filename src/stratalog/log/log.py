@@ -109,6 +109,11 @@ class Log:
         """
         return self._appender.is_behind()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether an append found another history in the store than this handle has seen. Open the log again then."""
+        return self._appender.branch_lost
+
     def turn(self) -> AbstractContextManager[bool]:
         """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
 

@@ -12,7 +12,7 @@ from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, name_put
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.segments import Segment, segment_put
-from stratalog.ports.index import Absent, Item, Put, Write
+from stratalog.ports.index import Absent, Check, Equals, Item, Put, Write
 
 __all__ = ["Plan", "plan_append"]
 
@@ -32,8 +32,20 @@ class Plan(msgspec.Struct, frozen=True):
     """Of the batch's entries, in order."""
 
 
-def plan_append(name: NameRecord, head: Head, batch: Sequence[PendingEntry], now_ms: int, roll_over: bool) -> Plan:
-    """What to write so that ``batch`` follows ``head``: an item each, and on roll-over the seal and the new segment."""
+def plan_append(
+    name: NameRecord,
+    head: Head,
+    batch: Sequence[PendingEntry],
+    now_ms: int,
+    *,
+    roll_over: bool = False,
+    checks_head: bool = False,
+) -> Plan:
+    """What to write so that ``batch`` follows ``head``: an item each, and on roll-over the seal and the new segment.
+
+    With ``checks_head`` the commit stands only while the head's own entry does. The put alone does not show that: it
+    would land behind a gap in an index that was put back beneath an open handle.
+    """
     created_ms = max(now_ms, head.created_ms)
     segment = head.version + 1 if roll_over else head.segment
     partition = entries_partition(name.prefix, segment)
@@ -45,6 +57,9 @@ def plan_append(name: NameRecord, head: Head, batch: Sequence[PendingEntry], now
         hashes.append(before)
         item = Item(partition, number(version), {"c": created_ms, "h": before, **pending.attributes})
         writes.append(Put(item, _ABSENT))
+    if checks_head and head.version >= head.segment:
+        last = entries_partition(name.prefix, head.segment), number(head.version)
+        writes.append(Check(*last, Equals("h", head.hash)))
     return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes)
 
 

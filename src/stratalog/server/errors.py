@@ -19,6 +19,7 @@ from stratalog.errors import (
     ContentionError,
     Corrupt,
     Forbidden,
+    HistoryChanged,
     Invalid,
     LimitExceeded,
     NotFound,
@@ -71,6 +72,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (NotFound, 404),
     # Nothing was written and the same request may well succeed: not the caller's conflict to solve.
     (ContentionError, 503),
+    (HistoryChanged, 503),
     (Conflict, 409),
     (Forbidden, 403),
     (Unsupported, 501),
