@@ -26,7 +26,7 @@ def test_the_first_hash_is_that_of_the_origin_and_the_entry_s_facts() -> None:
     entry = log.append(event("once"), author="Ada", principal="u-1", write_id="w-1")
     before = hashlib.sha256(b"stratalog history 1\0" + log.record.origin.encode()).digest()
     body = msgspec.msgpack.encode([["set", "once", 1]])
-    digest = hashlib.sha256(entry.salt + body).digest()
+    digest = hashlib.sha256(entry.salt + hashlib.sha256(body).digest()).digest()
     facts = msgspec.msgpack.encode([1, 1, entry.created_ms, "u-1", "Ada", "w-1", digest, None])
     assert entry.hash == hashlib.sha256(before + hashlib.sha256(facts).digest()).digest()
     assert other(log).entry(1) == entry

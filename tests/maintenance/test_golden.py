@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.documents import Rules
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.maintenance.document_export import export_document, export_state, import_state
 from stratalog.maintenance.document_import import import_document
@@ -22,6 +23,7 @@ EXPORT = (FOLDER / "export-v1.jsonl").read_bytes()
 STATE = (FOLDER / "export-v1-state.jsonl").read_bytes()
 NAME = "plan, branched"
 ITEM = {"id": "A1", "value": 1.5, "bytes": b"\x00\xff", "$": {"$bytes": 3}}
+RANDOM = {"origin", "write_id", "salt", "hash", "sha256"}
 NOTE = "A line separator\u2028ends no line. " * 60
 
 
@@ -63,9 +65,9 @@ def exported(document: stratalog.Document) -> bytes:
 
 
 def comparable(export: bytes) -> list[dict[str, Any]]:
-    """The lines without what is random, and without the hash over it."""
+    """The lines without what is random, and without the hashes over it."""
     lines = [json.loads(line) for line in export.split(b"\n")[:-1]]
-    return [{name: said for name, said in line.items() if name not in ("write_id", "sha256")} for line in lines]
+    return [{name: said for name, said in line.items() if name not in RANDOM} for line in lines]
 
 
 @pytest.fixture
@@ -122,3 +124,21 @@ def test_the_golden_state_is_still_imported(imported: stratalog.Document) -> Non
         target = store.create("acme", "target")
         assert import_state(target, io.BytesIO(STATE)) == 4
         assert target.at().content_digest() == imported.at(3).content_digest()
+
+
+def test_an_import_keeps_the_history_s_hash() -> None:
+    document = written()
+    with stratalog.open("memory:", clock=ManualClock(seed=2)) as store:
+        again = import_document(store, "acme", "again", io.BytesIO(exported(document)))
+        assert again.log.record.origin == document.log.record.origin
+        assert again.log.head().hash == document.log.head().hash
+        assert stratalog.verify(again).version == 7
+
+
+def test_an_import_whose_bodies_differ_is_another_history_and_names_the_old_one() -> None:
+    document = written()
+    with stratalog.open("memory:", rules=Rules(metadata_fields=("note",)), clock=ManualClock(seed=2)) as store:
+        again = import_document(store, "acme", "again", io.BytesIO(exported(document)))
+        assert again.log.record.origin.endswith(f"/{document.log.record.origin}")
+        assert again.log.head().hash != document.log.head().hash
+        assert again.at().to_dict() == document.at().to_dict()

@@ -120,11 +120,14 @@ class Truth:
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
-    """The hash of an entry by `formats/chain.md`, from its item alone; as stored where the body is a blob."""
+    """The hash of an entry by `formats/chain.md`, from its item alone."""
     if "x" in attributes:
-        return bytes(attributes["h"])
-    body = attributes["b"] if "b" in attributes else zstandard.decompress(attributes["z"])
-    digest = hashlib.sha256(attributes["s"] + body).digest()
+        address, _, digest = msgspec.msgpack.decode(attributes["x"])
+        body_hash = digest or address
+    else:
+        body = attributes["b"] if "b" in attributes else zstandard.decompress(attributes["z"])
+        body_hash = hashlib.sha256(body).digest()
+    digest = hashlib.sha256(attributes["s"] + body_hash).digest()
     who = attributes.get("p", ""), attributes.get("a", "")
     facts = msgspec.msgpack.encode([1, version, attributes["c"], *who, attributes["w"], digest, None])
     return hashlib.sha256(before + hashlib.sha256(facts).digest()).digest()

@@ -28,11 +28,9 @@ def genesis(origin: str) -> bytes:
     return sha256(DOMAIN + origin.encode()).digest()
 
 
-def body_digest(salt: bytes, body: bytes) -> bytes:
-    """What stands for a body in the chain. ``body`` is canonical and not compressed; ``salt`` has `SALT_BYTES`."""
-    digest = sha256(salt)
-    digest.update(body)
-    return digest.digest()
+def body_digest(salt: bytes, body_hash: bytes) -> bytes:
+    """What stands for a body in the chain. ``body_hash`` is the SHA-256 of the canonical bytes before compression."""
+    return sha256(salt + body_hash).digest()
 
 
 def link(
@@ -59,7 +57,7 @@ def checked_entries(before: bytes, entries: Iterable[Entry]) -> Iterator[Entry]:
     Raises Corrupt for the first one whose stored hash does not follow from its facts and the hash before it.
     """
     for entry in entries:
-        digest = body_digest(entry.salt, encode(entry.events))
+        digest = body_digest(entry.salt, sha256(encode(entry.events)).digest())
         hash = link(before, entry.version, entry.created_ms, entry.principal, entry.author, entry.write_id, digest)
         if hash != entry.hash:
             raise Corrupt(

@@ -40,14 +40,22 @@ ORIGIN_CHARACTERS = 24
 
 
 def create_log(
-    environment: Environment, organisation: str, name: str, kind: str = "log", *, upcasters: Upcasters | None = None
+    environment: Environment,
+    organisation: str,
+    name: str,
+    kind: str = "log",
+    *,
+    upcasters: Upcasters | None = None,
+    origin: str = "",
 ) -> Log:
     """Create a log, in one commit with its first segment and its line in the directory.
+
+    ``origin`` is that of the history which an import repeats; another history gets a new one.
 
     Raises Conflict where the organisation has one of that name; NotFound never.
     """
     seen = Observation(environment.clock)
-    return Log(environment, _create(environment, organisation, name, kind), upcasters, seen=seen)
+    return Log(environment, _create(environment, organisation, name, kind, origin=origin), upcasters, seen=seen)
 
 
 def open_log(environment: Environment, organisation: str, name: str, *, upcasters: Upcasters | None = None) -> Log:
@@ -129,11 +137,13 @@ def _create(
     source: NameRecord | None = None,
     lineage: tuple[Parent, ...] = (),
     created_ms_min: int = 0,
+    origin: str = "",
 ) -> NameRecord:
     former = read_name(environment.index, organisation, name)
     if former is not None and not former.deleted_ms:
         raise Conflict("a log of that name exists", organisation=organisation, log=name)
     incarnation = new_id(environment.clock, INCARNATION_CHARACTERS)
+    origin = source.origin if source else origin or new_id(environment.clock, ORIGIN_CHARACTERS)
     record = NameRecord(
         organisation=organisation,
         name=name,
@@ -141,7 +151,7 @@ def _create(
         incarnation=incarnation,
         created_ms=max(environment.clock.wall_ms(), created_ms_min),
         revision=former.revision + 1 if former else 1,
-        origin=source.origin if source else (origin := new_id(environment.clock, ORIGIN_CHARACTERS)),
+        origin=origin,
         hash=lineage[-1].hash if lineage else genesis(origin),
         segment=lineage[-1].version + 1 if lineage else 1,
         floor=source.floor if source else 0,

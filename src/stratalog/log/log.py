@@ -65,6 +65,7 @@ class Log:
         author: str = "",
         principal: str = "",
         write_id: str | None = None,
+        salt: bytes | None = None,
         blob_batch: BlobBatch | None = None,
         checked: bool = False,
     ) -> Entry:
@@ -73,7 +74,8 @@ class Log:
         With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own
         a repeated call with the same ``expected`` finds what it wrote the first time. ``blob_batch`` holds the blobs
         that the events refer to, put before the call; they are renewed where the answer was long in coming.
-        ``checked`` says that the events' data is canonical already, which spares looking at all of it.
+        ``checked`` says that the events' data is canonical already, which spares looking at all of it. ``principal`` is
+        the id of whoever asks, ``author`` the name to show. An import passes the ``salt`` that the entry had before.
 
         Raises, with the state after it:
         VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
@@ -89,6 +91,7 @@ class Log:
             author=author,
             principal=principal,
             write_id=write_id,
+            salt=salt,
             blob_batch=blob_batch,
             checked=checked,
         )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from stratalog.clock import new_id
-from stratalog.codec import encode
+from stratalog.codec import encode, sha256
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.group_commit import Latch
 from stratalog.log.blob_batch import BlobBatch
@@ -62,7 +62,7 @@ class PendingEntry:
         self.expected = expected
         self.blob_batch = blob_batch
         self.write_id = str(attributes["w"])
-        self.digest = body_digest(cast(bytes, attributes["s"]), body)
+        self.digest = body_digest(cast(bytes, attributes["s"]), sha256(body))
         self.named = False
         self.in_doubt: list[tuple[str, int]] = []
         self.entry: Entry | None = None
@@ -119,13 +119,14 @@ def prepare_entry(
     author: str = "",
     principal: str = "",
     write_id: str | None = None,
+    salt: bytes | None = None,
     blob_batch: BlobBatch | None = None,
     checked: bool = False,
 ) -> PendingEntry:
     """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
     attributes: dict[str, Attribute] = {
         "w": check_write_id(write_id) if write_id is not None else new_id(environment.clock, WRITE_ID_CHARACTERS),
-        "s": environment.clock.random_bytes(SALT_BYTES),
+        "s": environment.clock.random_bytes(SALT_BYTES) if salt is None else salt,
     }
     if author:
         attributes["a"] = check_author(author)

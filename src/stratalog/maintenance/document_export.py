@@ -63,6 +63,7 @@ def export_document(document: Document, file: BinaryIO, progress: Progress | Non
             "organisation": document.organisation,
             "document": document.name,
             "created_ms": document.log.record.created_ms,
+            "origin": document.log.record.origin,
             "head": head.version,
             "forked_at": [parent.version for parent in document.log.record.lineage],
         }
@@ -132,7 +133,10 @@ def _entry_line(document: Document, entry: Entry) -> dict[str, Any]:
         "version": entry.version,
         "created_ms": entry.created_ms,
         "author": entry.author,
+        "principal": entry.principal,
         "write_id": entry.write_id,
+        "salt": entry.salt.hex(),
+        "hash": entry.hash.hex(),
     }
     event = entry.events[0]
     if event.type != COMMIT:

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from stratalog.clock import new_id
 from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import commit_of
@@ -47,21 +48,45 @@ def import_document(
     written. Raises Unsupported (a newer format), Corrupt (damaged), Conflict (the name lives): no document is made.
     """
     header = _check(file)
+    try:
+        _import(store, organisation, name, header, file, progress)
+    except _AnotherBody:
+        # This store writes some body in another way, as with other metadata fields. It is another history then, and
+        # its origin says of which.
+        renamed = msgspec.structs.replace(header, origin=f"{new_id(store.environment.clock)}/{header.origin}")
+        _import(store, organisation, name, renamed, file, progress, keeps_origin=False)
+    return store.document(organisation, name)
+
+
+def _import(
+    store: Store,
+    organisation: str,
+    name: str,
+    header: _Header,
+    file: BinaryIO,
+    progress: Progress | None,
+    *,
+    keeps_origin: bool = True,
+) -> None:
     clock = ReplayedClock(store.environment.clock)
     environment = Environment(store.environment.index, store.environment.blobs, clock, store.environment.settings)
-    importing = _Import(store, environment, clock, organisation, name)
+    importing = _Import(store, environment, clock, organisation, name, keeps_origin=keeps_origin)
     try:
         importing.run(header, file, progress)
-    except StratalogError:
+    except (StratalogError, _AnotherBody):
         importing.discard()
         raise
-    return store.document(organisation, name)
+
+
+class _AnotherBody(Exception):
+    """A version's canonical body is not the one that the exporting store had, so its hash cannot be kept."""
 
 
 class _Header(msgspec.Struct, frozen=True):
     head: int
     forked_at: tuple[int, ...]
     created_ms: int
+    origin: str
     digest: str
 
 
@@ -87,6 +112,9 @@ class _Entry(msgspec.Struct, frozen=True):
     created_ms: int
     author: str
     write_id: str
+    principal: str
+    salt: bytes
+    hash: bytes
     mutations: tuple[_Mutation, ...] = ()
     patch: tuple[_Change, ...] = ()
     bindings: tuple[tuple[str, str, str], ...] = ()
@@ -145,8 +173,9 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
         if "end" in line:
             return
         try:
-            yield msgspec.convert(line, _Entry)
-        except msgspec.ValidationError as exc:
+            hexadecimal = {field: bytes.fromhex(line[field]) for field in ("salt", "hash")}
+            yield msgspec.convert({**line, **hexadecimal}, _Entry)
+        except (KeyError, TypeError, ValueError) as exc:
             raise Corrupt("a version of an export does not decode", version=line["version"], reason=str(exc)) from exc
 
 
@@ -159,20 +188,34 @@ class _Import:
     """One import under way. A fork is made as it was: its ancestors first, under names of their own that go again."""
 
     def __init__(
-        self, store: Store, environment: Environment, clock: ReplayedClock, organisation: str, name: str
+        self,
+        store: Store,
+        environment: Environment,
+        clock: ReplayedClock,
+        organisation: str,
+        name: str,
+        *,
+        keeps_origin: bool,
     ) -> None:
         self._store = store
         self._environment = environment
         self._clock = clock
         self._organisation = organisation
         self._name = name
+        self._keeps_origin = keeps_origin
         self._made: list[Log] = []
 
     def run(self, header: _Header, file: BinaryIO, progress: Progress | None) -> None:
         boundaries = [*header.forked_at, None]
         self._clock.say(min(header.created_ms, _first_ms(file, header.created_ms)))
         log = self._remember(
-            create_log(self._environment, self._organisation, self._name_at(0, boundaries), UNFINISHED)
+            create_log(
+                self._environment,
+                self._organisation,
+                self._name_at(0, boundaries),
+                UNFINISHED,
+                origin=header.origin,
+            )
         )
         document = Document(log, self._store.rules)
         state = State.at_snapshot(document.chunks, 0, log.hash_at(0), EMPTY_ROOTS)
@@ -218,8 +261,16 @@ class _Import:
         blob_batch = BlobBatch(document.log.environment)
         event = Event(*_event(entry)) if entry.event else _commit(state, entry, document.values, blob_batch).event()
         written = document.log.append(
-            event, expected=state.version, author=entry.author, write_id=entry.write_id, blob_batch=blob_batch
+            event,
+            expected=state.version,
+            author=entry.author,
+            principal=entry.principal,
+            write_id=entry.write_id,
+            salt=entry.salt,
+            blob_batch=blob_batch,
         )
+        if self._keeps_origin and written.hash != entry.hash:
+            raise _AnotherBody(entry.version)
         state = state.after([written])
         if state.version - state.snapshot_version >= self._environment.settings.snapshot_entries_interval:
             return take_snapshot(document.log, state)
