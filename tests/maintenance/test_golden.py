@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,6 @@ from typing import Any
 import pytest
 
 import stratalog
-from stratalog.documents import Rules
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.maintenance.document_export import export_document, export_state, import_state
 from stratalog.maintenance.document_import import import_document
@@ -136,11 +137,16 @@ def test_an_import_keeps_the_history_s_hash() -> None:
 
 
 def test_an_import_whose_bodies_differ_is_another_history_and_names_the_old_one() -> None:
-    document = stratalog.open("memory:", clock=ManualClock()).create("acme", "plan")
-    document.mutate("put", {"key": "films/1", "value": {"id": "1", "title": "Ikiru", "plot": "x" * 3000}})
-    with stratalog.open("memory:", rules=Rules(metadata_fields=("title",)), clock=ManualClock(seed=2)) as store:
-        again = import_document(store, "acme", "again", io.BytesIO(exported(document)))
+    document = written()
+    lines = exported(document).splitlines(keepends=True)
+    lines[3] = re.sub(rb'"hash":"[0-9a-f]*"', b'"hash":"%s"' % (b"0" * 64), lines[3])  # as of another encoding
+    last = json.loads(lines.pop())
+    last["sha256"] = hashlib.sha256(b"".join(lines)).hexdigest()
+    export = b"".join(lines) + json.dumps(last).encode() + b"\n"
+    with stratalog.open("memory:", clock=ManualClock(seed=2)) as store:
+        again = import_document(store, "acme", "again", io.BytesIO(export))
         assert again.log.record.origin.endswith(f"/{document.log.record.origin}")
         assert again.log.head().hash != document.log.head().hash
         assert again.at().to_dict() == document.at().to_dict()
-        assert stratalog.verify(again).version == 1
+        assert stratalog.verify(again).version == 7
+        assert [listing.id for listing in store.list("acme")] == ["again"]
