@@ -33,11 +33,12 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version: when, who, which mutations in which order, and the keys they changed."""
+    """One version: when, who (a name to show, and an id), which mutations in which order, and the keys they changed."""
 
     version: int
     created_ms: int
     author: str
+    principal: str
     mutations: tuple[Applied, ...]
     changed: tuple[str, ...]
     deleted: tuple[str, ...]
@@ -50,6 +51,7 @@ class KeyChange(msgspec.Struct, frozen=True):
     version: int
     created_ms: int
     author: str
+    principal: str
     value: Any
     deleted: bool
     mutations: tuple[Applied, ...]
@@ -73,6 +75,7 @@ def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator
             entry.version,
             entry.created_ms,
             entry.author,
+            entry.principal,
             tuple(_applied(recorded, values) for recorded in commit.mutations),
             tuple(change.key for change in commit.patch if change.value is not None),
             tuple(change.key for change in commit.patch if change.value is None),
@@ -94,6 +97,7 @@ def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Ke
             version,
             entry.created_ms,
             entry.author,
+            entry.principal,
             None if change.value is None else decode(values.load(change.value)),
             change.value is None,
             tuple(_applied(commit.mutations[position], values) for position in change.by),

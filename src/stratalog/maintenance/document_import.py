@@ -54,7 +54,7 @@ def import_document(
         # This store writes some body in another way, as with other metadata fields. It is another history then, and
         # its origin says of which.
         renamed = msgspec.structs.replace(header, origin=f"{new_id(store.environment.clock)}/{header.origin}")
-        _import(store, organisation, name, renamed, file, progress, keeps_origin=False)
+        _import(store, organisation, name, renamed, file, progress, same_origin=False)
     return store.document(organisation, name)
 
 
@@ -66,11 +66,11 @@ def _import(
     file: BinaryIO,
     progress: Progress | None,
     *,
-    keeps_origin: bool = True,
+    same_origin: bool = True,
 ) -> None:
     clock = ReplayedClock(store.environment.clock)
     environment = Environment(store.environment.index, store.environment.blobs, clock, store.environment.settings)
-    importing = _Import(store, environment, clock, organisation, name, keeps_origin=keeps_origin)
+    importing = _Import(store, environment, clock, organisation, name, same_origin=same_origin)
     try:
         importing.run(header, file, progress)
     except (StratalogError, _AnotherBody):
@@ -195,14 +195,14 @@ class _Import:
         organisation: str,
         name: str,
         *,
-        keeps_origin: bool,
+        same_origin: bool,
     ) -> None:
         self._store = store
         self._environment = environment
         self._clock = clock
         self._organisation = organisation
         self._name = name
-        self._keeps_origin = keeps_origin
+        self._same_origin = same_origin
         self._made: list[Log] = []
 
     def run(self, header: _Header, file: BinaryIO, progress: Progress | None) -> None:
@@ -269,7 +269,7 @@ class _Import:
             salt=entry.salt,
             blob_batch=blob_batch,
         )
-        if self._keeps_origin and written.hash != entry.hash:
+        if self._same_origin and written.hash != entry.hash:
             raise _AnotherBody(entry.version)
         state = state.after([written])
         if state.version - state.snapshot_version >= self._environment.settings.snapshot_entries_interval:

@@ -57,12 +57,14 @@ class AppendRequest(msgspec.Struct, frozen=True):
 
 
 class AppendedEntry(msgspec.Struct, frozen=True):
-    """One entry: its number is its version."""
+    """One entry: its number is its version. ``principal`` is an id, ``author`` a name to show, ``hash`` hexadecimal."""
 
     version: int
     created_ms: int
     author: str
+    principal: str
     write_id: str
+    hash: str
     events: list[Fact]
 
 
@@ -224,7 +226,9 @@ def _info(log: Log) -> LogInfo:
 
 def _committed(entry: Entry) -> AppendedEntry:
     facts = [Fact(event.type, event.data, event.schema) for event in entry.events]
-    return AppendedEntry(entry.version, entry.created_ms, entry.author, entry.write_id, facts)
+    return AppendedEntry(
+        entry.version, entry.created_ms, entry.author, entry.principal, entry.write_id, entry.hash.hex(), facts
+    )
 
 
 def _decoded(snapshot: Snapshot) -> Any:
