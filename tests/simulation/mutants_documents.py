@@ -62,11 +62,13 @@ def _answer_from_memory(
     return _commit_batch(handle, batch, group, owner, author) if run.ran else run.outcomes
 
 
-def _replace_newest(environment: Environment, prefix: str, version: int, body: bytes, base: Snapshot | None) -> bool:
+def _replace_newest(
+    environment: Environment, prefix: str, version: int, hash: bytes, body: bytes, base: Snapshot | None
+) -> bool:
     """One snapshot for the whole log, under the newest number: an older one takes its place."""
     newest = newest_snapshot(environment.index, prefix, 10**9)
     sort = number(max(version, newest.version if newest else 0))
-    environment.index.commit([Put(Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body}))])
+    environment.index.commit([Put(Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash}))])
     environment.counters["snapshot"] += 1
     return True
 
@@ -101,10 +103,10 @@ class _Later(BlobBatch):
         return BodyRef(sha256(body), len(body))
 
 
-def _append_first(handle: Document, state: State, run: Run, author: str) -> Entry:
+def _append_first(handle: Document, state: State, run: Run, owner: str, author: str) -> Entry:
     later = _Later(handle.log.environment)
     event = commit_of(state, run, handle.values, later).event()
-    entry = handle.log.append(event, expected=state.version, author=author)
+    entry = handle.log.append(event, expected=state.version, author=author, principal=owner)
     for prefix, body in later.waiting:
         write_body(handle.log.environment.blobs, prefix, body)
     return entry

@@ -15,7 +15,7 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
 from stratalog.log.head import Head, follow_head
-from stratalog.log.names import require_name
+from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.reader import Reader, Run
 from stratalog.ports.index import Delete, Put
@@ -50,6 +50,14 @@ def _append_then_put(self: Any, pending: PendingEntry) -> Entry:
     return entry
 
 
+def _hash_without_time(self: Any, before: bytes, version: int, created_ms: int) -> bytes:
+    return _hash_after(self, before, version, 0)
+
+
+def _lineage_unhashed(source: NameRecord, at: int, hash: bytes) -> Any:
+    return _lineage(source, at, sha256(b""))
+
+
 def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
     """Acknowledged as what it will be if all goes well."""
     known = self.known_head() or self.head()
@@ -66,7 +74,7 @@ def _walk_next_unread(index: Any, name: Any, segment: int, seen: Any) -> Head | 
     found = _last(index, name, segment)
     if found is not None and found.attributes.get("k") == SEAL:
         version, attributes = parse_number(found.sort), found.attributes
-        return Head(version, version, attributes["c"], attributes["h"], seen)
+        return Head(version, version, attributes["c"], attributes.get("h", b""), seen)
     return _walk(index, name, segment, seen)
 
 
@@ -74,7 +82,7 @@ def _walk_past_seals(index: Any, name: Any, segment: int, seen: Any) -> Head | N
     found = _last(index, name, segment)
     if found is None or found.attributes.get("k") == END:
         return _walk(index, name, segment, seen)
-    return Head(parse_number(found.sort), segment, found.attributes["c"], found.attributes["h"], seen)
+    return Head(parse_number(found.sort), segment, found.attributes["c"], found.attributes.get("h", b""), seen)
 
 
 def _last(index: Any, name: Any, segment: int) -> Any:
@@ -133,6 +141,8 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 
 _write = BlobBatch.write
 _landed = LogAppend._landed
+_hash_after = PendingEntry.hash_after
+_lineage = lifecycle._lineage
 _init = LogAppend.__init__
 _append = Appender.append
 _walk = head._walk
@@ -146,7 +156,9 @@ def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
 
 
 MUTANTS = (
-    _mutant("condition dropped", replaced(plan, "_ABSENT", None), "acknowledged", "history-changed", "gapless"),
+    _mutant(
+        "condition dropped", replaced(plan, "_ABSENT", None), "acknowledged", "history-changed", "gapless", "chain"
+    ),
     _mutant("write id ignored", replaced(LogAppend, "_landed", _landed_unseen), "once", "refused"),
     _mutant(
         "doubt dropped while its place is free", replaced(LogAppend, "_landed", _landed_or_absent), "refused", "once"
@@ -161,6 +173,7 @@ MUTANTS = (
         replaced(retention, "free_time_reached", lambda clock, marked_ms: True),
         "acknowledged",
         "history-changed",
+        "real-time",
     ),
     _mutant(
         "observation rule ignored by writers",
@@ -205,6 +218,8 @@ MUTANTS = (
     _mutant(
         "reads first, but what may be old by then", replaced(LogAppend, "_reread", _reread_lagging), "stale-answer"
     ),
+    _mutant("hash without the time", replaced(PendingEntry, "hash_after", _hash_without_time), "chain"),
+    _mutant("a fork begins another history", replaced(lifecycle, "_lineage", _lineage_unhashed), "chain"),
     _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
     _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),
     _mutant(
