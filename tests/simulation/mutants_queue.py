@@ -122,7 +122,7 @@ MUTANTS = (
         "queue: joined in another's name",
         QueueWorld,
         replaced(coalescing, "_speaks_for", _anybody),
-        ("settled", "owners", "progress"),
+        ("answers", "settled", "owners", "progress"),
     ),
     Mutant(
         "queue: outcome of another message",
