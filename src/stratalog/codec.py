@@ -1,7 +1,8 @@
 """Bytes and values: one canonical encoding, one compression, one hash.
 
 A *value* is what JSON can say, and bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict
-with str keys; what derives from one of these (an ordered dict, an enumeration of text) is stored as the plain kind.
+with str keys; what derives from one of these (an ordered dict, an enumeration of text) is stored as the plain kind, and
+so is a bytearray or memoryview.
 JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 says the same): ``1.0`` is stored,
 hashed and read back as ``1``. Text is never normalised.
 """
@@ -159,10 +160,11 @@ def _canonical(value: Value, what: str, depth: int) -> Value:
     raise Invalid(f"{what} has a type that JSON cannot say", value=kind.__name__)
 
 
-_PLAIN_KINDS: tuple[tuple[type, Callable[[Any], Value]], ...] = (
+_PLAIN_KINDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Value]], ...] = (
     (dict, dict),
     (list, list),
     (tuple, list),
+    ((bytes, bytearray, memoryview), bytes),
     (str, str.__str__),
     (int, int.__int__),
     (float, float.__float__),

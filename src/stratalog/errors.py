@@ -7,12 +7,15 @@
     │   ├── ConditionFailed     an index condition did not hold; carries the items behind it
     │   ├── HistoryChanged      the store holds another history than the handle has seen: open it again
     │   ├── VersionConflict     the log is not at the version the caller expected
+    │   ├── KeyReused           the write id stands for something else: take a new one
+    │   ├── MergeConflict       a fork's mutations do not come out on the target as they must: replay says which
     │   └── ContentionError     the time budget for trying again is used up; nothing was written
     ├── NotFound            there is no such thing
     │   ├── VersionForgotten    there was, but retention has raised the floor above it
     │   └── Collected           the group's clients were forgotten: begin as a new group
     ├── Forbidden           who asks may not; asking as somebody else might help
     ├── Invalid             the input breaks a rule; trying again will not help
+    │   ├── ReservedName        only the store itself may use the name
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
     ├── Unavailable         nothing was written; try again later
@@ -42,10 +45,13 @@ __all__ = [
     "Forbidden",
     "HistoryChanged",
     "Invalid",
+    "KeyReused",
     "LimitExceeded",
+    "MergeConflict",
     "NotFound",
     "OutcomeUnknown",
     "QueueFull",
+    "ReservedName",
     "StorageFull",
     "StratalogError",
     "Unavailable",
@@ -104,6 +110,25 @@ class VersionConflict(Conflict):
     code = "version-conflict"
 
 
+class KeyReused(Conflict):
+    """The write id was used before, for something else or by another principal. This call wrote nothing.
+
+    ``log`` or ``record``, ``version`` and ``write_id`` in the details name what it stands for. A new write id helps.
+    """
+
+    code = "key-reused"
+
+
+class MergeConflict(Conflict):
+    """A merge would drop or reject what stands in the fork, or the fork is not the one that was merged before.
+
+    Nothing was written, or, in a merge of many batches, nothing after the batches that were. Certain: it was judged on
+    a fresh state.
+    """
+
+    code = "merge-conflict"
+
+
 class ContentionError(Conflict):
     """Others kept being first until the time budget was used up. Nothing was written."""
 
@@ -138,6 +163,12 @@ class Invalid(StratalogError):
     """The input breaks a rule, named in the message. Nothing was written."""
 
     code = "invalid"
+
+
+class ReservedName(Invalid):
+    """Only the store itself may use the name. Nothing was written."""
+
+    code = "reserved-name"
 
 
 class Unsupported(Invalid):
@@ -198,10 +229,13 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         Forbidden,
         HistoryChanged,
         Invalid,
+        KeyReused,
         LimitExceeded,
+        MergeConflict,
         NotFound,
         OutcomeUnknown,
         QueueFull,
+        ReservedName,
         StorageFull,
         Unavailable,
         Unsupported,

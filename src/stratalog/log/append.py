@@ -16,6 +16,7 @@ from stratalog.clock import Observation
 from stratalog.errors import (
     ConditionFailed,
     HistoryChanged,
+    KeyReused,
     NotFound,
     OutcomeUnknown,
     StratalogError,
@@ -32,7 +33,7 @@ from stratalog.log.entries import Entry
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.pending_entry import PendingEntry
+from stratalog.log.pending_entry import PendingEntry, same_request
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
 from stratalog.ports.index import Check, Delete, Equals, Item
@@ -56,13 +57,13 @@ class Appender:
         self,
         environment: Environment,
         name: NameRecord,
-        stored_entry: Callable[[int], Entry],
+        entry_as_stored: Callable[[int], Entry],
         segment_ready: Callable[[Head], bool],
         seen: Observation | None,
     ) -> None:
         self.environment = environment
         self.names = Newest(attrgetter("revision"), name)
-        self.stored_entry = stored_entry
+        self.entry_as_stored = entry_as_stored
         self.segment_ready = segment_ready
         self.contention = Contention()
         self._group_commit: GroupCommit[PendingEntry] = GroupCommit()
@@ -225,9 +226,12 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         self._batch.remove(pending)
 
     def _is_answered_at(self, pending: PendingEntry, version: int) -> bool:
-        """Whether the answer is found at ``version``: the entry itself, or that its place is forgotten by now."""
+        """Whether the answer is found at ``version``.
+
+        It is the entry itself, that its place is forgotten by now, or that another write used its write id.
+        """
         try:
-            entry = self._appender.stored_entry(version)
+            entry = self._appender.entry_as_stored(version)
         except VersionForgotten:
             pending.error = OutcomeUnknown("an append's place was forgotten before it was answered", version=version)
             return True
@@ -235,6 +239,14 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         if entry.write_id != pending.write_id:
             return False
+        if not same_request(entry, pending):
+            pending.error = KeyReused(
+                "the write id was used for something else",
+                log=self._appender.name.name,
+                version=version,
+                write_id=pending.write_id,
+            )
+            return True
         pending.settle(entry)
         return True
 
@@ -338,7 +350,10 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         ours = item is not None and item.attributes.get("w") == pending.write_id
         if (item is None or ours) and self._is_answered_at(pending, version):
-            return True
+            # Another write may hold this place while a write of ours stands at another one.
+            if not isinstance(pending.error, KeyReused) or pending.in_doubt == [(partition, version)]:
+                return True
+            pending.error, ours = None, False
         if item is not None and ours:
             self._remove_orphan(item, pending)
         pending.in_doubt.remove((partition, version))

@@ -46,7 +46,7 @@ class Log:
         """The name record as it was when the handle was made."""
 
         self._floor: Newest[int] = Newest(int, record.floor)
-        self._appender = Appender(environment, record, self._stored_entry, self._segment_ready, seen)
+        self._appender = Appender(environment, record, self._entry_as_stored, self._segment_ready, seen)
         self._reader = Reader(environment, record.prefix, record.owner, upcasters)
         self._ancestors = [
             (parent, Reader(environment, parent.prefix, record.owner, upcasters)) for parent in record.lineage
@@ -72,13 +72,15 @@ class Log:
         """Append ``events`` as one entry, durably, and return it.
 
         With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own
-        a repeated call with the same ``expected`` finds what it wrote the first time. ``blob_batch`` holds the blobs
-        that the events refer to, put before the call; they are renewed where the answer was long in coming.
-        ``checked`` says that the events' data is canonical already, which spares looking at all of it. ``principal`` is
-        the id of whoever asks, ``author`` the name to show. An import passes the ``salt`` that the entry had before.
+        a repeated call with the same ``expected`` finds what it wrote the first time. It is bound to the events and the
+        principal, not to the time or the author's name. ``blob_batch`` holds the blobs that the events refer to, put
+        before the call; they are renewed where the answer was long in coming. ``checked`` says that the events' data is
+        canonical already, which spares looking at all of it. ``principal`` is the id of whoever asks, ``author`` the
+        name to show. An import passes the ``salt`` that the entry had before.
 
         Raises, with the state after it:
         VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
+        KeyReused — nothing written; the write id stands for other events or another principal.
         ContentionError, Unavailable — nothing written within the time budget. OutcomeUnknown — it may be written.
         Invalid, LimitExceeded — nothing written.
         """
@@ -244,8 +246,8 @@ class Log:
                 return reader, parent.prefix
         return self._reader, self.record.prefix
 
-    def _stored_entry(self, version: int) -> Entry:
-        return self._reader_of(version)[0].entry(version)
+    def _entry_as_stored(self, version: int) -> Entry:
+        return self._reader_of(version)[0].entry_as_stored(version)
 
     def _segment_ready(self, head: Head) -> bool:
         """Whether a log with state has a snapshot in its current segment, so that the segment may be sealed."""

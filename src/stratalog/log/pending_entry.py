@@ -24,7 +24,7 @@ from stratalog.log.entries import (
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute
 
-__all__ = ["PendingEntry", "prepare_entry"]
+__all__ = ["PendingEntry", "prepare_entry", "same_request"]
 
 WRITE_ID_CHARACTERS = 16
 
@@ -142,3 +142,13 @@ def prepare_entry(
     pending = PendingEntry(events, body, attributes, expected, blob_batch)
     pending.named = write_id is not None
     return pending
+
+
+def same_request(stored: Entry, asked: PendingEntry) -> bool:
+    """Whether ``stored``, read without upcasters, is what ``asked`` asks for: its events, of its principal.
+
+    Neither the time nor the author's display name counts. A retry may come later, and a person may be renamed.
+    """
+    # An entry has no principal yet. As soon as one is stored it is compared.
+    principal = getattr(stored, "principal", "")
+    return principal == asked.attributes.get("p", "") and encode(stored.events) == asked.body

@@ -47,6 +47,10 @@ class Reader:
             item = self._stored_item(version)
         return self._entry(item)
 
+    def entry_as_stored(self, version: int) -> Entry:
+        """Entry ``version`` with the events that were appended, before any upcaster. Raises as `entry` does."""
+        return Reader(self._environment, self._prefix, self._owner, None).entry(version)
+
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
         """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
         return chain.from_iterable(self._pages(after, upto, head))

@@ -1,0 +1,95 @@
+"""Write ids are bound to what was asked: honest retries find their entry, any other use is a conflict."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stratalog.errors import KeyReused, VersionConflict
+from stratalog.log import Event, Log, open_log
+from stratalog.log.pending_entry import prepare_entry, same_request
+from tests.log.helpers import (
+    NAME,
+    ORGANISATION,
+    after,
+    another,
+    clock_of,
+    data,
+    event,
+    lost_answer,
+    new_log,
+    scripted,
+)
+
+LARGE = "x" * 5000
+
+
+def other(log: Log, upcasters: dict[tuple[str, int], object] | None = None) -> Log:
+    return open_log(another(log.environment), ORGANISATION, NAME, upcasters=upcasters)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("inline_bytes", [0, 64, 100_000])
+@pytest.mark.parametrize("content", ["small", LARGE, {"n": 1.0, "b": b"x"}])
+def test_other_events_under_a_used_write_id_are_a_conflict(inline_bytes: int, content: object) -> None:
+    log = new_log(body_inline_bytes_max=inline_bytes)
+    log.append(event(content), expected=0, write_id="mine")
+    for events in (event("else"), [event(content), event(content)], Event("other", content), Event("set", content, 2)):
+        with pytest.raises(KeyReused) as caught:
+            other(log).append(events, expected=0, write_id="mine")
+        assert caught.value.details == {"log": NAME, "version": 1, "write_id": "mine"}
+        assert caught.value.code == "key-reused"
+    assert log.head().version == 1
+
+
+def test_a_retry_is_recognised_in_another_form_and_at_another_time_under_a_new_display_name() -> None:
+    log = new_log()
+    log.append(event({"n": 1, "b": b"xy", "l": [2]}), expected=0, write_id="mine", author="Ada")
+    clock_of(log.environment).sleep(60)
+    again = other(log).append(
+        event({"l": (2.0,), "b": memoryview(b"xy"), "n": 1.0}), expected=0, write_id="mine", author="Ada Lovelace"
+    )
+    assert (again.version, again.author) == (1, "Ada")
+    assert log.head().version == 1
+
+
+def test_a_retry_is_compared_with_what_was_stored_and_not_with_what_upcasters_make_of_it() -> None:
+    log = new_log()
+    log.append(event("old"), expected=0, write_id="mine")
+    upcast = other(log, {("set", 1): lambda before: f"new {before}"})
+    assert upcast.append(event("old"), expected=0, write_id="mine").version == 1
+    with pytest.raises(KeyReused):
+        upcast.append(Event("set", "new old", 2), expected=0, write_id="mine")
+
+
+def test_another_write_id_at_the_expected_version_stays_a_version_conflict() -> None:
+    log = new_log()
+    log.append(event("once"), expected=0, write_id="mine")
+    with pytest.raises(VersionConflict):
+        other(log).append(event("once"), expected=0, write_id="yours")
+
+
+def test_an_entry_that_another_put_first_under_the_same_write_id_is_not_ours() -> None:
+    log = new_log()
+    first = other(log)
+    scripted(log.environment).script.append(after(lambda: first.append(event("theirs"), write_id="both")))
+    with pytest.raises(KeyReused):
+        log.append(event("ours"), write_id="both")
+    assert data(log) == ["theirs"]
+
+
+def test_a_write_in_doubt_is_found_behind_another_of_its_write_id() -> None:
+    log = new_log()
+    scripted(log.environment).script.append(lost_answer)
+    assert log.append(event("ours"), write_id="both").version == 1
+    assert data(log) == ["ours"]
+
+
+def test_an_entry_of_another_principal_is_another_request() -> None:
+    class Entry(msgspec.Struct):
+        events: tuple[Event, ...]
+        principal: str
+
+    log = new_log()
+    asked = prepare_entry(log.environment, log.record.owner, [event(1)], write_id="mine")
+    assert same_request(Entry((event(1),), ""), asked)  # type: ignore[arg-type]
+    assert not same_request(Entry((event(1),), "eve"), asked)  # type: ignore[arg-type]
