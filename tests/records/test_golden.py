@@ -12,7 +12,7 @@ import pytest
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryIndex
 from stratalog.codec import decompress, sha256
-from stratalog.errors import NotFound, VersionForgotten
+from stratalog.errors import KeyReused, NotFound, VersionForgotten
 from stratalog.limits import BLOB_BYTES_MAX, BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
 from stratalog.log.directory import list_organisations
 from stratalog.log.environment import Environment
@@ -40,7 +40,7 @@ def empty(folder: Path, wall_ms: int = 1_700_000_000_000) -> Records:
 
 
 def written(folder: Path) -> Records:
-    """Every kind of item: bodies inline, compressed, in one blob and in parts, a deletion, a floor, failures."""
+    """Every kind of item: bodies inline, compressed, in one blob and in parts, every operation, a floor, failures."""
     records = empty(folder)
     records.put(NAME, b"forgotten and gone", write_id="w1")
     records.put(NAME, b"forgotten", write_id="w2", source_time_ms=1_600_000_000_000, metadata={"title": "é", "n": 1.5})
@@ -53,6 +53,8 @@ def written(folder: Path) -> Records:
     records.put(NAME, amid_upload(records), write_id="w5")
     records.delete(NAME, write_id="w6")
     records.undelete(NAME, write_id="w7")
+    records.put_if_newer("b5", b"first", 1_600_000_000_000, write_id="w8")
+    records.update("b5", bytes.upper, write_id="w9")
     records.fail(NAME, "no such table", write_id="f1")
     records.fail("b2", "does not parse", body=b"input", pointer="inbox/7", write_id="f2")
     records.fail("b2", "does not parse yet", body=LARGE, pointer="inbox/8", write_id="f3")
@@ -157,8 +159,19 @@ def test_the_golden_versions_still_say_what_they_are(records: Records) -> None:
     assert (sixth.deleted, sixth.size, sixth.digest) == (True, 0, b"")
 
 
+def test_the_golden_write_ids_are_still_bound_to_what_was_asked(records: Records) -> None:
+    assert records.undelete(NAME, write_id="w7").version == 7
+    assert records.update("b5", bytes.lower, write_id="w9").version == 2
+    for write in (records.undelete, records.delete):
+        with pytest.raises(KeyReused):
+            write("b5", write_id="w9")
+
+
 def test_the_golden_directory_still_lists(records: Records) -> None:
-    assert [(line.id, line.kind, line.created_ms) for line in records.list()] == [(NAME, "record", 1_700_000_000_000)]
+    assert [(line.id, line.kind, line.created_ms) for line in records.list()] == [
+        (NAME, "record", 1_700_000_000_000),
+        ("b5", "record", 1_700_000_601_000),
+    ]
     assert list(list_organisations(records.environment.index)) == ["acme"]
 
 

@@ -4,6 +4,7 @@ Modules
 -------
 store      the handle of an organisation's records
 versions   a version, and the index item that stores it
+requests   what a write id is bound to
 decisions  the next version for each kind of change
 put        writes it, by the conditional append of logs
 batch      puts of many records in shared commits

@@ -20,10 +20,11 @@ from stratalog.keys import record_key
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.entries import check_write_id
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Item, Put, Write, item_bytes
+from stratalog.ports.index import Attribute, Item, Put, Write, item_bytes
 from stratalog.records.content import RecordBody
 from stratalog.records.decisions import RecordCall, Wanted, next_newer, next_put
 from stratalog.records.put import Decide, Heads, Planned, RecordAppend
+from stratalog.records.requests import RecordRequest
 from stratalog.records.versions import Name, RecordVersion, check_metadata, check_source_time, version_from_item
 
 __all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many", "put_through"]
@@ -74,8 +75,8 @@ class _Put:
         self.error: StratalogError | None = None
         self._made: list[RecordBody] = []
         try:
-            call = _call(environment, organisation, body)
-            self.append = RecordAppend(environment, call.name, heads, call.write_id, _decide(call, body, self._made))
+            call, decide = _asked(environment, organisation, body, self._made)
+            self.append = RecordAppend(environment, call.name, heads, call.write_id, decide, call.wrote)
             self._call = call
         except StratalogError as exc:
             self.error = exc
@@ -205,16 +206,25 @@ def _finish(row: list[_Put]) -> list[Stored]:
     return [put.finish() for put in row]
 
 
+def _asked(
+    environment: Environment, organisation: str, body: NewBody, made: list[RecordBody]
+) -> tuple[RecordCall, Decide]:
+    call = _call(environment, organisation, body)
+    given = {**check_metadata(body.metadata), **check_source_time(body.source_time_ms)}
+    content = RecordBody(environment, call.name, body.body)
+    made.append(content)
+    call = call.asking(given, content)
+    return call, _decide(call, body, given, content)
+
+
 def _call(environment: Environment, organisation: str, body: NewBody) -> RecordCall:
     record_key(body.id)
     own = new_id(environment.clock) if body.write_id is None else check_write_id(body.write_id)
-    return RecordCall(environment, Name(organisation, body.id), own, body.write_id is not None)
+    request = RecordRequest("newer" if body.newer_only else "put")
+    return RecordCall(environment, Name(organisation, body.id), own, body.write_id is not None, request)
 
 
-def _decide(call: RecordCall, body: NewBody, made: list[RecordBody]) -> Decide:
-    given = {**check_metadata(body.metadata), **check_source_time(body.source_time_ms)}
-    content = RecordBody(call.environment, call.name, body.body)
-    made.append(content)
+def _decide(call: RecordCall, body: NewBody, given: dict[str, Attribute], content: RecordBody) -> Decide:
     if not body.newer_only:
         return next_put(call, Wanted(given, body.metadata is not None, content, None), None)
     if body.source_time_ms is None:

@@ -48,7 +48,11 @@ class RecordBody:
     """A body and where it went. ``size``, if said, is checked both ways."""
 
     def __init__(
-        self, environment: Environment, name: Name, body: bytes | Iterable[bytes], size: int | None = None
+        self,
+        environment: Environment,
+        name: Name,
+        body: bytes | bytearray | memoryview | Iterable[bytes],
+        size: int | None = None,
     ) -> None:
         self._environment = environment
         self._name = name
@@ -59,8 +63,8 @@ class RecordBody:
         self.bytes: bytes | None = None
         """The whole body, where it is held in memory."""
 
-        if isinstance(body, bytes):
-            self._hold_bytes(body)
+        if isinstance(body, bytes | bytearray | memoryview):
+            self._hold_bytes(bytes(body))
         else:
             self._take(iter(body))
 

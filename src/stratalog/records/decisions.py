@@ -9,7 +9,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionConflict, VersionForgotten
+from stratalog.errors import (
+    Corrupt,
+    KeyReused,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+    VersionConflict,
+    VersionForgotten,
+)
 from stratalog.keys import parse_number
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item
@@ -17,6 +25,7 @@ from stratalog.records.content import RecordBody, stream_item
 from stratalog.records.floor import floor_check, read_floor
 from stratalog.records.history import item_at
 from stratalog.records.put import Decide, RecordDraft
+from stratalog.records.requests import RecordRequest, same_request
 from stratalog.records.versions import TOMBSTONE, Name
 
 __all__ = ["Contents", "RecordCall", "Wanted", "next_deletion", "next_newer", "next_put", "next_revival", "next_update"]
@@ -31,10 +40,34 @@ class RecordCall(msgspec.Struct, frozen=True):
     name: Name
     write_id: str
     named: bool
+    request: RecordRequest
+
+    def asking(
+        self,
+        given: dict[str, Attribute],
+        content: RecordBody,
+        equal: Callable[[bytes, bytes], bool] | None = None,
+    ) -> RecordCall:
+        """The same call with what a put asks for."""
+
+        def as_good(item: Item) -> bool:
+            return equal is not None and equal(_body(self, item), content.bytes or b"")
+
+        request = RecordRequest(self.request.operation, given, content, as_good if equal else None)
+        return msgspec.structs.replace(self, request=request)
 
     def wrote(self, item: Item | None) -> bool:
-        """Whether ``item`` is the version this call wrote, now or earlier."""
-        return item is not None and item.attributes["w"] == self.write_id
+        """Whether ``item`` is the version this call wrote, now or earlier. Raises KeyReused."""
+        if item is None or item.attributes.get("w") != self.write_id:
+            return False
+        if same_request(item, self.request):
+            return True
+        raise KeyReused(
+            "the write id was used for something else",
+            record=self.name.id,
+            version=parse_number(item.sort),
+            write_id=self.write_id,
+        )
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -118,7 +151,7 @@ def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int |
         if call.wrote(latest) or _deleted(latest):
             return latest
         time = {"t": latest.attributes["t"]} if "t" in latest.attributes else {}
-        return RecordDraft({"w": call.write_id, "k": TOMBSTONE, "n": 0, "h": b"", **time, **given})
+        return RecordDraft({"w": call.write_id, **call.request.attributes(), "n": 0, "h": b"", **time, **given})
 
     return decide
 
@@ -138,14 +171,15 @@ def next_revival(call: RecordCall) -> Decide:
         before = item_at(call.environment, call.name, _version(latest) - 1)
         if before is None:
             raise Corrupt("a version of a record is missing", record=call.name.id, version=_version(latest) - 1)
-        attributes = {name: value for name, value in before.attributes.items() if name != "c"}
-        return RecordDraft({**attributes, "w": call.write_id}, (floor_check(call.name, floor),))
+        attributes = {name: value for name, value in before.attributes.items() if name not in ("c", "o")}
+        own = {"w": call.write_id, **call.request.attributes()}
+        return RecordDraft({**attributes, **own}, (floor_check(call.name, floor),))
 
     return decide
 
 
 def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -> RecordDraft:
-    attributes = {"w": call.write_id, **given, **content.attributes()}
+    attributes = {"w": call.write_id, **call.request.attributes(), **given, **content.attributes()}
     guards = tuple(content.guards())
     return RecordDraft(attributes, guards, content.lost_pin if guards else None, content.refresh)
 

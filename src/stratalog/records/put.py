@@ -17,6 +17,7 @@ import msgspec
 from stratalog.clock import Observation
 from stratalog.errors import (
     ConditionFailed,
+    KeyReused,
     OutcomeUnknown,
     StratalogError,
     Unavailable,
@@ -125,13 +126,21 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class RecordAppend(ConditionalAppend[RecordHead, Planned]):
-    """One version on its way. ``write_id`` proves a version to be this put's."""
+    """One version on its way. ``wrote`` says whether a version is this put's, or raises KeyReused."""
 
     what = "a put"
     others = "others kept putting first"
 
     def __init__(
-        self, environment: Environment, name: Name, heads: Heads, write_id: str, decide: Decide, *, fresh: bool = False
+        self,
+        environment: Environment,
+        name: Name,
+        heads: Heads,
+        write_id: str,
+        decide: Decide,
+        wrote: Callable[[Item], bool],
+        *,
+        fresh: bool = False,
     ) -> None:
         """With ``fresh`` nothing is decided from a head that was remembered."""
         super().__init__(environment)
@@ -139,6 +148,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         self._heads = heads
         self._write_id = write_id
         self._decide = decide
+        self._wrote = wrote
         self._behind = fresh
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
@@ -289,13 +299,22 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         floor = read_floor(self._environment.index, self._name)
         ours = item is not None and item.attributes.get("w") == self._write_id
         if version >= floor.freeing:
-            if item is not None and not ours:
-                self._doubts.discard(version)
-            return item if ours else None
+            return None if item is None else self._if_ours(version, item)
         if not ours or version >= floor.freed or self._sends[version] > 1 or not self._is_stored(version):
             return OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
         self._doubts.discard(version)
         return None
+
+    def _if_ours(self, version: int, item: Item) -> Item | None:
+        """``item``, if this put wrote it; any other leaves no doubt about its place. Raises KeyReused."""
+        try:
+            ours = self._wrote(item)
+        except KeyReused:
+            self._doubts.discard(version)
+            raise
+        if not ours:
+            self._doubts.discard(version)
+        return item if ours else None
 
     def _is_stored(self, version: int) -> bool:
         """Whether ours, met in a place below where all is gone, stands there still, so came late.

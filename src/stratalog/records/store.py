@@ -34,12 +34,13 @@ from stratalog.records.failures import (
 )
 from stratalog.records.history import item_of, items_in_order
 from stratalog.records.put import Decide, Heads, RecordAppend
+from stratalog.records.requests import Operation, RecordRequest
 from stratalog.records.retention import collect_blobs, free_versions, prune_versions
 from stratalog.records.versions import Name, Record, RecordVersion, check_metadata, check_source_time, version_from_item
 
 __all__ = ["Body", "Declined", "Records"]
 
-Body = bytes | Iterable[bytes]
+Body = bytes | bytearray | memoryview | Iterable[bytes]
 READ_ATTEMPTS_MAX = 10
 
 
@@ -52,6 +53,9 @@ class Records:
 
     Errors all methods share: Invalid and LimitExceeded for a name or value that may not be; Unavailable where the
     backend is out of reach for the time budget (nothing was written); OutcomeUnknown where a write may stand; Corrupt.
+
+    A ``write_id`` of the caller's own is bound to what is asked: a put to its body, metadata and source time; an
+    update, deletion or undeletion to the operation. Used for something else it raises KeyReused; nothing is written.
     """
 
     def __init__(self, environment: Environment, organisation: str, *, failures_max: int = 5) -> None:
@@ -119,12 +123,13 @@ class Records:
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
-        call = self._call(id, write_id)
+        call = self._call(id, write_id, "put")
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
-        if equal is not None and not isinstance(body, bytes):
+        if equal is not None and not isinstance(body, bytes | bytearray | memoryview):
             raise Invalid("only a body held in memory can be compared", record=id)
         content = RecordBody(self.environment, call.name, body, size)
         wanted = Wanted(given, metadata is not None, content, equal)
+        call = call.asking(given, content, equal)
         return self._run(call, next_put(call, wanted, expected), [content])
 
     def put_if_newer(
@@ -137,9 +142,10 @@ class Records:
         write_id: str | None = None,
     ) -> RecordVersion | None:
         """Store ``body`` unless the latest version's source time is the same or later; None where it was discarded."""
-        call = self._call(id, write_id)
+        call = self._call(id, write_id, "newer")
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         content = RecordBody(self.environment, call.name, body)
+        call = call.asking(given, content)
         stored = self._run(call, next_newer(call, given, content, source_time_ms), [content])
         return stored if stored.write_id == call.write_id else None
 
@@ -161,7 +167,7 @@ class Records:
         raises comes back, with nothing written. Where there is no record, or a deleted one, ``create`` is stored as it
         is; NotFound is raised without it. The same bytes make no version.
         """
-        call = self._call(id, write_id)
+        call = self._call(id, write_id, "update")
         made: Contents = []
         return self._run(call, next_update(call, function, create, made), made, fresh=True)
 
@@ -172,7 +178,7 @@ class Records:
 
         The source's time is the one given, or that of the version before. Raises NotFound, VersionConflict.
         """
-        call = self._call(id, write_id)
+        call = self._call(id, write_id, "delete")
         return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])
 
     def undelete(self, id: str, *, write_id: str | None = None) -> RecordVersion:
@@ -180,7 +186,7 @@ class Records:
 
         Raises NotFound, and VersionForgotten where what stood there was pruned.
         """
-        call = self._call(id, write_id)
+        call = self._call(id, write_id, "undelete")
         return self._run(call, next_revival(call), [])
 
     def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
@@ -212,11 +218,11 @@ class Records:
 
         From the ``failures_max``-th on the record is among the dead letters until `resolve_dead_letter`.
         """
-        call = self._call(id, write_id)
-        content = None if body is None else RecordBody(self.environment, call.name, body)
+        name, own = self._name(id), self._write_id(write_id)
+        content = None if body is None else RecordBody(self.environment, name, body)
         try:
-            failure = CountedFailure(call.write_id, reason, pointer, content)
-            return count_failure(self.environment, call.name, failure, self._failures_max)
+            failure = CountedFailure(own, reason, pointer, content)
+            return count_failure(self.environment, name, failure, self._failures_max)
         finally:
             if content is not None:
                 content.release()
@@ -246,9 +252,12 @@ class Records:
         record_key(id)
         return Name(self.organisation, id)
 
-    def _call(self, id: str, write_id: str | None) -> RecordCall:
-        own = new_id(self.environment.clock) if write_id is None else check_write_id(write_id)
-        return RecordCall(self.environment, self._name(id), own, write_id is not None)
+    def _call(self, id: str, write_id: str | None, operation: Operation) -> RecordCall:
+        own = self._write_id(write_id)
+        return RecordCall(self.environment, self._name(id), own, write_id is not None, RecordRequest(operation))
+
+    def _write_id(self, given: str | None) -> str:
+        return new_id(self.environment.clock) if given is None else check_write_id(given)
 
     def _open(self, id: str, version: int | None) -> tuple[RecordVersion, Iterator[bytes]]:
         name = self._name(id)
@@ -261,7 +270,9 @@ class Records:
     def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
         """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""
         try:
-            item = RecordAppend(self.environment, call.name, self._heads, call.write_id, decide, fresh=fresh).write()
+            heads, write_id = self._heads, call.write_id
+            append = RecordAppend(self.environment, call.name, heads, write_id, decide, call.wrote, fresh=fresh)
+            item = append.write()
             if item.attributes["w"] == call.write_id:
                 for content in made:
                     if content.digest == item.attributes["h"]:

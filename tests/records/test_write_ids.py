@@ -1,0 +1,174 @@
+"""Write ids of records are bound to what was asked: honest retries find their version, any other use is a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.errors import KeyReused
+from stratalog.records import NewBody, Records, RecordVersion
+from tests.records.helpers import World
+
+Write = Callable[[Records], RecordVersion]
+META = {"title": "é", "n": 1}
+
+
+@pytest.fixture
+def records(world: World) -> Records:
+    return world.handle()
+
+
+def put(records: Records) -> RecordVersion:
+    return records.put("r", b"body", metadata=META, source_time_ms=5, write_id="W")
+
+
+def newer(records: Records) -> RecordVersion:
+    made = records.put_if_newer("r", b"body", 5, metadata=META, write_id="W")
+    assert made is not None
+    return made
+
+
+def update(records: Records) -> RecordVersion:
+    return records.update("r", lambda body: body + b"+", create=b"body", write_id="W")
+
+
+def delete(records: Records) -> RecordVersion:
+    return records.delete("r", write_id="W")
+
+
+def undelete(records: Records) -> RecordVersion:
+    return records.undelete("r", write_id="W")
+
+
+def many(records: Records) -> RecordVersion:
+    return only(records, NewBody(id="r", body=b"body", metadata=META, source_time_ms=5, write_id="W"))
+
+
+def many_newer(records: Records) -> RecordVersion:
+    body = NewBody(id="r", body=b"body", metadata=META, source_time_ms=5, newer_only=True, write_id="W")
+    return only(records, body)
+
+
+def only(records: Records, body: NewBody) -> RecordVersion:
+    [stored] = records.put_many([body])
+    if stored.error is not None:
+        raise stored.error
+    assert stored.version is not None
+    return stored.version
+
+
+WRITES: dict[str, Write] = {
+    "put": put,
+    "newer": newer,
+    "update": update,
+    "delete": delete,
+    "undelete": undelete,
+    "many": many,
+    "many newer": many_newer,
+}
+SAME = ({"put", "many"}, {"newer", "many newer"}, {"update"}, {"delete"}, {"undelete"})
+"""Ways to ask for the same thing."""
+
+OTHERS: dict[str, Write] = {
+    "body": lambda records: records.put("r", b"other", metadata=META, source_time_ms=5, write_id="W"),
+    "metadata": lambda records: records.put("r", b"body", metadata={"n": 2}, source_time_ms=5, write_id="W"),
+    "no metadata": lambda records: records.put("r", b"body", source_time_ms=5, write_id="W"),
+    "source time": lambda records: records.put("r", b"body", metadata=META, source_time_ms=6, write_id="W"),
+    "no source time": lambda records: records.put("r", b"body", metadata=META, write_id="W"),
+    "body, expected": lambda records: records.put("r", b"other", metadata=META, expected=1, write_id="W"),
+    "body of a stream": lambda records: records.put("r", iter([b"oth", b"er"]), write_id="W"),
+    "body, newer": lambda records: records.put_if_newer("r", b"other", 9, write_id="W") or records.stat("r"),
+    "body of many": lambda records: only(records, NewBody(id="r", body=b"other", write_id="W")),
+}
+
+
+def before(records: Records, write: str) -> None:
+    """What a write needs to be one: something to update, delete or bring back."""
+    records.put("r", b"first")
+    if write == "undelete":
+        records.delete("r")
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_retry_of_any_operation_is_recognised_by_another_handle(world: World, write: str) -> None:
+    before(world.elsewhere(), write)
+    first = WRITES[write](world.elsewhere())
+    same = next(group for group in SAME if write in group)
+    assert [WRITES[again](world.elsewhere()) for again in sorted(same)] == [first] * len(same)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_the_write_id_of_one_operation_stands_for_no_other(records: Records, write: str) -> None:
+    before(records, write)
+    stored = WRITES[write](records)
+    same = next(group for group in SAME if write in group)
+    for other in WRITES.keys() - same:
+        with pytest.raises(KeyReused) as caught:
+            WRITES[other](records)
+        assert caught.value.details == {"record": "r", "version": stored.version, "write_id": "W"}
+    assert records.stat("r") == stored
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_put_is_bound_to_its_body_metadata_and_source_time(records: Records, other: str) -> None:
+    stored = put(records)
+    with pytest.raises(KeyReused):
+        OTHERS[other](records)
+    assert records.stat("r") == stored
+
+
+def test_a_put_is_recognised_in_another_form(world: World) -> None:
+    stored = put(world.elsewhere())
+    world.pass_seconds(60)
+    forms: list[bytes | bytearray | memoryview | list[bytes]] = [
+        bytearray(b"body"),
+        memoryview(b"body"),
+        [b"bo", b"dy"],
+    ]
+    for body in forms:
+        again = world.elsewhere().put("r", body, metadata={"n": 1.0, "title": "é"}, source_time_ms=5, write_id="W")
+        assert again == stored
+
+
+def test_a_body_that_is_as_good_is_the_same(records: Records) -> None:
+    stored = records.put("r", b"BODY", write_id="W")
+    assert records.put("r", b"body", equal=lambda a, b: a.lower() == b.lower(), write_id="W") == stored
+    with pytest.raises(KeyReused):
+        records.put("r", b"other", equal=lambda a, b: a.lower() == b.lower(), write_id="W")
+
+
+def test_an_update_is_recognised_although_it_computes_another_body(world: World) -> None:
+    world.elsewhere().put("n", b"1")
+    first = world.elsewhere().update("n", lambda body: str(int(body) + 1).encode(), write_id="W")
+    assert world.elsewhere().update("n", lambda body: str(int(body) + 1).encode(), write_id="W") == first
+    assert world.elsewhere().get("n").body == b"2"
+
+
+def test_of_two_bodies_of_one_batch_under_one_write_id_the_first_stands(records: Records) -> None:
+    bodies = [NewBody(id="r", body=body, write_id="W") for body in (b"a", b"b", b"a")]
+    first, second, third = records.put_many(bodies)
+    assert (first.new, third.version) == (True, first.version)
+    assert isinstance(second.error, KeyReused)
+    assert records.get("r").body == b"a"
+
+
+def test_a_batch_composed_anew_is_recognised(world: World) -> None:
+    bodies = [NewBody(id=f"r{position}", body=b"x", write_id=f"W{position}") for position in range(5)]
+    stored = [one.version for one in world.elsewhere().put_many(bodies)]
+    anew = [*bodies[3:], NewBody(id="new", body=b"y", write_id="N"), *bodies[:3]]
+    again = {one.id: one.version for one in world.elsewhere().put_many(anew)}
+    assert [again[body.id] for body in bodies] == stored
+
+
+def test_a_put_in_doubt_does_not_take_anothers_for_its_own(world: World) -> None:
+    other = world.elsewhere()
+
+    def first(commit: Callable[[], None]) -> None:
+        other.put("r", b"theirs", write_id="W")
+        commit()
+
+    world.index.script.append(first)
+    with pytest.raises(KeyReused):
+        world.records.put("r", b"ours", write_id="W")
+    assert [other.get("r", version.version).body for version in other.versions("r")] == [b"theirs"]
