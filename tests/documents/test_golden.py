@@ -10,6 +10,7 @@ import msgspec
 
 from stratalog.codec import encode
 from stratalog.documents import Document, verify
+from stratalog.documents.commits import Merged
 from stratalog.documents.snapshots import roots_of
 from stratalog.log import Log, open_log
 from stratalog.log.snapshots import list_snapshots
@@ -18,6 +19,8 @@ from stratalog.protocol import Mutation
 from tests.documents.helpers import World, inc, large, put, statuses
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/documents-v1.json").read_text())
+
+MERGED = Merged("replay/abcdefghijklmnop/5", 9, b"qrstuvwxyzabcdef")
 
 
 def grown(world: World) -> Document:
@@ -32,8 +35,8 @@ def grown(world: World) -> Document:
     document.collect_clients(["tab"], ["g"])
     document.snapshot(5)
     document.forget_below(2, lambda floor: None)
-    replayed = Mutation(client="replay/abc", name="inc", args={"key": "count"}, origin=("tab", 7))
-    document.apply([replayed])
+    replayed = Mutation(client=MERGED.client, name="inc", args={"key": "count"}, origin=("tab", 7))
+    document.apply_merge([replayed], lambda state, run: MERGED)
     document.snapshot()
     return document
 
@@ -88,6 +91,12 @@ def test_the_golden_document_still_knows_its_mutations() -> None:
         ("bob", 1, {"text": "z" * 1500}, "no such mutator: poison"),
     ]
     assert last.mutations[0].origin == ("tab", 7)
+
+
+def test_the_golden_document_still_knows_what_it_merged() -> None:
+    merged = stored().state().client(MERGED.client)
+    assert merged is not None
+    assert (merged.id, merged.merged) == (1, (MERGED.version, MERGED.mark))
 
 
 def test_the_golden_document_still_goes_on() -> None:

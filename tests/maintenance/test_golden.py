@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.documents.commits import Merged
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.maintenance.document_export import export_document, export_state, import_state
 from stratalog.maintenance.document_import import import_document
@@ -29,7 +30,7 @@ NOTE = "A line separator\u2028ends no line. " * 60
 
 
 def written() -> stratalog.Document:
-    """One of everything that a line can say: a fork, upkeep, a rejection, a replay, large and odd values."""
+    """One of everything that a line can say: a fork, upkeep, a rejection, a merge, large and odd values."""
     clock = ManualClock()
     document = stratalog.open("memory:", clock=clock).create("acme", "plan")
     steps: list[tuple[list[Mutation], dict[str, str]]] = [
@@ -47,7 +48,9 @@ def written() -> stratalog.Document:
     fork = document.fork(NAME, at=5)
     fork.apply([put("cells/A1", None)], author="grace")
     clock.sleep(1.5)
-    fork.apply([Mutation(client="replay/abc", name="del", args={"key": "cells/B2"}, origin=("ada", 7))])
+    merged = Merged("replay/abcdefghijklmnop/5", 9, b"qrstuvwxyzabcdef")
+    replayed = Mutation(client=merged.client, name="del", args={"key": "cells/B2"}, origin=("ada", 7))
+    fork.apply_merge([replayed], lambda state, run: merged)
     return fork
 
 

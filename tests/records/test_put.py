@@ -68,7 +68,7 @@ def test_a_version_that_is_not_there_yet_cannot_be_expected(world: World) -> Non
 
 def test_the_same_write_id_is_one_write(world: World) -> None:
     first = world.records.put("b1", b"one", write_id="job-7")
-    assert world.handle().put("b1", b"one", write_id="job-7", metadata={"a": 1}) == first
+    assert world.handle().put("b1", b"one", write_id="job-7") == first
 
 
 def test_no_change_makes_no_version(world: World) -> None:

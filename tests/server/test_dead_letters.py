@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from stratalog.documents import Rules
-from stratalog.errors import NotFound
+from stratalog.errors import Invalid, NotFound
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.sync.push import push
-from stratalog.worker.dead_letters import RejectedPush, list_letters, redrive
+from stratalog.worker.dead_letters import RejectedPush, edit_letter, list_letters, redrive
 from tests.server.queue_path import QueuePath, kill, named, put
 
 
@@ -141,3 +141,47 @@ def test_there_is_no_letter_of_another_id() -> None:
     for id in ("0000000000000001", "0000000000000001/1"):
         with pytest.raises(NotFound):
             redrive(path.store, id)
+
+
+def with_arguments() -> QueuePath:
+    """A path on which a mutation with arguments was given up, mended since."""
+    path = QueuePath(kill=kill)
+    path.push(Mutation(client="ada", id=1, name="kill", args={"by": 1}))
+    path.work_through(3000)
+
+    def add(draft: Draft, args: dict[str, int]) -> None:
+        draft.put("n", draft.get("n", 0) + args["by"])
+
+    path.store = Store(path.store.environment, path.store.queue, Rules({**BUILT_IN_MUTATORS, "kill": add}))
+    path.document = path.store.document("acme", "plan")
+    return path
+
+
+def test_edited_arguments_are_a_letter_of_their_own() -> None:
+    path = with_arguments()
+    (letter,) = letters(path)
+    edited = edit_letter(path.store, letter.id, {"by": 10.0})
+    assert [(one.id, one.edited) for one in letters(path)] == [(letter.id, False), (edited, True)]
+    assert [redrive(path.store, id)[0].status for id in (edited, edited, letter.id)] == ["applied", "seen", "applied"]
+    assert path.document.get("n") == 11
+    assert path.document.last_mutation(f"redrive/{edited}") == 1
+
+
+def test_the_same_edit_is_the_same_letter_and_no_edit_is_none() -> None:
+    path = with_arguments()
+    (letter,) = letters(path)
+    edited = edit_letter(path.store, letter.id, {"by": 10})
+    redrive(path.store, edited)
+    assert edit_letter(path.store, letter.id, {"by": 10.0}) == edited
+    assert edit_letter(path.store, edited, {"by": 10}) == edited
+    assert edit_letter(path.store, edited, {"by": 1}) == letter.id
+    assert [one.redriven_ms > 0 for one in letters(path)] == [False, True]
+
+
+def test_a_whole_message_has_no_arguments_to_edit() -> None:
+    path = broken()
+    (letter,) = letters(path)
+    with pytest.raises(Invalid):
+        edit_letter(path.store, letter.id, {"by": 10})
+    with pytest.raises(NotFound):
+        edit_letter(path.store, "none/1", {"by": 10})

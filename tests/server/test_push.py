@@ -11,8 +11,9 @@ from stratalog.documents import Document, Rules
 from stratalog.errors import Invalid, LimitExceeded, Unavailable
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
+from stratalog.protocol.messages import UNSTORABLE
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.sync.push import UNSTORABLE, push, reject
+from stratalog.sync.push import push, reject
 from tests.documents.helpers import World, inc, put, statuses
 
 

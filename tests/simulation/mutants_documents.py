@@ -78,8 +78,8 @@ def _forget_base(environment: Environment, prefix: str, floor: int) -> None:
     environment.index.commit([Delete(snapshots_partition(prefix), number(floor))])
 
 
-def _unnumbered(fork: Document, after: int) -> Iterator[Any]:
-    for own in _own_mutations(fork, after):
+def _unnumbered(fork: Document) -> Iterator[Any]:
+    for own in _own_mutations(fork):
         yield msgspec.structs.replace(own, mutation=msgspec.structs.replace(own.mutation, id=0))
 
 

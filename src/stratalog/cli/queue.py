@@ -20,6 +20,7 @@ from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command, of_every_command
 from stratalog.errors import StratalogError
 from stratalog.limits import RECEIVE_MESSAGES_MAX, VISIBILITY_SECONDS_MAX
+from stratalog.protocol.readable import from_json
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -77,13 +78,18 @@ def list_(session: Session, after: str) -> None:
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
 @click.argument("letters", metavar="[LETTER]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All of them, oldest first.")
+@click.option("--args", metavar="JSON", help="Other arguments for one mutation: makes a new letter, and redrives that.")
 @click.option("--application", metavar="NAME", help="The application with the mutators: a short name, or MODULE:NAME.")
-def redrive(session: Session, letters: tuple[str, ...], every: bool, application: str | None) -> None:
+def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str | None, application: str | None) -> None:
     """Run the mutations of dead letters once more. What was applied meanwhile is not applied again."""
     if bool(letters) == every:
         raise click.UsageError("name the letters to redrive, or --all")
+    if args is not None and len(letters) != 1:
+        raise click.UsageError("name one letter to redrive with other arguments")
     server = _module("worker.dead_letters")
     store = _opened(session, application)
+    if args is not None:
+        letters = (server.edit_letter(store, letters[0], from_json(args)),)
     failed = False
     for letter in letters or [rejected.id for rejected in server.list_letters(store)]:
         try:
@@ -143,7 +149,7 @@ def _report_failure(message: Any, reason: str) -> None:
 
 def _row(letter: Any) -> Sequence[str]:
     name = f"{letter.organisation}/{letter.document}" if letter.document else "?"
-    mutation = f"{letter.client} {letter.mutation}" if letter.mutation else "all"
+    mutation = f"{letter.client} {letter.mutation}{', edited' * letter.edited}" if letter.mutation else "all"
     redriven = local_time(letter.redriven_ms) if letter.redriven_ms else "no"
     return [letter.id, name, mutation, local_time(letter.dead_ms), redriven, letter.reason]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +20,9 @@ __all__ = ["COMMANDS"]
 
 NAME = "ORGANISATION/RECORD"
 PREVIEW_BYTES = 60
+_write_id = click.option(
+    "--write-id", metavar="ID", help="Your own id of this write: given again, it finds the version."
+)
 
 
 @click.group("records", epilog="Example: stratalog records put acme/report report.pdf")
@@ -33,19 +37,29 @@ def records() -> None:
 @click.option("--meta", metavar="NAME=VALUE", multiple=True, help="Metadata beside the body; may be repeated.")
 @click.option("--expected", type=int, metavar="VERSION", help="The version it must follow; 0: it must be new.")
 @click.option("--source-time", metavar="TIME", help="When the source last changed it, in ISO.")
+@_write_id
 def put(
-    session: Session, record: str, file: str, meta: tuple[str, ...], expected: int | None, source_time: str | None
+    session: Session,
+    record: str,
+    file: str,
+    meta: tuple[str, ...],
+    expected: int | None,
+    source_time: str | None,
+    write_id: str | None,
 ) -> None:
     """Store a file, or the input, as the next version; the same bytes make none."""
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
     source_ms = milliseconds(source_time) if source_time else None
-    if file == "-":
-        body = _parts(sys.stdin.buffer)
-        stored = handle.put(id, body, expected=expected, metadata=metadata, source_time_ms=source_ms)
-    else:
-        with Path(file).open("rb") as source:
-            stored = handle.put(id, _parts(source), expected=expected, metadata=metadata, source_time_ms=source_ms)
+    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as source:
+        stored = handle.put(
+            id,
+            _parts(source),
+            expected=expected,
+            metadata=metadata,
+            source_time_ms=source_ms,
+            write_id=write_id,
+        )
     session.answer(_plain(record, stored), f"{record} is at version {stored.version}, {size_text(stored.size)}")
 
 
@@ -100,19 +114,21 @@ def history(session: Session, record: str) -> None:
 
 @command("delete", example="stratalog records delete acme/report")
 @click.argument("record", metavar=NAME)
-def delete(session: Session, record: str) -> None:
+@_write_id
+def delete(session: Session, record: str, write_id: str | None) -> None:
     """Store a deletion as the next version; the versions before it stay."""
     handle, id = _open(session, record)
-    stored = handle.delete(id)
+    stored = handle.delete(id, write_id=write_id)
     session.answer(_plain(record, stored), f"deleted {record} in version {stored.version}; undelete brings it back")
 
 
 @command("undelete", example="stratalog records undelete acme/report")
 @click.argument("record", metavar=NAME)
-def undelete(session: Session, record: str) -> None:
+@_write_id
+def undelete(session: Session, record: str, write_id: str | None) -> None:
     """Store what stood before the deletion as a new version."""
     handle, id = _open(session, record)
-    stored = handle.undelete(id)
+    stored = handle.undelete(id, write_id=write_id)
     session.answer(_plain(record, stored), f"{record} is back in version {stored.version}")
 
 

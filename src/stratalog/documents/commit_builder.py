@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import decode, encode, sha256
-from stratalog.documents.commits import Commit, PatchRow, Recorded
+from stratalog.documents.commits import Commit, Merged, PatchRow, Recorded
 from stratalog.documents.run import Ran, Run, net_changes
 from stratalog.documents.state import State
 from stratalog.documents.values import Values, as_reference
@@ -17,7 +17,7 @@ from stratalog.log.blob_batch import BlobBatch
 __all__ = ["commit_of"]
 
 
-def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch) -> Commit:
+def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, merged: Merged | None = None) -> Commit:
     """The commit that follows ``state``. Large values stand as blobs on return: blob first, index second."""
     touched = _touched(run.ran)
     items: dict[bytes, bytes] = {}
@@ -32,6 +32,7 @@ def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch) -> 
         patch=tuple(patch),
         bindings=tuple(run.bindings),
         fields_bytes=run.fields_bytes if run.fields_bytes != state.fields_bytes else None,
+        merged=merged,
     )
 
 

@@ -11,7 +11,7 @@ from stratalog.errors import Unsupported
 from stratalog.log import Entry, Event
 from stratalog.protocol.messages import payload_hash
 
-__all__ = ["COLLECT", "COMMIT", "FLOOR", "Commit", "PatchRow", "Recorded", "check_schema", "read_commit"]
+__all__ = ["COLLECT", "COMMIT", "FLOOR", "Commit", "Merged", "PatchRow", "Recorded", "check_schema", "read_commit"]
 
 COMMIT = "commit"
 COLLECT = "collect"
@@ -54,6 +54,19 @@ class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which of the entry's mutations touched the key."""
 
 
+class Merged(msgspec.Struct, frozen=True, array_like=True):
+    """How far an entry takes the merge of a fork."""
+
+    client: str
+    """As whom the fork is merged."""
+
+    version: int
+    """The fork's version that holds the last mutation merged so far."""
+
+    mark: bytes
+    """What names the fork's history up to that version; see `branch_mark`."""
+
+
 class Commit(msgspec.Struct, frozen=True, array_like=True):
     """The data of a ``commit`` event."""
 
@@ -65,9 +78,13 @@ class Commit(msgspec.Struct, frozen=True, array_like=True):
     fields_bytes: int | None = None
     """The size of all fields after this entry, where one changed."""
 
+    merged: Merged | None = None
+    """In an entry of a merge: how far that has come. Other entries leave the element out."""
+
     def event(self) -> Event:
         """The event that says it."""
-        return Event(COMMIT, msgspec.to_builtins(self, builtin_types=(bytes,)))
+        data = msgspec.to_builtins(self, builtin_types=(bytes,))
+        return Event(COMMIT, data if self.merged is not None else data[:-1])
 
 
 def read_commit(entry: Entry) -> Commit:

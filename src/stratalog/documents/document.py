@@ -10,7 +10,7 @@ import msgspec
 
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
-from stratalog.documents.commits import COLLECT, FLOOR
+from stratalog.documents.commits import COLLECT, FLOOR, Merged
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
 from stratalog.documents.state import State
@@ -20,6 +20,7 @@ from stratalog.documents.view import View
 from stratalog.errors import (
     ContentionError,
     LimitExceeded,
+    MergeConflict,
     OutcomeUnknown,
     Unavailable,
     VersionConflict,
@@ -31,14 +32,16 @@ from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
-from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation
+from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation, check_unreserved
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.retry import Retry
 from stratalog.tree.chunks import Chunks
 
-__all__ = ["DEFAULT_CLIENT", "Document", "Rules"]
+__all__ = ["DEFAULT_CLIENT", "Approve", "Document", "Rules"]
 
 DEFAULT_CLIENT = "local"
+Approve = Callable[[State, Run], Merged]
+"""Given a batch's run and the state that it ran on, before a write: raises MergeConflict, or says what to keep."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -86,8 +89,12 @@ class Document:
     def mutate(
         self, name: str, args: Any = None, *, client: str = DEFAULT_CLIENT, id: int = 0, author: str = ""
     ) -> Outcome:
-        """Apply one mutation, numbered after the client's last unless ``id`` is given. See `apply`."""
-        return self.apply([Mutation(client=client, name=name, args=args, id=id)], author=author or client)[0]
+        """Apply one mutation, numbered after the client's last unless ``id`` is given. See `apply`.
+
+        Raises ReservedName for a client that only the store itself may be.
+        """
+        mutation = check_unreserved(Mutation(client=client, name=name, args=args, id=id))
+        return self.apply([mutation], author=author or client)[0]
 
     def apply(
         self, mutations: Sequence[Mutation], *, group: str = "", owner: str = "", author: str = ""
@@ -107,6 +114,17 @@ class Document:
         check_identity(owner, "owner", empty=True)
         with self._commit_lock:
             outcomes = self._commit_batch(batch, group, owner, author)
+            self._snapshots.take_if_due()
+        return outcomes
+
+    def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
+        """Apply a batch of a merge as `apply` does, where ``approve`` lets it pass on the state that it is run on.
+
+        Raises what ``approve`` raises on a fresh state: nothing is written.
+        """
+        batch = [check_mutation(mutation) for mutation in mutations]
+        with self._commit_lock:
+            outcomes = self._commit_batch(batch, "", "", author, approve)
             self._snapshots.take_if_due()
         return outcomes
 
@@ -202,7 +220,9 @@ class Document:
 
     # Committing
 
-    def _commit_batch(self, batch: list[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
+    def _commit_batch(
+        self, batch: list[Mutation], group: str, owner: str, author: str, approve: Approve | None = None
+    ) -> list[Outcome]:
         """Run the batch on a state and append it, again on a fresh state as long as other writers are first.
 
         The time budget begins with the first lost race.
@@ -219,28 +239,34 @@ class Document:
                 if state is None or fresh:
                     state = self._states.fresh()
                 try:
-                    run = self._try_batch(state, batch, group, owner, author)
+                    run = self._try_batch(state, batch, group, owner, author, approve)
                     if run.ran or fresh:
                         return run.outcomes
                 except VersionConflict as exc:
                     lost, retry = exc, retry or self.log.retry()
+                except MergeConflict:
+                    if fresh:
+                        raise
             fresh = True
 
-    def _try_batch(self, state: State, batch: list[Mutation], group: str, owner: str, author: str) -> Run:
+    def _try_batch(
+        self, state: State, batch: list[Mutation], group: str, owner: str, author: str, approve: Approve | None
+    ) -> Run:
         """The batch run on ``state``, and committed where it has an effect. Raises VersionConflict."""
         try:
             run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
+            merged = approve(state, run) if approve else None
             if run.ran:
-                entry = self._append(state, run, owner, author)
+                entry = self._append(state, run, owner, author, merged)
                 self._states.offer(state.after([entry]))
         except (Unavailable, OutcomeUnknown):
             self._states.drop(state)
             raise
         return run
 
-    def _append(self, state: State, run: Run, owner: str, author: str) -> Entry:
+    def _append(self, state: State, run: Run, owner: str, author: str, merged: Merged | None = None) -> Entry:
         blob_batch = BlobBatch(self.log.environment)
-        event = commit_of(state, run, self.values, blob_batch).event()
+        event = commit_of(state, run, self.values, blob_batch, merged).event()
         return self.log.append(
             event, expected=state.version, author=author, principal=owner, blob_batch=blob_batch, checked=True
         )

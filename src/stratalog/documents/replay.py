@@ -1,25 +1,28 @@
 """Replay: a fork's own mutations run again on another base, with a report of what came out differently.
 
-Merging is replay that commits. The mutations are committed as client ``replay/<fork incarnation>``, numbered by the
-fork's order and with their origin, so a merge repeated, or continued after a crash, changes nothing twice.
+Merging is replay that commits. The mutations are committed as a client of the fork's, numbered by the fork's order and
+with their origin, so a merge repeated, or continued after a crash, changes nothing twice. The target keeps how far the
+merge came, so a fork that lost what was merged, and went on differently, is told apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from stratalog.codec import decode
 from stratalog.documents.commit_builder import load_arguments
-from stratalog.documents.commits import Commit, read_commit
+from stratalog.documents.commits import Commit, Merged, read_commit
 from stratalog.documents.document import Document
-from stratalog.documents.run import Ran, run_batch
-from stratalog.documents.state import State
-from stratalog.protocol.messages import Mutation
+from stratalog.documents.run import Ran, Run, run_batch
+from stratalog.documents.state import ClientState, State
+from stratalog.errors import MergeConflict, NotFound, VersionForgotten
+from stratalog.log import Entry
+from stratalog.protocol.messages import Mutation, Outcome
 
-__all__ = ["Replayed", "merge", "replay"]
+__all__ = ["Replayed", "branch_mark", "merge", "merge_client", "replay"]
 
 BATCH_MUTATIONS = 100
 """Mutations committed together by a merge."""
@@ -48,26 +51,62 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 def replay(fork: Document, target: Document, *, after: int | None = None) -> list[Replayed]:
-    """Run the fork's own mutations on the target's newest state, and only report."""
+    """Run the fork's own mutations on the target's newest state, and only report.
+
+    Raises MergeConflict for a fork that lost what was merged.
+    """
     state = target.state()
-    batch = list(_own_mutations(fork, fork.log.first if after is None else after))
-    return _reports(batch, state, target)
+    own = list(_own_mutations(fork))
+    _check_continues(state, own, target)
+    start = fork.log.first if after is None else after
+    return _reports([change for change in own if change.version > start], state, target)
 
 
 def merge(fork: Document, target: Document) -> list[Replayed]:
-    """Run the fork's own mutations on the target and commit them there; report as `replay` does."""
-    report: list[Replayed] = []
-    own = list(_own_mutations(fork, fork.log.first))
-    for start in range(0, len(own), BATCH_MUTATIONS):
-        batch = own[start : start + BATCH_MUTATIONS]
-        outcomes = target.apply([change.mutation for change in batch], author=_replay_client(fork))
-        version = next((outcome.version for outcome in outcomes if outcome.version), None)
-        state = target.state(None if version is None else version - 1)
-        report += [
-            msgspec.structs.replace(change, merged_in=outcome.version)
-            for change, outcome in zip(_reports(batch, state, target), outcomes, strict=True)
-        ]
-    return report
+    """Run the fork's own mutations on the target and commit them there; report as `replay` does.
+
+    All of them are run on one state first. Each must be applied there, be rejected as it was in the fork, or have been
+    merged before.
+
+    Raises MergeConflict where one is not: nothing is written. A merge of more than `BATCH_MUTATIONS` is several
+    entries; where others commit between them, those before stand, and the rest is run on one state again. Raises what
+    `Document.apply` does: merge again, and it goes on where it was.
+    """
+    return _Merge(fork, target).run()
+
+
+def merge_client(fork: Document) -> str:
+    """The client as which a fork is merged: ``replay/<branch>/<fork point>``.
+
+    Exports, imports and copies keep it. Forks of one document at one version differ in it, so an origin that they share
+    is not enough: the branch is what names the fork's first own entry.
+    """
+    try:
+        branch = branch_mark(fork.log.entry(fork.log.first + 1)).decode()
+    except VersionForgotten:
+        raise
+    except NotFound:
+        branch = fork.log.record.incarnation  # nothing is committed as this client: the fork has no mutations
+    return f"replay/{branch}/{fork.log.first}"
+
+
+def branch_mark(entry: Entry) -> bytes:
+    """What names the history of a fork up to ``entry``: its write id, which exports, imports and copies keep.
+
+    It is random, so no other branch has it. A hash that covers all entries before would also expose altered ones.
+    """
+    return entry.write_id.encode()
+
+
+def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
+    """Whether the fork with the mutations ``own`` still holds all that was merged, in the same entries.
+
+    Equal payloads prove nothing: a fork that was rolled back may have made the same change once more.
+    """
+    if merged.id > len(own):
+        return False
+    last = own[merged.id - 1]
+    return merged.merged == (last.version, last.mark)
 
 
 class _Own(msgspec.Struct, frozen=True):
@@ -75,26 +114,93 @@ class _Own(msgspec.Struct, frozen=True):
 
     mutation: Mutation
     version: int
+    mark: bytes
     reason: str | None
     effects: dict[str, Any]
 
 
-def _own_mutations(fork: Document, after: int) -> Iterator[_Own]:
-    number = 0
+class _Merge:
+    """One merge: batch after batch, each judged on the state that it is committed to."""
+
+    def __init__(self, fork: Document, target: Document) -> None:
+        self._target = target
+        self._own = list(_own_mutations(fork))
+        self._start = 0
+        self._approved = -1
+        """The version on which all from ``_start`` on were found good."""
+
+        self._ran: Sequence[Ran] = ()
+
+    def run(self) -> list[Replayed]:
+        report: list[Replayed] = []
+        while self._start < len(self._own):
+            batch = self._batch()
+            author = batch[0].mutation.client
+            outcomes = self._target.apply_merge([own.mutation for own in batch], self._approve, author=author)
+            by_id = {ran.id: ran for ran in self._ran}
+            report += [
+                msgspec.structs.replace(_report(own, by_id.get(own.mutation.id)), merged_in=outcome.version)
+                for own, outcome in zip(batch, outcomes, strict=True)
+            ]
+            self._start += len(batch)
+            # Where nobody comes between, what was found good behind this batch stays good behind its entry.
+            self._approved = max(outcome.version or self._approved for outcome in outcomes)
+        return report
+
+    def _batch(self) -> list[_Own]:
+        return self._own[self._start : self._start + BATCH_MUTATIONS]
+
+    def _approve(self, state: State, run: Run) -> Merged:
+        """Let a batch pass. Raises MergeConflict."""
+        batch, rest = self._batch(), self._own[self._start :]
+        _check_continues(state, self._own, self._target)
+        if state.version != self._approved:
+            outcomes = run.outcomes if len(rest) == len(batch) else self._run_all(state, rest).outcomes
+            for own, outcome in zip(rest, outcomes, strict=True):
+                _check_outcome(own, outcome, self._target)
+            self._approved = state.version
+        self._ran = run.ran
+        return Merged(batch[-1].mutation.client, batch[-1].version, batch[-1].mark)
+
+    def _run_all(self, state: State, rest: Sequence[_Own]) -> Run:
+        values, mutators = self._target.values, self._target.rules.mutators
+        return run_batch(state, values, mutators, [own.mutation for own in rest], "", "")
+
+
+def _check_continues(state: State, own: Sequence[_Own], target: Document) -> None:
+    merged = state.client(own[0].mutation.client) if own else None
+    if merged is not None and not continues_merge(merged, own):
+        raise MergeConflict("the fork is not the one that was merged: it went back", log=target.name, merged=merged.id)
+
+
+def _check_outcome(own: _Own, outcome: Outcome, target: Document) -> None:
+    if outcome.status in ("applied", "seen") or (outcome.status == "rejected" and own.reason is not None):
+        return
+    client, id = own.mutation.origin or ("", 0)
+    raise MergeConflict(
+        "a mutation of the fork cannot be merged",
+        log=target.name,
+        client=client,
+        id=id,
+        status=outcome.status,
+        reason=outcome.reason or "",
+    )
+
+
+def _own_mutations(fork: Document) -> Iterator[_Own]:
+    number, client = 0, merge_client(fork)
     for entry in fork.log.read(fork.log.first):
-        commit = read_commit(entry)
+        commit, mark = read_commit(entry), branch_mark(entry)
         for position, recorded in enumerate(commit.mutations):
             number += 1
-            if entry.version <= after:
-                continue
             mutation = Mutation(
-                client=_replay_client(fork),
+                client=client,
                 id=number,
                 name=recorded.name,
                 args=load_arguments(recorded, fork.values),
                 origin=recorded.origin or (recorded.client, recorded.id),
             )
-            yield _Own(mutation, entry.version, recorded.reason, _effects(fork, commit, position))
+            yield _Own(mutation, entry.version, mark, recorded.reason, _effects(fork, commit, position))
 
 
 def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
@@ -139,7 +245,3 @@ def _differences(own: _Own, ran: Ran) -> dict[str, tuple[Any, Any]]:
     if own.reason is not None or ran.reason is not None:
         return {}
     return {key: (value, here.get(key)) for key, value in own.effects.items() if value != here.get(key)}
-
-
-def _replay_client(fork: Document) -> str:
-    return f"replay/{fork.log.record.incarnation}"

@@ -18,7 +18,7 @@ from stratalog.limits import (
     VALUE_INLINE_BYTES_MAX,
 )
 from stratalog.protocol.draft import Draft
-from stratalog.protocol.messages import Mutation, Outcome, Status, check_payload, payload_hash
+from stratalog.protocol.messages import Mutation, Outcome, Status, check_payload, payload_hash, same_payload
 from stratalog.protocol.mutators import Mutators, Rejected
 from stratalog.tree.nodes import Slot
 
@@ -126,9 +126,16 @@ class _Running:
         ahead = number - last.id
         if ahead == 1:
             return None
-        if ahead == 0 and payload_hash(mutation.name, args) != last.payload:
-            return "mismatch"
-        return "gap" if ahead > 0 else "seen"
+        if ahead > 0:
+            return "gap"
+        known = last.payload if ahead == 0 else self._payload_in_batch(mutation.client, number)
+        if known is None:
+            return "seen"  # which promises no effect: what an older number stands for is not looked up
+        return "seen" if same_payload(known, payload_hash(mutation.name, args)) else "mismatch"
+
+    def _payload_in_batch(self, client: str, number: int) -> bytes | None:
+        """The payload hash of a mutation that this batch commits; None for any other."""
+        return next((ran.payload for ran in self.ran if (ran.mutation.client, ran.id) == (client, number)), None)
 
     def _newcomer(self, number: int) -> Status | None:
         """A client that nobody has seen begins with 1, and in a group of its owner's."""

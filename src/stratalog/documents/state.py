@@ -56,6 +56,8 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
 
     id: int
     payload: bytes
+    merged: tuple[int, bytes] | None = None
+    """Of a merge: the fork's version that holds the mutation, and its mark; see `Merged`."""
 
 
 class Layer:
@@ -324,6 +326,7 @@ class _Fold:
         self.tombstones: dict[str, Slot] = {}
         self._bookkeeping: dict[str, Slot] = {}
         self._newest: dict[str, tuple[list[Any], int]] = {}
+        self._merged: dict[str, list[Any]] = {}
 
     def add(self, entry: Entry) -> None:
         self.version, self.hash = entry.version, entry.hash
@@ -334,11 +337,12 @@ class _Fold:
     def client_slots(self) -> dict[str, Slot]:
         """The changes of the clients tree."""
         for client, (recorded, version) in self._newest.items():
-            self._bookkeeping[client] = Slot(encode([recorded[1], _payload(recorded)]), version)
+            merged = [self._merged[client]] if client in self._merged else []
+            self._bookkeeping[client] = Slot(encode([recorded[1], _payload(recorded), *merged]), version)
         return self._bookkeeping
 
     def _commit(self, data: list[Any], version: int) -> None:
-        mutations, patch, bindings, fields_bytes = data
+        mutations, patch, bindings, fields_bytes, *merges = data
         content, tombstones, mark = self.content, self.tombstones, Slot(NOTHING, version)
         collections: dict[str, None] = {}
         for recorded in mutations:
@@ -360,6 +364,8 @@ class _Fold:
                 self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
         if fields_bytes is not None:
             self.fields_bytes = fields_bytes
+        for client, fork_version, mark in merges:
+            self._merged[client] = [fork_version, mark]
 
     def _collect(self, data: list[Any], version: int) -> None:
         """Clients collected: theirs go, and a tombstone for each group stays."""

@@ -149,6 +149,4 @@ def same_request(stored: Entry, asked: PendingEntry) -> bool:
 
     Neither the time nor the author's display name counts. A retry may come later, and a person may be renamed.
     """
-    # An entry has no principal yet. As soon as one is stored it is compared.
-    principal = getattr(stored, "principal", "")
-    return principal == asked.attributes.get("p", "") and encode(stored.events) == asked.body
+    return stored.principal == asked.attributes.get("p", "") and encode(stored.events) == asked.body

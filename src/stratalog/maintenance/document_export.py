@@ -146,6 +146,8 @@ def _entry_line(document: Document, entry: Entry) -> dict[str, Any]:
     line["patch"] = [_change_plain(document, change) for change in commit.patch]
     line["bindings"] = commit.bindings
     line["fields_bytes"] = commit.fields_bytes
+    if commit.merged is not None:
+        line["merged"] = to_plain([commit.merged.client, commit.merged.version, commit.merged.mark])
     return line
 
 

@@ -16,7 +16,7 @@ from stratalog.clock import new_id
 from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import commit_of
-from stratalog.documents.commits import Commit
+from stratalog.documents.commits import Commit, Merged
 from stratalog.documents.run import Ran, Run
 from stratalog.documents.snapshots import load_state, take_snapshot, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
@@ -119,6 +119,7 @@ class _Entry(msgspec.Struct, frozen=True):
     patch: tuple[_Change, ...] = ()
     bindings: tuple[tuple[str, str, str], ...] = ()
     fields_bytes: int | None = None
+    merged: Any = None
     event: tuple[str, Any, int] | None = None
 
 
@@ -297,11 +298,18 @@ class _Import:
 
 def _commit(state: State, entry: _Entry, values: Values, blob_batch: BlobBatch) -> Commit:
     """The commit as this store would have made it; it must say what the export says."""
-    commit = commit_of(state, _run_of(state, entry), values, blob_batch)
+    commit = commit_of(state, _run_of(state, entry), values, blob_batch, _merged(entry))
     ours = [(change.key, change.before, change.by) for change in commit.patch]
     if ours != [(change.key, change.before, change.by) for change in entry.patch]:
         raise Corrupt("a version of an export does not follow from those before it", version=entry.version)
     return commit
+
+
+def _merged(entry: _Entry) -> Merged | None:
+    try:
+        return None if entry.merged is None else msgspec.convert(from_plain(entry.merged), Merged)
+    except msgspec.ValidationError as exc:
+        raise Corrupt("a merge of an export does not decode", version=entry.version, reason=str(exc)) from exc
 
 
 def _event(entry: _Entry) -> tuple[str, Any, int]:

@@ -7,10 +7,28 @@ from typing import Any, Literal
 import msgspec
 
 from stratalog.codec import canonical, encode, sha256
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.errors import Invalid, LimitExceeded, ReservedName
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATOR_NAME_BYTES_MAX, VALUE_BYTES_MAX
 
-__all__ = ["Mutation", "Outcome", "Status", "check_identity", "check_mutation", "check_payload", "payload_hash"]
+__all__ = [
+    "RESERVED_CLIENTS",
+    "UNSTORABLE",
+    "Mutation",
+    "Outcome",
+    "Status",
+    "check_identity",
+    "check_mutation",
+    "check_payload",
+    "check_unreserved",
+    "payload_hash",
+    "same_payload",
+]
+
+RESERVED_CLIENTS = ("replay/", "redrive/")
+"""How the client names begin under which the store itself commits: merges, and redriven dead letters."""
+
+UNSTORABLE = "(not storable)"
+"""The name under which a mutation is committed as a rejection that no entry could hold as it came."""
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
@@ -64,9 +82,26 @@ def check_identity(text: str, what: str, *, empty: bool = False) -> str:
     return text
 
 
+def check_unreserved(mutation: Mutation) -> Mutation:
+    """``mutation``, of a client that anybody may be. Raises ReservedName for one that only the store itself may be.
+
+    Anybody who may write could else take a merge's numbers, and make the merge a no-op.
+    """
+    if type(mutation.client) is str and mutation.client.startswith(RESERVED_CLIENTS):
+        raise ReservedName("a client may not have a name that is reserved", client=mutation.client)
+    if mutation.name == UNSTORABLE:
+        raise ReservedName("a mutation may not have a name that is reserved", name=mutation.name)
+    return mutation
+
+
 def payload_hash(name: str, args: bytes) -> bytes:
     """What tells two payloads of one number apart: 16 bytes of the hash of name and canonical arguments."""
     return sha256(encode(name) + check_payload(args))[:16]
+
+
+def same_payload(stored: bytes, asked: bytes) -> bool:
+    """Whether two payload hashes are of one payload. What was not storable has no payload, and is the same as any."""
+    return stored == asked or _UNSTORABLE_HASH in (stored, asked)
 
 
 def check_payload(args: bytes) -> bytes:
@@ -91,3 +126,6 @@ def _check_text(text: str, what: str, limit: int) -> None:
     size = len(text) if text.isascii() else len(canonical(text, what).encode())
     if size > limit:
         raise LimitExceeded(f"a {what} is too long", value=size, limit=limit)
+
+
+_UNSTORABLE_HASH = payload_hash(UNSTORABLE, encode(None))

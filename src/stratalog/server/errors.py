@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import MediaType, Request, Response
@@ -13,6 +13,7 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from stratalog.codec import Value
 from stratalog.errors import (
+    BY_CODE,
     Closed,
     Collected,
     Conflict,
@@ -49,9 +50,12 @@ _log = logging.getLogger("stratalog.server")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a request was not served. ``limit`` and ``value`` are there where a limit or a value is to blame."""
+    """Why a request was not served. ``limit`` and ``value`` are there where a limit or a value is to blame.
 
-    code: str
+    ``code`` is that of a kind in `stratalog.errors`, or one of the server's own; codes are only ever added.
+    """
+
+    code: Annotated[str, msgspec.Meta(extra_json_schema={"examples": sorted(BY_CODE)})]
     message: str
     limit: Value = None
     value: Value = None
@@ -92,7 +96,7 @@ _MEANINGS = {
     404: "there is no such thing",
     405: "the path has no such method",
     408: "the rest of the body did not come",
-    409: "somebody else was first",
+    409: "somebody else was first, or the write id stands for something else: see the code",
     410: "there was such a thing, but it is no longer kept",
     413: "the body is too large",
     415: "the body is in a form that is not understood",

@@ -11,13 +11,10 @@ from stratalog.documents import Document, Rules
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import Draft, Rejected
-from stratalog.protocol.messages import Mutation, Outcome, Status, check_identity
+from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome, Status, check_identity, check_unreserved
 from stratalog.protocol.sync import Push, Pushed
 
-__all__ = ["UNSTORABLE", "check_push", "push", "refusal", "reject"]
-
-UNSTORABLE = "(not storable)"
-"""The name under which a mutation is committed as a rejection that no entry could hold as it came."""
+__all__ = ["check_push", "push", "refusal", "reject"]
 
 
 def push(document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
@@ -27,7 +24,8 @@ def push(document: Document, request: Push, owner: str = "", author: str = "") -
     Clients are bound to the group and to ``owner`` at first sight; those of a group that another owns are refused. To
     another incarnation than the push is meant for, its clients are unknown.
 
-    Raises Invalid or LimitExceeded for a group, client or number that cannot be: nothing is applied. Raises what
+    Raises Invalid or LimitExceeded for a group, client or number that cannot be, and ReservedName: nothing is applied.
+    Raises what
     `Document.apply` does with any number of mutations from the first on applied: push all of it again.
     """
     request = check_push(request)
@@ -42,7 +40,10 @@ def push(document: Document, request: Push, owner: str = "", author: str = "") -
 
 
 def check_push(request: Push) -> Push:
-    """The push as a client may send it. Raises Invalid or LimitExceeded for names and numbers that cannot be."""
+    """The push as a client may send it. Raises Invalid or LimitExceeded for names and numbers that cannot be.
+
+    Raises ReservedName for names that only the store itself may use.
+    """
     check_identity(request.group, "group")
     return msgspec.structs.replace(request, mutations=[_checked(mutation) for mutation in request.mutations])
 
@@ -59,7 +60,7 @@ def _checked(mutation: Mutation) -> Mutation:
     check_identity(mutation.client, "client")
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
         raise Invalid("a pushed mutation must have a number from 1 on", client=mutation.client, value=mutation.id)
-    return msgspec.structs.replace(mutation, origin=None)
+    return msgspec.structs.replace(check_unreserved(mutation), origin=None)
 
 
 def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:

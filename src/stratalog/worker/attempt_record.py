@@ -45,7 +45,10 @@ class AttemptRecord(msgspec.Struct, frozen=True):
 
 
 class RejectedMutation(msgspec.Struct, frozen=True):
-    """A mutation that a worker committed as a rejection, since it kept failing. ``redriven_ms`` is 0 until it was."""
+    """A mutation that a worker committed as a rejection, since it kept failing. ``redriven_ms`` is 0 until it was.
+
+    ``args`` are the canonical bytes of edited arguments; empty where it is to run as it came.
+    """
 
     organisation: str
     document: str
@@ -56,6 +59,7 @@ class RejectedMutation(msgspec.Struct, frozen=True):
     receives: int
     given_up_ms: int
     redriven_ms: int = 0
+    args: bytes = b""
 
 
 def read_attempts(index: Index, message_id: str) -> AttemptRecord:
@@ -75,7 +79,10 @@ def drop_attempts(index: Index, message_id: str) -> None:
 
 
 def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
-    """The mutations that workers rejected, by letter: the id of the message, a slash, the mutation's position in it."""
+    """The mutations that workers rejected, by letter: the id of the message, a slash, the mutation's position in it.
+
+    A letter with edited arguments has another slash and their hash.
+    """
     for item in index.query(REJECTED_PARTITION, after=after or None):
         yield item.sort, _read(item, RejectedMutation)
 
@@ -86,7 +93,7 @@ def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> N
 
 
 def _put(partition: str, sort: str, record: msgspec.Struct) -> Put:
-    attributes: dict[str, Attribute] = msgspec.to_builtins(record)
+    attributes: dict[str, Attribute] = msgspec.to_builtins(record, builtin_types=(bytes,))
     return Put(Item(partition, sort, attributes))
 
 

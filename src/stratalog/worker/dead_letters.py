@@ -2,7 +2,8 @@
 
 A message that the queue moved aside is pushed again under the numbers that it came with: what its client sent again
 meanwhile was applied then, and is not applied twice. A mutation that a worker gave up is committed as a rejection under
-its number; it is run under an operator's client, which names the origin. Both may be repeated without effect.
+its number; it is run under an operator's client, which names the origin. Both may be repeated without effect. A number
+is bound to its arguments, so a mutation with edited arguments is a letter of its own.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 
 import msgspec
 
+from stratalog.codec import canonical, decode, encode
 from stratalog.documents import Document
-from stratalog.errors import NotFound, StratalogError
+from stratalog.errors import Invalid, NotFound, StratalogError
 from stratalog.ports.queue import DeadMessage
-from stratalog.protocol.messages import Mutation, Outcome
+from stratalog.protocol.messages import Mutation, Outcome, check_payload, payload_hash
 from stratalog.store import Store
 from stratalog.worker.attempt_record import (
     RejectedMutation,
@@ -28,7 +30,7 @@ from stratalog.worker.attempt_record import (
 from stratalog.worker.execution import WORKER_REJECTION, apply
 from stratalog.worker.messages import open_push, read_message
 
-__all__ = ["RejectedPush", "list_letters", "redrive"]
+__all__ = ["RejectedPush", "edit_letter", "list_letters", "redrive"]
 
 OPERATOR = "redrive"
 UNKNOWN = "its worker ended without a word"
@@ -49,6 +51,8 @@ class RejectedPush(msgspec.Struct, frozen=True):
     receives: int
     reason: str
     redriven_ms: int
+    edited: bool = False
+    """Whether it has other arguments than the mutation that was rejected."""
 
 
 def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
@@ -73,6 +77,29 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     return _redrive_message(store, message)
 
 
+def edit_letter(store: Store, letter: str, args: Any) -> str:
+    """Make a letter of a rejected mutation with other arguments; answer its id. It runs when it is redriven.
+
+    The same arguments make the same letter, and those that the mutation came with are those of ``letter`` itself.
+    Raises NotFound as `redrive` does, Invalid for a message of many mutations and for arguments that cannot be, and
+    LimitExceeded.
+    """
+    if "/" not in letter:
+        raise Invalid("only the letter of one mutation has arguments to edit", letter=letter)
+    original = "/".join(letter.split("/")[:2])
+    rejection = _rejection(store, original)
+    document = _document(store, rejection.organisation, rejection.document, rejection.incarnation)
+    name, before = _as_it_came(document, rejection)
+    edited = check_payload(encode(canonical(args, "argument")))
+    if edited == encode(before):
+        return original
+    id = f"{original}/{payload_hash(name, edited).hex()}"
+    if id not in dict(list_rejections(store.environment.index, after=original)):
+        new = msgspec.structs.replace(rejection, args=edited, redriven_ms=0)
+        write_rejection(store.environment.index, id, new)
+    return id
+
+
 def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     envelope = read_message(letter.body)
     document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
@@ -85,17 +112,24 @@ def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
 
 
 def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
-    rejection = dict(list_rejections(store.environment.index)).get(letter)
-    if rejection is None:
-        raise NotFound("no such dead letter", letter=letter)
+    rejection = _rejection(store, letter)
     document = _document(store, rejection.organisation, rejection.document, rejection.incarnation)
     name, args = _as_it_came(document, rejection)
+    if rejection.args:
+        args = decode(rejection.args)
     origin = (rejection.client, rejection.id)
     again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
     outcome = document.apply([again], author=author)[0]
     redriven = msgspec.structs.replace(rejection, redriven_ms=store.environment.clock.wall_ms())
     write_rejection(store.environment.index, letter, redriven)
     return outcome
+
+
+def _rejection(store: Store, letter: str) -> RejectedMutation:
+    rejection = dict(list_rejections(store.environment.index)).get(letter)
+    if rejection is None:
+        raise NotFound("no such dead letter", letter=letter)
+    return rejection
 
 
 def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, Any]:
@@ -129,4 +163,5 @@ def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
 
 def _of_rejection(id: str, rejection: RejectedMutation) -> RejectedPush:
     names = (rejection.organisation, rejection.document, rejection.client, rejection.id)
-    return RejectedPush(id, *names, rejection.given_up_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
+    told = (rejection.given_up_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
+    return RejectedPush(id, *names, *told, edited=bool(rejection.args))

@@ -19,8 +19,8 @@ from stratalog.documents.run import run_batch
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
-from stratalog.protocol.messages import Mutation, Outcome
-from stratalog.sync.push import UNSTORABLE, push, refusal, reject
+from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome
+from stratalog.sync.push import push, refusal, reject
 from stratalog.worker.attempt_record import RejectedMutation, read_attempts, write_attempts, write_rejection
 from stratalog.worker.messages import Carried, QueuedPush
 

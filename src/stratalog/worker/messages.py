@@ -21,7 +21,7 @@ from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.names import NameRecord
 from stratalog.ports.blobs import Blobs
-from stratalog.protocol.messages import Mutation, check_mutation
+from stratalog.protocol.messages import Mutation, check_mutation, check_unreserved
 from stratalog.protocol.sync import Push
 
 __all__ = [
@@ -126,15 +126,18 @@ def read_message(message: bytes) -> Envelope:
 
 
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
-    """The push that a message carries or claims. Raises Corrupt, Unavailable."""
+    """The push that a message carries or claims. Raises Corrupt, Unavailable; ReservedName, which no server queues."""
     if envelope.claim is None:
         body = decompress(envelope.inline, QUEUED_BYTES_MAX)
     else:
         body = read_body(blobs, envelope.claim_check_owner, envelope.claim)
     try:
-        return _decode_push(body)
+        push = _decode_push(body)
     except msgspec.DecodeError as exc:
         raise Corrupt("a queued push does not decode", reason=str(exc)) from exc
+    for carried in push.mutations:
+        check_unreserved(_mutation(carried))
+    return push
 
 
 def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:

@@ -1,0 +1,225 @@
+"""Merging as a whole: it comes out as in the fork or raises before it writes, once for each fork, and of no other."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+import stratalog
+from stratalog.documents import Document, merge, replay, verify
+from stratalog.documents.replay import merge_client
+from stratalog.errors import MergeConflict, ReservedName, Unavailable
+from stratalog.keys import entries_partition
+from stratalog.maintenance.document_export import export_document
+from stratalog.maintenance.document_import import import_document
+from stratalog.ports.index import Delete
+from stratalog.protocol import Mutation
+from tests.documents.helpers import World, inc
+from tests.documents.test_forks import RULES, grown, two_sides
+
+
+def limited(most: int, client: str = "bob") -> Mutation:
+    return Mutation(client=client, name="limited", args={"most": most})
+
+
+def test_a_mutation_that_is_rejected_here_and_not_there_stops_the_merge_before_it_writes() -> None:
+    fork, document = two_sides(World(), most=20)
+    version = document.version
+    with pytest.raises(MergeConflict) as caught:
+        merge(fork, document)
+    assert caught.value.details == {"log": "doc", "client": "bob", "id": 1, "status": "rejected", "reason": "full"}
+    assert (document.version, document.last_mutation(merge_client(fork))) == (version, 0)
+
+
+def test_a_mutation_that_was_rejected_in_the_fork_may_be_applied_here() -> None:
+    world = World()
+    document = grown(world)
+    document.apply([inc(by=100, client="eve")])
+    fork = document.fork("copy")
+    fork.apply([limited(20)])
+    document.apply([inc(by=-100, client="eve")])
+    [one] = merge(fork, document)
+    assert (one.reason_before, one.reason_after, one.same) == ("full", None, False)
+
+
+def test_a_merge_is_refused_only_by_a_fresh_state() -> None:
+    world = World()
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([limited(50)])
+    document.apply([inc(by=100, client="eve")])
+    world.open(rules=RULES).apply([inc(by=-100, client="eve")])
+    assert [one.reason_after for one in merge(fork, document)] == [None]
+
+
+def test_a_mutation_that_others_make_impossible_during_the_merge_stops_it() -> None:
+    world = World()
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([limited(50)])
+    other = world.open(rules=RULES)
+
+    def interfere(name: str, target: str) -> None:
+        if name == "commit":
+            world.recorder.before = None
+            other.apply([inc(by=100, client="eve")])
+
+    world.recorder.before = interfere
+    with pytest.raises(MergeConflict):
+        merge(fork, document)
+    assert document.last_mutation(merge_client(fork)) == 0
+
+
+def test_between_two_batches_the_rest_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["stratalog.documents.replay"], "BATCH_MUTATIONS", 2)
+    world = World()
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    for _ in range(4):
+        fork.apply([inc(by=1, client="bob")])
+    fork.apply([limited(50)])
+    other, commits = world.open(rules=RULES), 0
+
+    def interfere(name: str, target: str) -> None:
+        nonlocal commits
+        commits += name == "commit"
+        if commits == 2:
+            world.recorder.before = None
+            other.apply([inc(by=100, client="eve")])
+
+    world.recorder.before = interfere
+    with pytest.raises(MergeConflict):
+        merge(fork, document)
+    assert document.last_mutation(merge_client(fork)) == 2
+    other.apply([inc(by=-100, client="eve")])
+    assert [one.merged_in is None for one in merge(fork, document)] == [True, True, False, False, False]
+    verify(document)
+
+
+def test_a_whole_fork_is_judged_before_the_first_of_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["stratalog.documents.replay"], "BATCH_MUTATIONS", 2)
+    fork, document = two_sides(World(), most=20)
+    version = document.version
+    with pytest.raises(MergeConflict):
+        merge(fork, document)
+    assert document.version == version
+
+
+def test_two_forks_of_one_version_are_both_merged() -> None:
+    world = World()
+    document = grown(world)
+    forks = [document.fork(name, at=10) for name in ("one", "two")]
+    for by, fork in enumerate(forks, 1):
+        fork.apply([inc(by=by, client="bob")])
+    before = document.get("n")
+    for fork in forks:
+        merge(fork, document)
+    assert document.get("n") == before + 3
+    assert len({merge_client(fork) for fork in forks}) == 2
+
+
+def test_a_fork_without_mutations_merges_to_nothing() -> None:
+    document = grown(World())
+    fork = document.fork("copy")
+    assert (merge(fork, document), replay(fork, document)) == ([], [])
+
+
+def exchanged(store: stratalog.Store, fork: Document, name: str) -> Document:
+    """The fork, exported and imported under another name."""
+    file = io.BytesIO()
+    export_document(fork, file)
+    return import_document(store, "acme", name, file)
+
+
+def test_a_fork_exported_imported_and_merged_again_merges_once_and_then_what_is_new() -> None:
+    with stratalog.open("memory:") as store:
+        document = store.create("acme", "d")
+        document.mutate("put", {"key": "n", "value": 0}, client="a")
+        fork = document.fork("f")
+        fork.mutate("inc", {"key": "n", "by": 1}, client="b")
+        merge(fork, document)
+        again = exchanged(store, fork, "f2")
+        merge(again, document)
+        assert document.get("n") == 1
+        again.mutate("inc", {"key": "n", "by": 10}, client="b")
+        assert [one.merged_in for one in merge(again, document)] == [None, 3]
+        assert document.get("n") == 11
+
+
+def test_a_target_exported_and_imported_remembers_what_it_merged() -> None:
+    with stratalog.open("memory:") as store:
+        document = store.create("acme", "d")
+        document.mutate("put", {"key": "n", "value": 0}, client="a")
+        fork = document.fork("f")
+        fork.mutate("inc", {"key": "n", "by": 1}, client="b")
+        merge(fork, document)
+        again = exchanged(store, document, "d2")
+        merge(fork, again)
+        assert again.get("n") == 1
+
+
+@pytest.mark.parametrize("then", [1000, 10])
+def test_a_fork_that_was_rolled_back_and_went_on_is_not_taken_for_the_one_that_was_merged(then: int) -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    document.mutate("put", {"key": "n", "value": 0}, client="a")
+    fork = document.fork("g")
+    fork.mutate("inc", {"key": "n", "by": 1}, client="b")
+    fork.mutate("inc", {"key": "n", "by": 10}, client="b")
+    merge(fork, document)
+    rolled_back(world, fork)
+    fork = world.open("g")
+    with pytest.raises(MergeConflict, match="went back"):
+        merge(fork, document)
+    fork.mutate("inc", {"key": "n", "by": then}, client="b")
+    for run in (merge, replay):
+        with pytest.raises(MergeConflict, match="went back"):
+            run(fork, document)
+    assert document.get("n") == 11
+
+
+def test_a_snapshot_keeps_how_far_a_merge_came() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    fork = document.fork("g")
+    fork.mutate("inc", {"key": "n", "by": 1}, client="b")
+    fork.mutate("inc", {"key": "n", "by": 10}, client="b")
+    merge(fork, document)
+    document.snapshot()
+    rolled_back(world, fork)
+    fork = world.open("g")
+    fork.mutate("inc", {"key": "n", "by": 10}, client="b")
+    with pytest.raises(MergeConflict):
+        merge(fork, world.open())
+    verify(world.open())
+
+
+def rolled_back(world: World, fork: Document) -> None:
+    """Take the fork's last entry away, as a restore from an older backup does."""
+    record = fork.log.record
+    *_, last = world.backend.query(entries_partition(record.prefix, record.segment))
+    world.backend.commit([Delete(last.partition, last.sort)])
+
+
+def test_nobody_mutates_under_a_name_of_the_store() -> None:
+    document = grown(World())
+    for client in ("replay/abc/1", "redrive/x/1"):
+        with pytest.raises(ReservedName) as caught:
+            document.mutate("inc", {"key": "n"}, client=client)
+        assert (caught.value.code, caught.value.details) == ("reserved-name", {"client": client})
+    assert document.mutate("inc", {"key": "n"}, client="replayed").status == "applied"
+
+
+def test_errors_of_a_merge_are_raised_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(append_seconds_max=0.01)
+    fork, document = two_sides(world)
+
+    def fail(name: str, target: str) -> None:
+        if name == "commit":
+            raise Unavailable("out of reach")
+
+    world.recorder.before = fail
+    with pytest.raises(Unavailable):
+        merge(fork, document)
