@@ -92,10 +92,6 @@ class Truth:
         if version > oldest and document.state().client(client) and document.applied_in(client, id) != version:
             raise Violation("history", "a mutation is not found where it stands", client=client, id=id, version=version)
 
-    def origins(self) -> list[tuple[str, int]]:
-        """Where the replayed mutations were first applied, in order."""
-        return [one.origin for _, one in self.committed.values() if one.origin is not None]
-
     def _fold(self, state: State, entry: Entry) -> State:
         draft = Draft(state.get, _keys_of(state))
         for one in read_commit(entry).mutations:
@@ -149,12 +145,17 @@ def check_told(told: Iterable[Told], truth: Truth) -> None:
             raise Violation("acknowledged", "what a client was told does not stand", told=one, found=version)
 
 
-def check_merged(fork: Truth, target: Truth) -> None:
-    """Every mutation of a merged fork stands in the target once, in the fork's order."""
-    own = [(recorded.client, recorded.id) for _, recorded in fork.committed.values()]
-    merged = [origin for origin in target.origins() if origin in set(own)]
-    if merged != own:
+def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
+    """Every mutation of a merged fork stands in the target once, in the fork's order, rejected only if it was there.
+
+    None of a fork whose merge was refused stands there.
+    """
+    own = {(recorded.client, recorded.id): recorded for _, recorded in fork.committed.values()}
+    merged = [one for _, one in target.committed.values() if one.origin in own]
+    if [one.origin for one in merged] != ([] if refused else list(own)):
         raise Violation("merged", "a fork's mutations do not stand once each, in order", fork=own, target=merged)
+    if any(one.reason is not None and own[one.origin].reason is None for one in merged if one.origin):
+        raise Violation("merged", "a merge rejected what the fork had applied", fork=own, target=merged)
 
 
 def check_projected(rows: Iterable[Item], truth: Truth) -> None:

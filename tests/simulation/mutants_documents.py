@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import sha256
-from stratalog.documents import Document, projections, snapshots
+from stratalog.documents import Document, projections, run, snapshots
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.run import Run, _Running, run_batch
 from stratalog.documents.state import ClientState, Layer, Roots, State
@@ -55,11 +55,11 @@ def _skip_gaps(running: _Running, mutation: Mutation, last: Any, id: int, args: 
 
 
 def _answer_from_memory(
-    handle: Document, batch: list[Mutation], group: str, owner: str, author: str
+    handle: Document, batch: list[Mutation], group: str, owner: str, author: str, approve: Any = None
 ) -> Sequence[Outcome]:
     state = handle._states.cached or handle._states.fresh()
-    run = run_batch(state, handle.values, handle.rules.mutators, batch, group, owner)
-    return _commit_batch(handle, batch, group, owner, author) if run.ran else run.outcomes
+    found = run_batch(state, handle.values, handle.rules.mutators, batch, group, owner)
+    return _commit_batch(handle, batch, group, owner, author, approve) if found.ran else found.outcomes
 
 
 def _replace_newest(
@@ -103,9 +103,11 @@ class _Later(BlobBatch):
         return BodyRef(sha256(body), len(body))
 
 
-def _append_first(handle: Document, state: State, run: Run, owner: str, author: str) -> Entry:
+def _append_first(
+    handle: Document, state: State, run: Run, owner: str, author: str, merged: Any = None
+) -> Entry:
     later = _Later(handle.log.environment)
-    event = commit_of(state, run, handle.values, later).event()
+    event = commit_of(state, run, handle.values, later, merged).event()
     entry = handle.log.append(event, expected=state.version, author=author, principal=owner)
     for prefix, body in later.waiting:
         write_body(handle.log.environment.blobs, prefix, body)
@@ -141,6 +143,18 @@ MUTANTS = (
         DocumentWorld,
         replaced(replay, "_own_mutations", _unnumbered),
         ("merged",),
+    ),
+    Mutant(
+        "documents: merge not run whole first",
+        DocumentWorld,
+        replaced(replay, "_check_outcome", lambda own, outcome, target: None),
+        ("merged",),
+    ),
+    Mutant(
+        "documents: last number bound to nothing",
+        DocumentWorld,
+        replaced(run, "same_payload", lambda stored, asked: True),
+        ("key-bound",),
     ),
     Mutant(
         "documents: checkpoint unconditional",

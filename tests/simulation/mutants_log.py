@@ -16,7 +16,7 @@ from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
 from stratalog.log.head import Head, follow_head
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.pending_entry import PendingEntry
+from stratalog.log.pending_entry import PendingEntry, same_request
 from stratalog.log.reader import Reader, Run
 from stratalog.ports.index import Delete, Put
 from tests.simulation.mutants import Mutant, Planting, replaced, together
@@ -135,6 +135,10 @@ def _create_then_name(environment: Any, writes: Any, landed: Any) -> None:
         _commit_once(environment, lines, lambda: False)
 
 
+def _same_named(stored: Entry, asked: PendingEntry) -> bool:
+    return same_request(stored, asked) and stored.author == asked.attributes.get("a", "")
+
+
 def _pin_unfenced(source: Any, record: Any) -> list[Any]:
     return _pin(source, record)[:-1]
 
@@ -220,6 +224,12 @@ MUTANTS = (
     ),
     _mutant("hash without the time", replaced(PendingEntry, "hash_after", _hash_without_time), "chain"),
     _mutant("a fork begins another history", replaced(lifecycle, "_lineage", _lineage_unhashed), "chain"),
+    _mutant("write id bound to nothing", replaced(append, "same_request", lambda stored, asked: True), "key-bound"),
+    _mutant(
+        "retry under a new display name called a conflict",
+        replaced(append, "same_request", _same_named),
+        "honest-retry",
+    ),
     _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
     _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),
     _mutant(

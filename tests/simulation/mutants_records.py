@@ -12,12 +12,13 @@ from stratalog.errors import OutcomeUnknown, StratalogError
 from stratalog.log.bodies import BodyRef
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Attribute, Write
-from stratalog.records import batch, content, retention
+from stratalog.ports.index import Attribute, Item, Write
+from stratalog.records import batch, content, decisions, retention
 from stratalog.records.batch import Stored, _Put
 from stratalog.records.content import RecordBody
 from stratalog.records.decisions import RecordCall, Wanted, next_put
 from stratalog.records.put import Decide, RecordAppend
+from stratalog.records.requests import RecordRequest, same_request
 from stratalog.testing.faults import Weather
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_records import RecordsWorld
@@ -87,7 +88,37 @@ def _answer_by_record(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
     return _put_at_once(pool, sorted(puts, key=lambda put: put.id))
 
 
+class _UnboundCall(RecordCall, frozen=True):
+    """A call that knows its version by the write id alone."""
+
+    def wrote(self, item: Item | None) -> bool:
+        return item is not None and item.attributes.get("w") == self.write_id
+
+
+def _same_but_updates(stored: Item, asked: RecordRequest) -> bool:
+    """An update computes another body when it is tried again, so it is taken for another one."""
+    return same_request(stored, asked) and asked.operation != "update"
+
+
 MUTANTS = (
+    Mutant(
+        "records: write id bound to nothing",
+        RecordsWorld,
+        replaced(decisions, "same_request", lambda stored, asked: True),
+        ("key-bound",),
+    ),
+    Mutant(
+        "records: write id of a joint put bound to nothing",
+        RecordsWorld,
+        replaced(batch, "RecordCall", _UnboundCall),
+        ("key-bound",),
+    ),
+    Mutant(
+        "records: update computed anew called a conflict",
+        RecordsWorld,
+        replaced(decisions, "same_request", _same_but_updates),
+        ("honest-retry",),
+    ),
     Mutant(
         "records: observation rule ignored",
         RecordsWorld,

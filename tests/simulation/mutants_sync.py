@@ -92,6 +92,12 @@ def _every_group(state: State, clients: Iterable[str], group: str) -> Iterable[M
 
 
 MUTANTS = (
+    Mutant(
+        "sync: the store's names open to all",
+        SyncWorld,
+        replaced(push, "check_unreserved", lambda mutation: mutation),
+        ("reserved",),
+    ),
     Mutant("sync: cookie not moved by a rejection", SyncWorld, replaced(pull, "_news", _stand_still), ("cookie",)),
     Mutant("sync: rejection not told at all", SyncWorld, replaced(pull, "_news", _stand_still_unseen), ("progress",)),
     Mutant("sync: last ids of a later version", SyncWorld, replaced(pull, "_news", _last_ids_of_later), ("last",)),

@@ -10,11 +10,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-import msgspec
-
 from stratalog.documents import Document, Projection, Rules, merge, verify
 from stratalog.documents.commits import read_commit
-from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
+from stratalog.errors import (
+    Conflict,
+    Corrupt,
+    MergeConflict,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+    VersionForgotten,
+)
 from stratalog.log import Entry, LogSettings, create_log, open_log
 from stratalog.log.retention import free_segments
 from stratalog.ports.index import Item, Put, Write
@@ -22,7 +28,9 @@ from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.documents_jobs import Fork, Job, group_of
 from tests.simulation.documents_truth import Told, Truth, check_answer, check_merged, check_projected, check_told
+from tests.simulation.hostile import reuse_number
 from tests.simulation.places import Place, Process
 
 __all__ = ["DocumentWorld"]
@@ -55,25 +63,6 @@ def copy(draft: Draft, args: Any) -> None:
 RULES = Rules(mutators={**BUILT_IN_MUTATORS, "copy": copy})
 
 
-class Job(msgspec.Struct):
-    """A client as the world knows it, whatever processes come and go: its mutations, and how many have an answer."""
-
-    client: str
-    mutations: list[Mutation]
-    done: int = 0
-    over: bool = False
-    busy: str = ""
-
-
-class Fork(msgspec.Struct):
-    """A fork on its way: its mutations, how many are applied, whether its merge was answered."""
-
-    name: str
-    mutations: list[Mutation]
-    done: int = 0
-    merged: bool = False
-
-
 class DocumentWorld:
     """One document, its clients, its forks, and all who work behind them."""
 
@@ -92,6 +81,8 @@ class DocumentWorld:
         "fork",
         "merges",
         "merged mutations",
+        "merges refused",
+        "numbers reused",
         "projected",
         "reads",
         "snapshots beside",
@@ -149,7 +140,7 @@ class DocumentWorld:
         """Fork the document, change the copy, and merge it, until the merge is answered."""
         document = self.open(process)
         process.clock.sleep(5 * process.clock.random())
-        while not fork.merged:
+        while not (fork.merged or fork.refused):
             if not self._try(partial(self._branch, process, document, fork)):
                 process.clock.sleep(process.clock.random())
         self._count(document)
@@ -191,6 +182,13 @@ class DocumentWorld:
             raise Violation("state", "two readers of one version differ", version=version)
         self.scheduler.counts.bump("reads")
 
+    def reuse(self, process: Process, document: Document) -> None:
+        """Use the last number of a client that has ended for something else."""
+        ended = [job for job in self.jobs if job.done == len(job.mutations)]
+        if ended:
+            job = choose(process.clock, ended)
+            reuse_number(self.scheduler, document, job.mutations[-1], group_of(job.client), "all")
+
     def check(self) -> None:
         """Compare what was told and what can be read with what was committed."""
         document = self._quiet(self.open_honest(MAIN))
@@ -202,7 +200,7 @@ class DocumentWorld:
         self._check_kept(document, truth)
         check_projected(self.place.index.query(PROJECTED), truth)
         for fork in self.forks:
-            if fork.merged:
+            if fork.merged or fork.refused:
                 self._check_fork(document, fork, truth)
 
     def open(self, process: Process) -> Document:
@@ -238,6 +236,7 @@ class DocumentWorld:
             ("follower", self.follow, 8),
             ("other-follower", self.follow, 4),
             ("reader", self.read, 6),
+            ("hostile", self.reuse, 6),
         )
 
     def _take_snapshots(self, process: Process, document: Document) -> None:
@@ -295,7 +294,12 @@ class DocumentWorld:
         while fork.done < len(fork.mutations):
             copy.apply(fork.mutations[fork.done : fork.done + 2])
             fork.done += 2
-        report = merge(copy, document)
+        try:
+            report = merge(copy, document)
+        except MergeConflict:
+            fork.refused = True
+            self.scheduler.counts.bump("merges refused")
+            return
         if len(report) != len(fork.mutations):
             raise Violation("merged", "a merge left mutations out", fork=fork.name, reported=len(report))
         fork.merged = True
@@ -350,7 +354,7 @@ class DocumentWorld:
         copy = self.open_honest(fork.name)
         own = Truth(self.place, copy.log.record.prefix, RULES.mutators, truth, copy.log.first)
         own.check_order(group_of)
-        check_merged(own, truth)
+        check_merged(own, truth, refused=fork.refused)
         self._check_kept(copy, own)
 
     def _job(self, client: str, count: int) -> Job:
@@ -377,11 +381,6 @@ class DocumentWorld:
             )
         )
         return Mutation(client=client, id=number, name=name, args=args)
-
-
-def group_of(client: str) -> str:
-    """The group a client is bound to; replays and forkers have none."""
-    return f"group of {client}" if client.startswith("client-") else ""
 
 
 def damage(exc: Corrupt) -> Violation:

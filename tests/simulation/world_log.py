@@ -33,6 +33,7 @@ from stratalog.testing.checkers import Answered, Violation, check_gapless
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, dawdle, log_place
+from tests.simulation.hostile import reuse_append
 from tests.simulation.log_truth import Answer, Truth, check_answers
 from tests.simulation.places import Place, Process
 
@@ -68,6 +69,8 @@ class LogWorld:
         "floor",
         "deletion",
         "swept log",
+        "keys reused",
+        "honest retries",
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -116,6 +119,10 @@ class LogWorld:
     def read(self, process: Process, log: Log) -> None:
         """Some or all of the log or a fork, by a reader who dawdles."""
         self._read(process, self._any_log(process, log))
+
+    def reuse(self, process: Process, log: Log) -> None:
+        """Use write ids that were used, honestly and not."""
+        reuse_append(self.scheduler, process.clock, log, self.histories[log.record.prefix].appends, content)
 
     def archive(self, process: Process, log: Log) -> None:
         """Archive, free what was marked long enough ago, sweep what was deleted."""
@@ -168,7 +175,11 @@ class LogWorld:
         roles = [
             _Role(f"appender-{position}", self.append, APPENDS // appenders, 0.06) for position in range(appenders)
         ]
-        roles += [_Role("reader", self.read, 8, 0.2), _Role("archivist", self.archive, 6, 0.7)]
+        roles += [
+            _Role("reader", self.read, 8, 0.2),
+            _Role("hostile", self.reuse, 6, 0.3),
+            _Role("archivist", self.archive, 6, 0.7),
+        ]
         rare = [
             (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2)]),
             (0.5, [_Role("forker", self.fork, 6, 0.05), _Role("forgetter", self.forget, 6, 0.05)]),

@@ -32,6 +32,7 @@ from stratalog.testing.faults import Weather
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, dawdle, log_place
+from tests.simulation.hostile import reuse_record, reuse_update
 from tests.simulation.places import Place, Process
 from tests.simulation.pool import SimulatedPool
 
@@ -67,6 +68,8 @@ class RecordsWorld:
         "strays",
         "pruned",
         "freed",
+        "keys reused",
+        "honest retries",
     )
 
     weather: ClassVar[Weather | None] = None
@@ -89,6 +92,7 @@ class RecordsWorld:
         for position in range(draw.randrange(1, 3)):
             self._start(f"batcher-{position}", self.write_batch, BATCHES, 0.3)
         self._start("reader", self.read, 12, 0.2)
+        self._start("hostile", self.reuse, 8, 0.2)
         for position in range(draw.randrange(1, 3)):
             self._start(f"pruner-{position}", self.prune, 10, 0.7)
 
@@ -126,6 +130,18 @@ class RecordsWorld:
             self._tell(process, sent, body, stored)
         if (unanswered := next(left, None)) is not None:
             raise Violation("batch", "a body was not answered", body=unanswered)
+
+    def reuse(self, process: Process, records: Records) -> None:
+        """Put records that nobody else writes, and use their write ids again, honestly and not."""
+        pool = None if process.index.joint_commits else SimulatedPool(process)
+        puts = partial(put_through, pool, records.environment, ORGANISATION, records._heads)
+        write_ids = [self._write_id(process, "own") for _ in range(3)]
+        bodies = [NewBody(id=f"own-{write_id}", body=write_id.encode(), write_id=write_id) for write_id in write_ids]
+        for body, stored in zip(bodies, list(puts(bodies)), strict=True):
+            if stored.new and stored.version is not None:
+                reuse_record(self.scheduler, process.clock, records, puts, body, stored.version)
+        write_id = self._write_id(process, "own")
+        reuse_update(self.scheduler, process.clock, records, f"own-{write_id}", write_id)
 
     def read(self, process: Process, records: Records) -> None:
         """The latest, some older one, or all of them, by a reader who dawdles."""

@@ -14,7 +14,16 @@ import msgspec
 
 from stratalog.codec import encode
 from stratalog.documents import Document
-from stratalog.errors import Collected, Conflict, Corrupt, Forbidden, NotFound, OutcomeUnknown, Unavailable
+from stratalog.errors import (
+    Collected,
+    Conflict,
+    Corrupt,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    ReservedName,
+    Unavailable,
+)
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.names import NameRecord
 from stratalog.log.retention import free_segments
@@ -28,6 +37,7 @@ from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, log_place
 from tests.simulation.devices import Device, check_heirs, check_owners
 from tests.simulation.documents_truth import Truth
+from tests.simulation.hostile import check_refused_name, push_as_the_store
 from tests.simulation.places import Place, Process
 
 __all__ = ["SyncWorld"]
@@ -72,6 +82,7 @@ class SyncWorld:
         "made anew",
         "moved to the fork",
         "refused",
+        "names refused",
         "floor",
         "snapshot",
         "restarts",
@@ -147,7 +158,7 @@ class SyncWorld:
             process.clock.sleep(5 * process.clock.random())
             device = choose(process.clock, self.devices)
             cookie = device.cookie if process.clock.random() < 0.5 else None
-            messages: list[Push | Pull] = [Pull(device.group, cookie)]
+            messages: list[Push | Pull] = [Pull(device.group, cookie), push_as_the_store(process.clock, MALLORY)]
             if device.last:
                 guest = Mutation(client=f"{MALLORY}/{process.clock.random()}", id=1, name="inc", args={"key": "count"})
                 messages += [device.push(), msgspec.structs.replace(device.push(), mutations=[guest])]
@@ -217,7 +228,7 @@ class SyncWorld:
             if isinstance(request.message, Push):
                 return push(document, request.message, request.owner)
             return check_news(request.message, pull(document, request.message, request.owner))
-        except (Forbidden, Collected) as exc:
+        except (Forbidden, Collected, ReservedName) as exc:
             return exc
         except NotFound:
             documents.pop(request.document, None)
@@ -235,12 +246,15 @@ class SyncWorld:
             self.network.answer(lambda: inbox.append((request.message, answer)))
 
     def _check_foreign(self, request: Request, answer: Any) -> None:
-        """Whoever asks for another's group is refused, or told nothing of it."""
+        """Whoever asks for another's group is refused, or told nothing of it; so is who takes the store's names."""
+        if request.message.group == MALLORY:
+            return check_refused_name(self.scheduler, answer)
         if isinstance(answer, Pulled) and (answer.last or answer.rejected):
             raise Violation("owner", "a group's news were told to another", group=request.message.group, answer=answer)
         if isinstance(answer, Pushed) and {one.status for one in answer.outcomes} & {"applied", "rejected"}:
             raise Violation("owner", "another pushed in a group's name", group=request.message.group, answer=answer)
         self.scheduler.counts.bump("refused", isinstance(answer, Forbidden))
+        return None
 
     def _receive(self, device: Device) -> bool:
         """Take what came, in any order; whether there was anything."""

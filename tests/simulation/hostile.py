@@ -1,0 +1,135 @@
+"""Hostile writers: they use keys that others used, for something else, and names that are the store's own.
+
+Beside each of them the same actor retries honestly, in another form. Whatever the weather, no hostile call may be
+answered as if it had succeeded, and no honest one as a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from stratalog.clock import Clock
+from stratalog.documents import Document
+from stratalog.errors import KeyReused, ReservedName, StratalogError, VersionConflict
+from stratalog.log import Event, Log
+from stratalog.protocol import Mutation
+from stratalog.protocol.sync import Push, Pushed
+from stratalog.records import NewBody, Records, RecordVersion, Stored
+from stratalog.testing.checkers import Answered, CheckedAppend, Violation
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import choose
+
+__all__ = ["check_refused_name", "push_as_the_store", "reuse_append", "reuse_number", "reuse_record", "reuse_update"]
+
+Puts = Callable[[Sequence[NewBody]], Iterable[Stored]]
+RESERVED = ("replay/aaaaaaaaaaaaaaaa/0", "replay/x", "redrive/0000000000000001/1")
+
+
+def reuse_append(
+    scheduler: Scheduler, clock: Clock, log: Log, appends: Sequence[CheckedAppend], content: Callable[[str], Event]
+) -> None:
+    """Append under the write id of an acknowledged append: the same events by a new display name, or others."""
+    known = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
+    if not known:
+        return
+    used, honest = choose(clock, known), clock.random() < 0.5
+    event = content(used.write_id)
+    events = [_in_another_form(event)] if honest else choose(clock, ([event, event], [Event("forged", event.data)]))
+
+    def append() -> int:
+        return log.append(events, expected=used.version - 1, author="renamed", write_id=used.write_id).version
+
+    _judge(scheduler, honest, used.version, append)
+
+
+def reuse_record(
+    scheduler: Scheduler, clock: Clock, records: Records, puts: Puts, body: NewBody, stored: RecordVersion
+) -> None:
+    """Write a record of the actor's own, whose latest version is ``stored``, under the write id of that version."""
+    id, write_id, version = body.id, stored.write_id, stored.version
+    other = NewBody(id=id, body=b"forged", write_id=write_id)
+    honest: list[Callable[[], int]] = [
+        lambda: records.put(id, bytearray(body.body), write_id=write_id).version,
+        lambda: records.put(id, body.body, expected=version - 1, write_id=write_id).version,
+        lambda: _version_of(puts([body])),
+    ]
+    forged: list[Callable[[], int]] = [
+        lambda: records.put(id, b"forged", write_id=write_id).version,
+        lambda: records.put(id, body.body, metadata={"forged": True}, write_id=write_id).version,
+        lambda: records.put(id, b"forged", expected=version - 1, write_id=write_id).version,
+        lambda: records.update(id, lambda before: before + b"forged", write_id=write_id).version,
+        lambda: records.delete(id, write_id=write_id).version,
+        lambda: _version_of(puts([other])),
+        lambda: _version_of(puts([other])),
+    ]
+    is_honest = clock.random() < 0.4
+    _judge(scheduler, is_honest, version, choose(clock, honest if is_honest else forged))
+
+
+def reuse_update(scheduler: Scheduler, clock: Clock, records: Records, id: str, write_id: str) -> None:
+    """Update a record of the actor's own, and again under the same write id, which computes another body."""
+
+    def update() -> int:
+        return records.update(id, lambda before: before + b"+", create=b"1", write_id=write_id).version
+
+    try:
+        version = update()
+    except StratalogError:
+        return
+    _judge(scheduler, True, version, update)
+
+
+def reuse_number(scheduler: Scheduler, document: Document, last: Mutation, group: str, owner: str) -> None:
+    """Push the last number of a client that has ended, with another payload and then with its own."""
+    forged = Mutation(client=last.client, id=last.id, name="put", args={"key": "forged", "value": last.id})
+    for mutation, expected in ((forged, "mismatch"), (last, "seen")):
+        [outcome] = document.apply([mutation], group=group, owner=owner)
+        if outcome.status not in (expected, "collected", "unknown-client"):
+            raise Violation("key-bound", "a used number stands for something else", outcome=outcome, expected=expected)
+        scheduler.counts.bump("numbers reused")
+
+
+def push_as_the_store(clock: Clock, group: str) -> Push:
+    """A push under a name that is the store's own."""
+    args: dict[str, Any] = {"key": "forged", "value": 1}
+    return Push(group, [Mutation(client=choose(clock, RESERVED), id=1, name="put", args=args)])
+
+
+def check_refused_name(scheduler: Scheduler, answer: Pushed | StratalogError | None) -> None:
+    """Such a push is refused as a whole, if it is answered."""
+    if isinstance(answer, Pushed):
+        raise Violation("reserved", "somebody pushed under a name that is the store's own", answer=answer)
+    scheduler.counts.bump("names refused", isinstance(answer, ReservedName))
+
+
+def _judge(scheduler: Scheduler, honest: bool, version: int, call: Callable[[], int]) -> None:
+    """What the store may say to a call under a used write id. Faults and forgotten versions are no verdict."""
+    try:
+        answered = call()
+    except KeyReused as exc:
+        if honest:
+            raise Violation("honest-retry", "an honest retry was called a conflict", error=exc) from exc
+        scheduler.counts.bump("keys reused")
+    except VersionConflict as exc:
+        raise Violation("honest-retry", "a used write id was not found", error=exc, honest=honest) from exc
+    else:
+        if not honest:
+            raise Violation("key-bound", "a used write id stands for something else", version=version)
+        if answered != version:
+            raise Violation("honest-retry", "a retry was written again", version=version, answered=answered)
+        scheduler.counts.bump("honest retries")
+
+
+def _version_of(stored: Iterable[Stored]) -> int:
+    [one] = stored
+    if one.error is not None:
+        raise one.error
+    assert one.version is not None
+    return one.version.version
+
+
+def _in_another_form(event: Event) -> Event:
+    """The same event with its names in another order."""
+    data: dict[str, Any] = event.data
+    return Event(event.type, dict(reversed(data.items())), event.schema)
