@@ -15,6 +15,7 @@ world_disk         SQLite and files under power failures
 world_threads      threads of one handle
 world_turns        processes that share a file
 actors             steps that actors of all worlds share
+hostile            writers who use keys and names that are not theirs
 devices            the clients of worlds `sync` and `queue`
 places             backends in memory, and processes that reach them over faulty ports
 pool               thread pools on the scheduler
@@ -23,6 +24,7 @@ interleaving       yields at each access of a shared attribute
 racing             a class for the tests of interleaving
 log_truth          the model of a log
 documents_truth    the model of a document
+documents_jobs     clients and forks that outlive processes
 mutants            what a planted bug is, and the hunt
 mutants_log        bugs of the log
 mutants_documents  bugs of documents

@@ -103,9 +103,7 @@ class _Later(BlobBatch):
         return BodyRef(sha256(body), len(body))
 
 
-def _append_first(
-    handle: Document, state: State, run: Run, owner: str, author: str, merged: Any = None
-) -> Entry:
+def _append_first(handle: Document, state: State, run: Run, owner: str, author: str, merged: Any = None) -> Entry:
     later = _Later(handle.log.environment)
     event = commit_of(state, run, handle.values, later, merged).event()
     entry = handle.log.append(event, expected=state.version, author=author, principal=owner)

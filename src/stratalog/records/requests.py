@@ -51,8 +51,8 @@ def same_request(stored: Item, asked: RecordRequest) -> bool:
 
     Neither the time nor the expected version counts.
     """
-    told = {name: value for name, value in stored.attributes.items() if name in ("o", "k")}
-    if told != asked.attributes():
+    operation = {name: value for name, value in stored.attributes.items() if name in ("o", "k")}
+    if operation != asked.attributes():
         return False
     return asked.operation not in _ASKED_WITH_CONTENT or _same_content(stored, asked)
 

@@ -163,5 +163,5 @@ def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
 
 def _of_rejection(id: str, rejection: RejectedMutation) -> RejectedPush:
     names = (rejection.organisation, rejection.document, rejection.client, rejection.id)
-    told = (rejection.given_up_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
-    return RejectedPush(id, *names, *told, edited=bool(rejection.args))
+    state = (rejection.given_up_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
+    return RejectedPush(id, *names, *state, edited=bool(rejection.args))

@@ -1,0 +1,10 @@
+"""Honest retries in random form, and hostile uses of the same keys.
+
+Every honest retry must be recognised: later, by another handle, under a new display name, with arguments encoded anew,
+an update computed anew, a batch composed anew, a merge after its fork grew. Every hostile use must be a conflict, with
+nothing written.
+
+Modules
+-------
+kinds  the kinds of keys, and how each is used again
+"""

@@ -1,0 +1,91 @@
+"""Runs retries of random kinds: ``python -m tests.retries --retries 10000 --seed 1``. Exit code 0 if none is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+import stratalog
+from stratalog.errors import KeyReused, MergeConflict
+from stratalog.log import Environment, LogSettings
+from stratalog.store import Store
+from stratalog.testing.clock import ManualClock
+from tests.retries.kinds import KINDS, Check, Used
+
+__all__ = ["Found", "main", "run"]
+
+USES_PER_STORE = 200
+SHOWN_MAX = 10
+
+
+class Found(msgspec.Struct):
+    """What became of the retries: by kind, how many; and the first that went wrong."""
+
+    honest: Counter[str]
+    hostile: Counter[str]
+    wrong: list[str]
+
+
+def run(retries: int, seed: int) -> Found:
+    """That many honest retries, and about a third as many hostile uses."""
+    found = Found(Counter(), Counter(), [])
+    draw = Random(seed)
+    names, weights = list(KINDS), [share for _, share in KINDS.values()]
+    number = 0
+    while found.honest.total() < retries:
+        if number % USES_PER_STORE == 0:
+            clock = ManualClock()
+            store = _store(clock, draw)
+        number += 1
+        [name] = draw.choices(names, weights)
+        honest, hostile = KINDS[name][0](Used(store, clock, draw, number))
+        for _ in range(min(draw.randrange(1, 6), retries - found.honest.total())):
+            _note(found.honest, found.wrong, f"honest {name}, seed {seed}, use {number}", name, honest)
+            if draw.random() < 0.3:
+                _note(found.hostile, found.wrong, f"hostile {name}, seed {seed}, use {number}", name, hostile)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.retries", description=__doc__)
+    parser.add_argument("--retries", type=int, default=10_000, help="how many honest retries")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    found = run(options.retries, options.seed)
+    for name in KINDS:
+        print(f"{name:<26} {found.honest[name]:>8,} honest {found.hostile[name]:>8,} hostile")
+    print(
+        f"{found.honest.total():,} honest retries and {found.hostile.total():,} hostile uses, {len(found.wrong)} wrong"
+    )
+    print("\n".join(found.wrong[:SHOWN_MAX]), end="\n" if found.wrong else "")
+    return 1 if found.wrong else 0
+
+
+def _note(counter: Counter[str], wrong: list[str], where: str, name: str, check: Check) -> None:
+    counter[name] += 1
+    try:
+        if not check():
+            wrong.append(where)
+    except (KeyReused, MergeConflict) as exc:
+        wrong.append(f"{where}: {exc}")
+
+
+def _store(clock: ManualClock, draw: Random) -> Store:
+    made = stratalog.open("memory:", clock=clock)
+    settings = LogSettings(
+        body_inline_bytes_max=draw.choice((0, 64, 8192)),
+        segment_entries_target=draw.choice((2, 5, 1000)),
+        snapshot_entries_interval=draw.choice((1, 3, 100)),
+    )
+    ports = made.environment
+    return Store(Environment(ports.index, ports.blobs, clock, settings), made.queue, made.rules)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

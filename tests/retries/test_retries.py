@@ -1,0 +1,30 @@
+"""A few hundred of the retries that `python -m tests.retries` runs by the thousand."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.log import append
+from stratalog.records import decisions
+from tests.retries.__main__ import main, run
+from tests.retries.kinds import KINDS
+
+
+def test_honest_retries_are_recognised_and_hostile_uses_are_conflicts() -> None:
+    found = run(600, seed=7)
+    assert found.wrong == []
+    assert found.honest.keys() == found.hostile.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("module", [append, decisions])
+@pytest.mark.parametrize("same", [True, False])
+def test_a_comparison_that_says_always_the_same_is_seen(
+    module: object, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "same_request", lambda stored, asked: same)
+    assert [where for where in run(100, seed=7).wrong if where.startswith("hostile" if same else "honest")]
+
+
+def test_the_command_tells_what_it_ran(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--retries", "20", "--seed", "3"]) == 0
+    assert "20 honest retries" in capsys.readouterr().out
