@@ -252,6 +252,31 @@ def test_records_keep_versions_of_a_value(budget: Run) -> None:
     assert lines(budget("records", "history", "acme/report", "--json").stdout)[0]["version"] == 2
 
 
+def test_a_write_id_of_a_record_stands_for_one_write(budget: Run) -> None:
+    named = ("records", "put", "acme/report", "-", "--write-id", "w")
+    for _ in range(2):
+        assert "version 1" in budget(*named, typed="one\n").stdout
+    for refused in (named, ("records", "delete", "acme/report", "--write-id", "w")):
+        assert "write id" in budget(*refused, typed="two\n", code=4).stderr
+    assert "version 2" in budget("records", "delete", "acme/report", "--write-id", "d").stdout
+    assert "version 2" in budget("records", "delete", "acme/report", "--write-id", "d").stdout
+    assert "version 3" in budget("records", "undelete", "acme/report", "--write-id", "u").stdout
+    assert budget("records", "get", "acme/report").stdout == "one\n"
+
+
+def test_nobody_mutates_under_a_name_of_the_store(budget: Run) -> None:
+    refused = budget("mutate", "acme/budget", "put", "key=a", "value=1", "--client", "replay/x/1", "--json", code=2)
+    assert "reserved-name" in refused.stderr
+    assert json.loads(budget("show", "acme/budget", "--json").stdout)["version"] == 3
+
+
+def test_a_merge_that_does_not_come_out_is_a_conflict(budget: Run) -> None:
+    budget("fork", "acme/budget", "acme/copy", "--at", "1")
+    budget("mutate", "acme/copy", "inc", "key=n")
+    budget("mutate", "acme/budget", "put", "key=n", "value=text")
+    assert "cannot be merged" in budget("merge", "acme/copy", "acme/budget", code=4).stderr
+
+
 def test_records_are_deleted_brought_back_pruned_and_listed(budget: Run) -> None:
     budget("records", "put", "acme/report", "-", typed="one\n")
     assert "version 2" in budget("records", "delete", "acme/report").stdout

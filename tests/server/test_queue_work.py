@@ -169,6 +169,11 @@ def test_a_mutation_that_kills_every_worker_is_given_up_and_redriven_once_it_is_
         patch.chdir(folder)
         assert [one["outcome"]["status"] for one in run(folder, *redrive)] == ["applied"]
         assert [one["outcome"]["status"] for one in run(folder, *redrive)] == ["seen"]
+        edit = ["dead-letters", "redrive", letter["id"], "--args", '{"by": 2}', "--application", "queueapp:app"]
+        for status in ("applied", "seen"):
+            (edited,) = run(folder, *edit)
+            assert (edited["letter"].startswith(f"{letter['id']}/"), edited["outcome"]["status"]) == (True, status)
+    assert [one["edited"] for one in run(folder, "dead-letters", "list")] == [False, True]
     assert content(folder)["poison"] == "harmless"
 
 
@@ -178,3 +183,4 @@ def test_what_cannot_be_redriven_is_said(folder: Path) -> None:
     assert said["letter"] == "0000000000000007"
     assert "no such dead letter" in said["error"]
     run(folder, "dead-letters", "redrive", code=2)
+    run(folder, "dead-letters", "redrive", "--all", "--args", "{}", code=2)
