@@ -96,7 +96,7 @@ def test_the_golden_document_still_knows_its_mutations() -> None:
 def test_the_golden_document_still_knows_what_it_merged() -> None:
     merged = stored().state().client(MERGED.client)
     assert merged is not None
-    assert (merged.id, merged.merged) == (1, (MERGED.version, MERGED.mark))
+    assert (merged.id, merged.merged) == (1, (MERGED.version, MERGED.hash))
 
 
 def test_the_golden_document_still_goes_on() -> None:

@@ -5,6 +5,7 @@ Modules
 document           the handle: commits batches, and answers queries
 view               a state at one version, read like a mapping
 state              the trees of a snapshot and the changes since
+fold               what a run of entries changes in a state
 state_cache        the newest state, which the threads of a process share
 run                runs a batch of mutations on a state
 commit_builder     makes an entry of a run

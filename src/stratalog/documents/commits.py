@@ -63,8 +63,8 @@ class Merged(msgspec.Struct, frozen=True, array_like=True):
     version: int
     """The fork's version that holds the last mutation merged so far."""
 
-    mark: bytes
-    """What names the fork's history up to that version; see `branch_mark`."""
+    hash: bytes
+    """The fork's hash at that version; see `stratalog.log.chain`."""
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True):

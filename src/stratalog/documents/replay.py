@@ -19,10 +19,9 @@ from stratalog.documents.document import Document
 from stratalog.documents.run import Ran, Run, run_batch
 from stratalog.documents.state import ClientState, State
 from stratalog.errors import MergeConflict, NotFound, VersionForgotten
-from stratalog.log import Entry
 from stratalog.protocol.messages import Mutation, Outcome
 
-__all__ = ["Replayed", "branch_mark", "merge", "merge_client", "replay"]
+__all__ = ["Replayed", "merge", "merge_client", "replay"]
 
 BATCH_MUTATIONS = 100
 """Mutations committed together by a merge."""
@@ -82,20 +81,12 @@ def merge_client(fork: Document) -> str:
     is not enough: the branch is what names the fork's first own entry.
     """
     try:
-        branch = branch_mark(fork.log.entry(fork.log.first + 1)).decode()
+        branch = fork.log.entry(fork.log.first + 1).hash.hex()
     except VersionForgotten:
         raise
     except NotFound:
         branch = fork.log.record.incarnation  # nothing is committed as this client: the fork has no mutations
     return f"replay/{branch}/{fork.log.first}"
-
-
-def branch_mark(entry: Entry) -> bytes:
-    """What names the history of a fork up to ``entry``: its write id, which exports, imports and copies keep.
-
-    It is random, so no other branch has it. A hash that covers all entries before would also expose altered ones.
-    """
-    return entry.write_id.encode()
 
 
 def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
@@ -106,7 +97,7 @@ def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
     if merged.id > len(own):
         return False
     last = own[merged.id - 1]
-    return merged.merged == (last.version, last.mark)
+    return merged.merged == (last.version, last.hash)
 
 
 class _Own(msgspec.Struct, frozen=True):
@@ -114,7 +105,7 @@ class _Own(msgspec.Struct, frozen=True):
 
     mutation: Mutation
     version: int
-    mark: bytes
+    hash: bytes
     reason: str | None
     effects: dict[str, Any]
 
@@ -160,7 +151,7 @@ class _Merge:
                 _check_outcome(own, outcome, self._target)
             self._approved = state.version
         self._ran = run.ran
-        return Merged(batch[-1].mutation.client, batch[-1].version, batch[-1].mark)
+        return Merged(batch[-1].mutation.client, batch[-1].version, batch[-1].hash)
 
     def _run_all(self, state: State, rest: Sequence[_Own]) -> Run:
         values, mutators = self._target.values, self._target.rules.mutators
@@ -190,7 +181,7 @@ def _check_outcome(own: _Own, outcome: Outcome, target: Document) -> None:
 def _own_mutations(fork: Document) -> Iterator[_Own]:
     number, client = 0, merge_client(fork)
     for entry in fork.log.read(fork.log.first):
-        commit, mark = read_commit(entry), branch_mark(entry)
+        commit = read_commit(entry)
         for position, recorded in enumerate(commit.mutations):
             number += 1
             mutation = Mutation(
@@ -200,7 +191,7 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
                 args=load_arguments(recorded, fork.values),
                 origin=recorded.origin or (recorded.client, recorded.id),
             )
-            yield _Own(mutation, entry.version, mark, recorded.reason, _effects(fork, commit, position))
+            yield _Own(mutation, entry.version, entry.hash, recorded.reason, _effects(fork, commit, position))
 
 
 def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:

@@ -7,30 +7,21 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
-from typing import Any
 
 import msgspec
 
-from stratalog.codec import encode
-from stratalog.documents.commits import COLLECT, COMMIT, FLOOR, check_schema
+from stratalog.documents.fold import BINDING, COLLECTION, GONE, GROUP, Fold, members_prefix
 from stratalog.errors import NotFound, Unavailable
 from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
-from stratalog.protocol.messages import payload_hash
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.lookup import leaf_of, scan
 from stratalog.tree.nodes import EMPTY, Leaf, Root, Slot
 
 __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 
-BINDING = "\0b/"
-GROUP = "\0g/"
-MEMBER = "\0m/"
-COLLECTION = "\0c/"
-GONE = b""
-NOTHING = encode(None)
 _UNKNOWN = Slot(GONE, 0)
 RECENT_MIN = 64
 RECENT_PART = 16
@@ -57,7 +48,7 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
     id: int
     payload: bytes
     merged: tuple[int, bytes] | None = None
-    """Of a merge: the fork's version that holds the mutation, and its mark; see `Merged`."""
+    """Of a merge: the fork's version that holds the mutation, and the fork's hash there; see `Merged`."""
 
 
 class Layer:
@@ -278,7 +269,7 @@ class State:
 
     def after(self, entries: Iterable[Entry], *, clients: bool = True) -> State:
         """The state after ``entries``, which follow this version; ``clients=False`` leaves theirs out, as in a fork."""
-        fold = _Fold(self.version, self.hash, self.fields_bytes, self.floor)
+        fold = Fold(self.version, self.hash, self.fields_bytes, self.floor)
         for entry in entries:
             fold.add(entry)
         layers = (
@@ -314,92 +305,8 @@ class State:
         return Unavailable("a chunk of the snapshot in use was collected; read the document again")
 
 
-class _Fold:
-    """Gathers what entries change. Plain lists and dictionaries: it runs once for every entry loaded."""
-
-    def __init__(self, version: int, hash: bytes, fields_bytes: int, floor: int) -> None:
-        self.version = version
-        self.hash = hash
-        self.fields_bytes = fields_bytes
-        self.floor = floor
-        self.content: dict[str, Slot] = {}
-        self.tombstones: dict[str, Slot] = {}
-        self._bookkeeping: dict[str, Slot] = {}
-        self._newest: dict[str, tuple[list[Any], int]] = {}
-        self._merged: dict[str, list[Any]] = {}
-
-    def add(self, entry: Entry) -> None:
-        self.version, self.hash = entry.version, entry.hash
-        for event in entry.events:
-            check_schema(event)
-            _FOLDS[event.type](self, event.data, entry.version)
-
-    def client_slots(self) -> dict[str, Slot]:
-        """The changes of the clients tree."""
-        for client, (recorded, version) in self._newest.items():
-            merged = [self._merged[client]] if client in self._merged else []
-            self._bookkeeping[client] = Slot(encode([recorded[1], _payload(recorded), *merged]), version)
-        return self._bookkeeping
-
-    def _commit(self, data: list[Any], version: int) -> None:
-        mutations, patch, bindings, fields_bytes, *merges = data
-        content, tombstones, mark = self.content, self.tombstones, Slot(NOTHING, version)
-        collections: dict[str, None] = {}
-        for recorded in mutations:
-            self._newest[recorded[0]] = (recorded, version)
-        for key, value, before, _ in patch:
-            if value is None:
-                content[key] = Slot(GONE, version)
-                tombstones[key] = mark
-            else:
-                content[key] = Slot(value, version)
-                if before < 0 or key in tombstones:
-                    tombstones[key] = Slot(GONE, version)
-            collections[collection_of(key)] = None
-        for collection in collections:
-            tombstones[COLLECTION + collection] = mark
-        for client, group, owner in bindings:
-            self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
-            if group:
-                self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
-        if fields_bytes is not None:
-            self.fields_bytes = fields_bytes
-        for client, fork_version, mark in merges:
-            self._merged[client] = [fork_version, mark]
-
-    def _collect(self, data: list[Any], version: int) -> None:
-        """Clients collected: theirs go, and a tombstone for each group stays."""
-        clients, groups = data
-        for client, group in clients:
-            self._newest.pop(client, None)
-            self._bookkeeping[client] = self._bookkeeping[BINDING + client] = Slot(GONE, version)
-            if group:
-                self._bookkeeping[members_prefix(group) + client] = Slot(GONE, version)
-        for group in groups:
-            self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
-
-    def _raise_floor(self, data: int, version: int) -> None:
-        """Tombstones at or below the floor are not reached any more; the next snapshot drops them."""
-        self.floor = max(self.floor, data)
-
-
-_FOLDS: Mapping[str, Callable[[_Fold, Any, int], None]] = {
-    COMMIT: _Fold._commit,
-    COLLECT: _Fold._collect,
-    FLOOR: _Fold._raise_floor,
-}
 _decode_client = msgspec.msgpack.Decoder(ClientState).decode
 _decode_binding = msgspec.msgpack.Decoder(tuple[str, str]).decode
-
-
-def members_prefix(group: str) -> str:
-    """What the keys of a group's members begin with; its length first, since a group may hold any character."""
-    return f"{MEMBER}{len(group)}/{group}/"
-
-
-def _payload(recorded: list[Any]) -> bytes:
-    stored = recorded[5]
-    return bytes(stored) if stored is not None else payload_hash(recorded[2], recorded[3])
 
 
 def _is_in(key: str, prefix: str, after: str | None) -> bool:

@@ -147,7 +147,7 @@ def _entry_line(document: Document, entry: Entry) -> dict[str, Any]:
     line["bindings"] = commit.bindings
     line["fields_bytes"] = commit.fields_bytes
     if commit.merged is not None:
-        line["merged"] = to_plain([commit.merged.client, commit.merged.version, commit.merged.mark])
+        line["merged"] = to_plain([commit.merged.client, commit.merged.version, commit.merged.hash])
     return line
 
 

@@ -1,0 +1,109 @@
+"""Fold: what a run of entries changes in the three trees of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stratalog.codec import encode
+from stratalog.documents.commits import COLLECT, COMMIT, FLOOR, check_schema
+from stratalog.log import Entry
+from stratalog.protocol.keys import collection_of
+from stratalog.protocol.messages import payload_hash
+from stratalog.tree.nodes import Slot
+
+__all__ = ["BINDING", "COLLECTION", "GONE", "GROUP", "Fold", "members_prefix"]
+
+BINDING = "\0b/"
+GROUP = "\0g/"
+MEMBER = "\0m/"
+COLLECTION = "\0c/"
+GONE = b""
+NOTHING = encode(None)
+
+
+class Fold:
+    """Gathers what entries change. Plain lists and dictionaries: it runs once for every entry loaded."""
+
+    def __init__(self, version: int, hash: bytes, fields_bytes: int, floor: int) -> None:
+        self.version = version
+        self.hash = hash
+        self.fields_bytes = fields_bytes
+        self.floor = floor
+        self.content: dict[str, Slot] = {}
+        self.tombstones: dict[str, Slot] = {}
+        self._bookkeeping: dict[str, Slot] = {}
+        self._newest: dict[str, tuple[list[Any], int]] = {}
+        self._merged: dict[str, list[Any]] = {}
+
+    def add(self, entry: Entry) -> None:
+        """The next entry."""
+        self.version, self.hash = entry.version, entry.hash
+        for event in entry.events:
+            check_schema(event)
+            _FOLDS[event.type](self, event.data, entry.version)
+
+    def client_slots(self) -> dict[str, Slot]:
+        """The changes of the clients tree."""
+        for client, (recorded, version) in self._newest.items():
+            merged = [self._merged[client]] if client in self._merged else []
+            self._bookkeeping[client] = Slot(encode([recorded[1], _payload(recorded), *merged]), version)
+        return self._bookkeeping
+
+    def _commit(self, data: list[Any], version: int) -> None:
+        mutations, patch, bindings, fields_bytes, *merges = data
+        content, tombstones, mark = self.content, self.tombstones, Slot(NOTHING, version)
+        collections: dict[str, None] = {}
+        for recorded in mutations:
+            self._newest[recorded[0]] = (recorded, version)
+        for key, value, before, _ in patch:
+            if value is None:
+                content[key] = Slot(GONE, version)
+                tombstones[key] = mark
+            else:
+                content[key] = Slot(value, version)
+                if before < 0 or key in tombstones:
+                    tombstones[key] = Slot(GONE, version)
+            collections[collection_of(key)] = None
+        for collection in collections:
+            tombstones[COLLECTION + collection] = mark
+        for client, group, owner in bindings:
+            self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
+            if group:
+                self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
+        if fields_bytes is not None:
+            self.fields_bytes = fields_bytes
+        for client, fork_version, fork_hash in merges:
+            self._merged[client] = [fork_version, fork_hash]
+
+    def _collect(self, data: list[Any], version: int) -> None:
+        """Clients collected: theirs go, and a tombstone for each group stays."""
+        clients, groups = data
+        for client, group in clients:
+            self._newest.pop(client, None)
+            self._bookkeeping[client] = self._bookkeeping[BINDING + client] = Slot(GONE, version)
+            if group:
+                self._bookkeeping[members_prefix(group) + client] = Slot(GONE, version)
+        for group in groups:
+            self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
+
+    def _raise_floor(self, data: int, version: int) -> None:
+        """Tombstones at or below the floor are not reached any more; the next snapshot drops them."""
+        self.floor = max(self.floor, data)
+
+
+_FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
+    COMMIT: Fold._commit,
+    COLLECT: Fold._collect,
+    FLOOR: Fold._raise_floor,
+}
+
+
+def members_prefix(group: str) -> str:
+    """What the keys of a group's members begin with; its length first, since a group may hold any character."""
+    return f"{MEMBER}{len(group)}/{group}/"
+
+
+def _payload(recorded: list[Any]) -> bytes:
+    stored = recorded[5]
+    return bytes(stored) if stored is not None else payload_hash(recorded[2], recorded[3])
