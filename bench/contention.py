@@ -12,7 +12,7 @@ import heapq
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
 from typing import TypeVar
@@ -23,7 +23,7 @@ from greenlet import getcurrent, greenlet
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.errors import ConditionFailed, ContentionError
 from stratalog.log import Environment, Event, LogSettings, create_log, open_log
-from stratalog.ports.index import Item, Write
+from stratalog.ports.index import NO_BLOBS, Item, Write
 
 WRITE_MS = 5.0
 READ_MS = 3.0
@@ -110,6 +110,7 @@ class DistantIndex:
     """An index whose request takes half of the time, and whose answer the other half."""
 
     joint_commits = False
+    blob_bytes_max = 0
 
     def __init__(self, loop: Loop, backend: MemoryIndex, counts: Counter[str]) -> None:
         self._loop = loop
@@ -134,9 +135,9 @@ class DistantIndex:
 
         yield from self._call("reads", READ_MS, page)
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         try:
-            self._call("writes", WRITE_MS, lambda: self._backend.commit(writes))
+            self._call("writes", WRITE_MS, lambda: self._backend.commit(writes, blobs))
         except ConditionFailed:
             self._counts["wasted"] += 1
             raise

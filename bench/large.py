@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bench.figures import Measured
 from bench.measure import median_ms
@@ -11,7 +11,7 @@ from bench.payload import fact, item_key, large_item
 from bench.workplace import DOCUMENT, ORGANISATION, Workplace, reopened
 from stratalog import Document, Mutation
 from stratalog.codec import compress, encode
-from stratalog.ports.index import Index, Put, Write, item_bytes
+from stratalog.ports.index import NO_BLOBS, Index, Put, Write, item_bytes
 from stratalog.store import open_store
 
 __all__ = ["MEASURES"]
@@ -87,11 +87,13 @@ class _Counting:
     def __init__(self, index: Index) -> None:
         self._index = index
         self.joint_commits = index.joint_commits
+        self.blob_bytes_max = index.blob_bytes_max
         self.bytes_written = 0
         self.get, self.query, self.turn, self.close = index.get, index.query, index.turn, index.close
 
-    def commit(self, writes: Sequence[Write]) -> None:
-        self._index.commit(writes)
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        self._index.commit(writes, blobs)
+        self.bytes_written += sum(len(compress(body)) for body in blobs.values())
         self.bytes_written += sum(item_bytes(write.item) for write in writes if isinstance(write, Put))
 
 

@@ -40,6 +40,7 @@ class Late:
     """A port whose calls take so many seconds longer. Commits of several entries stay several, as on DynamoDB."""
 
     joint_commits = False
+    blob_bytes_max = 0
 
     def __init__(self, port: Any, **seconds: float) -> None:
         self._port = port

@@ -89,7 +89,8 @@ def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
     """A store to fill quickly: its index does not wait for the disk. What is measured later is opened by `reopened`."""
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
-    return Store(Environment(database.index, FileBlobs(folder / BLOBS_FOLDER, clock), clock, settings), database.queue)
+    blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
+    return Store(Environment(database.index, blobs, clock, settings), database.queue)
 
 
 def reopened(store: Store) -> Document:

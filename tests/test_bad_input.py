@@ -112,7 +112,7 @@ def blob_files(folder: Path) -> list[Path]:
 
 def test_a_corrupt_blob_is_told_apart_from_a_missing_value(store: stratalog.Store, tmp_path: Path) -> None:
     document = store.document("acme", "budget")
-    document.mutate("put", {"key": "notes/a", "value": "long " * 1000})
+    document.mutate("put", {"key": "notes/a", "value": "long " * 20_000})
     for path in blob_files(tmp_path):
         path.chmod(0o600)
         path.write_bytes(path.read_bytes()[:-7])
@@ -123,7 +123,7 @@ def test_a_corrupt_blob_is_told_apart_from_a_missing_value(store: stratalog.Stor
 
 def test_a_missing_blob_is_corruption_not_absence(store: stratalog.Store, tmp_path: Path) -> None:
     document = store.document("acme", "budget")
-    document.mutate("put", {"key": "notes/a", "value": "long " * 1000})
+    document.mutate("put", {"key": "notes/a", "value": "long " * 20_000})
     for path in blob_files(tmp_path):
         path.unlink()
     with pytest.raises(stratalog.Corrupt, match="missing"):

@@ -234,7 +234,8 @@ def _ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     if scheme == "aws":
         return _aws_ports(url, create, clock, meter)
     if scheme == "memory":
-        return _local_ports(MemoryIndex(), MemoryBlobs(clock), MemoryQueue(clock), meter)
+        memory = MemoryBlobs(clock)
+        return _local_ports(MemoryIndex(memory), memory, MemoryQueue(clock), meter)
     return _folder_ports(_folder(url), create, clock, meter)
 
 
@@ -258,7 +259,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
     # Last, since making the blobs' folder makes durable the names of all that stands beside it.
-    blobs = FileBlobs(folder / BLOBS_FOLDER, clock)
+    blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
     return _local_ports(database.index, blobs, database.queue, meter)
 
 

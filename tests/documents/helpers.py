@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,7 +10,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.documents import Document, Rules
 from stratalog.log import Environment, Log, LogSettings, create_log, open_log
 from stratalog.ports.blobs import BlobStat
-from stratalog.ports.index import Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 
@@ -46,6 +46,7 @@ class RecordingIndex:
     joint_commits = True
 
     def __init__(self, backend: MemoryIndex, recorder: Recorder) -> None:
+        self.blob_bytes_max = backend.blob_bytes_max
         self._backend = backend
         self._recorder = recorder
         self.commits: list[tuple[Write, ...]] = []
@@ -58,11 +59,11 @@ class RecordingIndex:
         self._recorder.note("query", partition)
         return self._backend.query(partition, **options)
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         target = " + ".join(_target(write) for write in writes)
         self._recorder.note("commit", target)
         self.commits.append(tuple(writes))
-        self._backend.commit(writes)
+        self._backend.commit(writes, blobs)
         self._recorder.done("commit", target)
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.log import Environment, Event, Log, LogSettings, create_log
-from stratalog.ports.index import Item, Write
+from stratalog.ports.index import NO_BLOBS, Item, Write
 from stratalog.testing.clock import ManualClock
 
 ORGANISATION = "acme"
@@ -26,6 +26,7 @@ class ScriptedIndex:
     def __init__(self, backend: MemoryIndex | None = None, *, joint_commits: bool = True) -> None:
         self.backend = backend or MemoryIndex()
         self.joint_commits = joint_commits
+        self.blob_bytes_max = self.backend.blob_bytes_max
         self.calls: Counter[str] = Counter()
         self.script: list[Mishap] = []
         self.before_page: list[Callable[[], None]] = []
@@ -60,12 +61,12 @@ class ScriptedIndex:
             after, before = (after, page[-1].sort) if reverse else (page[-1].sort, before)
             left = None if left is None else left - size
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         self.calls["commit"] += 1
         if self.script:
             self.script.pop(0)(self, writes)
         else:
-            self.backend.commit(writes)
+            self.backend.commit(writes, blobs)
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         self.turns.append(partition)

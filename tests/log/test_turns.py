@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,13 +114,13 @@ class Busy:
         real = index.commit
         running = False
 
-        def commit_second(writes: Sequence[Write]) -> None:
+        def commit_second(writes: Sequence[Write], *blobs: Any) -> None:
             nonlocal running
             if not running and not index._file._turnstile._in_turn:  # type: ignore[attr-defined]
                 running = True
                 commit()  # type: ignore[operator]
                 running = False
-            real(writes)
+            real(writes, *blobs)
 
         index.commit = commit_second  # type: ignore[method-assign]
 

@@ -290,6 +290,7 @@ class Watched(MemoryIndex):
     def __init__(self, backend: MemoryIndex) -> None:
         self.backend = backend
         self.joint_commits = True
+        self.blob_bytes_max = backend.blob_bytes_max
         self.get = backend.get  # type: ignore[method-assign]
         self.commit = backend.commit  # type: ignore[method-assign]
         self.turn = backend.turn  # type: ignore[method-assign]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from stratalog.keys import COPY_PARTITION
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.store_copy import CopyReport, copy_store
-from stratalog.ports.index import Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.maintenance.growing import FREE, SETTINGS, grow, told
 
@@ -56,10 +57,10 @@ class Dying:
         self._commit, self._put = index.commit, blobs.put
         index.commit, blobs.put = self.commit, self.put  # type: ignore[method-assign]
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         self._step()
         self.puts.update(repr(write) for write in writes if isinstance(write, Put) and not is_mark(write.item))
-        self._commit(writes)
+        self._commit(writes, blobs)
 
     def put(self, key: str, body: bytes) -> None:
         self._step()
@@ -244,9 +245,9 @@ def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
 ) -> None:
     put = target.environment.index.commit
 
-    def commit(writes: Sequence[Write]) -> None:
+    def commit(writes: Sequence[Write], *blobs: Any) -> None:
         source.log("acme", "log-00").append(stratalog.Event("seen", "meanwhile"))
-        put(writes)
+        put(writes, *blobs)
 
     target.environment.index.commit = commit  # type: ignore[method-assign]
     with pytest.raises(Conflict, match="was written to while it was copied"):
@@ -260,8 +261,8 @@ def test_a_copy_that_is_not_its_source_is_found_out(source: stratalog.Store, tar
     """As if the target had kept other bytes than it was given."""
     put = target.environment.index.commit
 
-    def commit(writes: Sequence[Write]) -> None:
-        put([_spoiled(write) for write in writes])
+    def commit(writes: Sequence[Write], *blobs: Any) -> None:
+        put([_spoiled(write) for write in writes], *blobs)
 
     target.environment.index.commit = commit  # type: ignore[method-assign]
     with pytest.raises(Corrupt):

@@ -6,7 +6,7 @@ comes of two at work at once, which the simulation is for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from random import Random
 from typing import Any
@@ -27,7 +27,7 @@ from stratalog.maintenance import collection
 from stratalog.maintenance.marks import Marking
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.maintenance.store_pass import maintain
-from stratalog.ports.index import Item, Write
+from stratalog.ports.index import NO_BLOBS, Item, Write
 from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
 from tests.simulation.mutants import replaced
@@ -60,6 +60,7 @@ class Killing(MemoryIndex):
 
     def __init__(self, backend: MemoryIndex, commits: int, *, after: bool, joint_commits: bool) -> None:
         self.joint_commits = joint_commits
+        self.blob_bytes_max = backend.blob_bytes_max
         self.get = backend.get  # type: ignore[method-assign]
         self.turn = backend.turn  # type: ignore[method-assign]
         self._backend = backend
@@ -69,11 +70,11 @@ class Killing(MemoryIndex):
     def query(self, partition: str, **options: Any) -> Iterator[Item]:  # type: ignore[override]
         return self._backend.query(partition, **options)
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         self._commits_left -= 1
         if self._commits_left < 0 and not self._after:
             raise Killed
-        self._backend.commit(writes)
+        self._backend.commit(writes, blobs)
         if self._commits_left < 0:
             raise Killed
 

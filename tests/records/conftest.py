@@ -59,4 +59,5 @@ def aws_ends(request: pytest.FixtureRequest) -> Ends:
 
 
 def _local(folder: Path, clock: Clock) -> tuple[Index, Blobs]:
-    return SqliteDatabase(folder / "index.sqlite", clock).index, FileBlobs(folder / "blobs", clock)
+    database = SqliteDatabase(folder / "index.sqlite", clock)
+    return database.index, database.blobs(FileBlobs(folder / "blobs", clock))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,7 +16,7 @@ from stratalog.clock import Clock
 from stratalog.keys import number, record_key, record_partition
 from stratalog.log.environment import Environment, LogSettings
 from stratalog.ports.blobs import Blobs, BlobStat
-from stratalog.ports.index import Index, Item, Write
+from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.records import Records
 
 LONG_SECONDS = 1000
@@ -58,6 +58,7 @@ class ScriptedIndex:
     def __init__(self, backend: Index) -> None:
         self._backend = backend
         self.joint_commits = backend.joint_commits
+        self.blob_bytes_max = backend.blob_bytes_max
         self.script: list[Step] = []
         self.calls: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -70,15 +71,15 @@ class ScriptedIndex:
         self._count("read")
         return self._backend.query(partition, **options)
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         self._count("commit")
         self._count("write", len(writes))
         with self._lock:
             step = self.script.pop(0) if self.script else None
         if step is None:
-            self._backend.commit(writes)
+            self._backend.commit(writes, blobs)
         else:
-            step(lambda: self._backend.commit(writes))
+            step(lambda: self._backend.commit(writes, blobs))
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         self._count("turn")

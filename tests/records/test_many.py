@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -104,11 +105,11 @@ def test_one_who_was_overtaken_follows_and_the_rest_is_not_held_up(
 ) -> None:
     commit = world.index.commit
 
-    def overtaken(writes: Sequence[Write]) -> None:
+    def overtaken(writes: Sequence[Write], *blobs: Any) -> None:
         if any(isinstance(write, Put) and write.item.partition == world.partition("b0003") for write in writes):
             monkeypatch.setattr(world.index, "commit", commit)
             world.handle().put("b0003", b"theirs")
-        commit(writes)
+        commit(writes, *blobs)
 
     monkeypatch.setattr(world.index, "commit", overtaken)
     assert all(one.new for one in world.records.put_many(bodies(5)))

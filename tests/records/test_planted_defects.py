@@ -20,7 +20,7 @@ from stratalog.clock import Observation, new_id
 from stratalog.errors import ConditionFailed, ContentionError, Unavailable
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log import bodies
-from stratalog.ports.index import Index, Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Index, Item, Put, Write
 from stratalog.records import Records, content, decisions, history, put, store
 from stratalog.records.content import RecordBody
 from stratalog.records.put import Planned, RecordAppend, RecordHead
@@ -181,7 +181,7 @@ def no_condition(world: World, patch: pytest.MonkeyPatch) -> None:
 def conditions_first_writes_later(world: World, patch: pytest.MonkeyPatch) -> None:
     """Memory looks at the conditions, and writes when others may have written."""
 
-    def commit(self: MemoryIndex, writes: Sequence[Write]) -> None:
+    def commit(self: MemoryIndex, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         failed = {
             position: item for position, write in enumerate(writes) if not self._holds(write, item := self._at(write))
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -93,9 +94,9 @@ def test_a_failure_writes_one_item_where_its_organisation_is_known(world: World)
     written: list[int] = []
     commit = world.index.commit
 
-    def count(writes: list[object]) -> None:
+    def count(writes: list[object], *blobs: Any) -> None:
         written.append(len(writes))
-        commit(writes)  # type: ignore[arg-type]
+        commit(writes, *blobs)  # type: ignore[arg-type]
 
     world.index.commit = count  # type: ignore[method-assign, assignment]
     for id in ("b1", "b1", "b2"):

@@ -266,11 +266,11 @@ def test_a_lost_answer_to_a_commit_is_tried_again_without_counting() -> None:
     commit = path.store.environment.index.commit
     left = [150]
 
-    def failing(writes: Any) -> None:
+    def failing(writes: Any, *blobs: Any) -> None:
         if left[0]:
             left[0] -= 1
             raise OutcomeUnknown("simulated")
-        commit(writes)
+        commit(writes, *blobs)
 
     path.store.environment.index.commit = failing  # type: ignore[method-assign]
     path.work_through(300)
@@ -283,7 +283,7 @@ def test_a_store_that_cannot_be_reached_for_an_hour_costs_no_message() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     commit = path.store.environment.index.commit
-    path.store.environment.index.commit = lambda writes: raises(Unavailable("simulated"))  # type: ignore[method-assign]
+    path.store.environment.index.commit = lambda *_: raises(Unavailable("simulated"))  # type: ignore[method-assign]
     path.work_through(3600)
     path.store.environment.index.commit = commit  # type: ignore[method-assign]
     path.work_through(60)

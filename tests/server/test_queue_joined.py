@@ -195,12 +195,12 @@ def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
     """The next answers of the index to commits are lost."""
     commit, left = path.store.environment.index.commit, [times]
 
-    def failing(writes: Any) -> None:
+    def failing(writes: Any, *blobs: Any) -> None:
         if not left[0]:
-            return commit(writes)
+            return commit(writes, *blobs)
         left[0] -= 1
         if takes_place:
-            commit(writes)
+            commit(writes, *blobs)
         raise OutcomeUnknown("simulated")
 
     path.store.environment.index.commit = failing  # type: ignore[method-assign]

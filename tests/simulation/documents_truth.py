@@ -10,7 +10,7 @@ import msgspec
 from stratalog.codec import decode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import load_arguments
-from stratalog.documents.commits import COLLECT, Recorded, read_commit
+from stratalog.documents.commits import COLLECT, Commit, Recorded, read_commit
 from stratalog.documents.values import Values
 from stratalog.errors import Corrupt
 from stratalog.keys import parse_number
@@ -94,18 +94,19 @@ class Truth:
 
     def _fold(self, state: State, entry: Entry) -> State:
         draft = Draft(state.get, _keys_of(state))
-        for one in read_commit(entry).mutations:
+        commit = read_commit(entry)
+        for one in commit.mutations:
             self.committed.setdefault((one.client, one.id), (entry.version, one))
-            rejected = self._run(draft, one)
+            rejected = self._run(draft, one, commit)
             if rejected != (one.reason is not None):
                 raise Violation("outcome", "an outcome is not the mutator's", mutation=one, version=entry.version)
         after = {**state, **{key: value for key, value in draft.changes.items() if value is not None}}
         return {key: value for key, value in after.items() if draft.changes.get(key, b"") is not None}
 
-    def _run(self, draft: Draft, one: Recorded) -> bool:
+    def _run(self, draft: Draft, one: Recorded, commit: Commit) -> bool:
         child = draft.child()
         try:
-            args = load_arguments(one, self._values)
+            args = load_arguments(one, commit.patch, self._values)
         except Corrupt as exc:
             raise Violation("dangling", str(exc), client=one.client, id=one.id) from exc
         try:

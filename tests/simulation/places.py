@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.ports.index import Item, Write, no_turn
+from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyLine, FaultyQueue, Weather, draw_weather
 from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
 
@@ -16,6 +16,9 @@ RESTART_MS_MAX = 10_000
 BOOT_MS_MAX = 10**9
 REPLICAS = 2
 
+# Some of the worlds' blobs are smaller, some larger.
+BLOB_BYTES_MAX = 1500
+
 
 class LaggingIndex:
     """An index with replicas behind it: a read that is not consistent is answered by one that lags, within a bound.
@@ -23,12 +26,14 @@ class LaggingIndex:
     A replica only moves forward, but two reads may ask two replicas.
     """
 
-    def __init__(self, scheduler: Scheduler, stale_ms_max: int, *, joint_commits: bool) -> None:
+    def __init__(self, scheduler: Scheduler, stale_ms_max: int, blobs: MemoryBlobs, *, joint_commits: bool) -> None:
+        """One whose commits may be joint, like a database, takes small blobs along."""
         self.joint_commits = joint_commits
         self._scheduler = scheduler
         self._stale_ms_max = stale_ms_max
         self._draw = scheduler.random.random
-        self._present = MemoryIndex()
+        self._present = MemoryIndex(blobs if joint_commits else None, BLOB_BYTES_MAX)
+        self.blob_bytes_max = self._present.blob_bytes_max
         self._journal: list[tuple[int, Sequence[Write]]] = []
         self._replicas = [_Replica() for _ in range(REPLICAS)]
 
@@ -47,8 +52,8 @@ class LaggingIndex:
     ) -> Iterator[Item]:
         return self._source(consistent).query(partition, after=after, before=before, reverse=reverse, limit=limit)
 
-    def commit(self, writes: Sequence[Write]) -> None:
-        self._present.commit(writes)
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        self._present.commit(writes, blobs)
         self._journal.append((self._scheduler.now_ms, writes))
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
@@ -82,7 +87,8 @@ class _Replica:
             self._apply(journal)
 
     def _apply(self, journal: list[tuple[int, Sequence[Write]]]) -> None:
-        self.index.commit(journal[self.applied][1])
+        if journal[self.applied][1]:
+            self.index.commit(journal[self.applied][1])
         self.applied += 1
 
 
@@ -97,8 +103,8 @@ class Place:
         self.weather = weather or draw_weather(scheduler.random)
         self.clock = SimulatedClock(scheduler)
         joint_commits = scheduler.random.random() < 0.5
-        self.index = LaggingIndex(scheduler, self.weather.stale_ms_max, joint_commits=joint_commits)
         self.blobs = MemoryBlobs(self.clock)
+        self.index = LaggingIndex(scheduler, self.weather.stale_ms_max, self.blobs, joint_commits=joint_commits)
         self.queue = MemoryQueue(self.clock)
 
     def start(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from stratalog.documents import Document
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log
 from stratalog.ports.blobs import Blobs, BlobStat
-from stratalog.ports.index import Index, Item, Write
+from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Actor, Interrupt, Scheduler
 
@@ -134,6 +134,7 @@ class AnsweredIndex:
 
     def __init__(self, index: Index, step: Callable[[], None]) -> None:
         self.joint_commits = index.joint_commits
+        self.blob_bytes_max = index.blob_bytes_max
         self._index = index
         self._step = step
 
@@ -150,8 +151,8 @@ class AnsweredIndex:
             yield first
             yield from items
 
-    def commit(self, writes: Sequence[Write]) -> None:
-        self._index.commit(writes)
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        self._index.commit(writes, blobs)
         self._step()
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:

@@ -15,7 +15,7 @@ import msgspec
 
 from stratalog.codec import encode
 from stratalog.documents import Document, Rules
-from stratalog.documents.commits import Recorded
+from stratalog.documents.commits import Commit, Recorded
 from stratalog.errors import Conflict, NotFound, OutcomeUnknown, QueueFull, StratalogError, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.log import LogSettings, create_log, open_log
@@ -343,11 +343,11 @@ class _Truth(Truth):
         self.given_up: list[Recorded] = []
         super().__init__(place, prefix, mutators)
 
-    def _run(self, draft: Draft, one: Recorded) -> bool:
+    def _run(self, draft: Draft, one: Recorded, commit: Commit) -> bool:
         if (one.reason or "").startswith(WORKER_REJECTION):
             self.given_up.append(one)
             return True
-        return super()._run(draft, one)
+        return super()._run(draft, one, commit)
 
 
 def beat(process: Process, worker: Worker) -> None:

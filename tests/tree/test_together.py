@@ -6,10 +6,11 @@ from itertools import count
 
 import pytest
 
+from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import Unavailable
-from stratalog.tree.chunks import TOGETHER_MIN
+from stratalog.ports.commit_blobs import TOGETHER_MIN
 from stratalog.tree.lookup import scan
-from stratalog.tree.nodes import EMPTY, Chunk, Slot
+from stratalog.tree.nodes import EMPTY, Slot
 from stratalog.tree.update import build, update
 from tests.tree.helpers import cold, new_chunks
 
@@ -25,13 +26,13 @@ def test_many_chunks_are_all_stored_when_a_tree_is_answered() -> None:
 
 def test_one_chunk_of_many_that_cannot_be_stored_fails_the_whole_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = new_chunks()
-    write, calls = chunks.write, count(1)
+    put, calls = MemoryBlobs.put, count(1)
 
-    def fail_once(chunk: Chunk) -> None:
+    def fail_once(self: MemoryBlobs, key: str, body: bytes) -> None:
         if next(calls) == TOGETHER_MIN:
             raise Unavailable("no blobs just now")
-        write(chunk)
+        put(self, key, body)
 
-    monkeypatch.setattr(chunks, "write", fail_once)
+    monkeypatch.setattr(MemoryBlobs, "put", fail_once)
     with pytest.raises(Unavailable):
         update(chunks, EMPTY, {f"key-{number:06}": Slot(b"\x01", 1) for number in range(20_000)})

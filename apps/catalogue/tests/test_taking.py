@@ -218,7 +218,7 @@ def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tm
     catalogue.write_packages({"bash": "1"})
     real = catalogue.store.environment.index.commit
 
-    def away(writes: object) -> None:
+    def away(*_: object) -> None:
         raise Unavailable("away")
 
     catalogue.store.environment.settings = msgspec.structs.replace(

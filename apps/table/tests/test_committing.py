@@ -12,6 +12,7 @@ import stratalog
 from apps.table.tests.helpers import assignment, memory_store, new_file, reopened, replacement, rows_held, table_of
 from stratalog import LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.backends.memory import MemoryIndex
+from stratalog.ports.index import NO_BLOBS
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.worker import Worker
 from stratalog_table import RULES, NewFile, Table, TransactionRefused
@@ -79,11 +80,11 @@ class Losing(MemoryIndex):
         self.lost = 0
         self.out = 0
 
-    def commit(self, writes: Any) -> None:
+    def commit(self, writes: Any, blobs: Any = NO_BLOBS) -> None:
         if self.out:
             self.out -= 1
             raise Unavailable("no index today")
-        super().commit(writes)
+        super().commit(writes, blobs)
         if self.lost:
             self.lost -= 1
             raise OutcomeUnknown("the answer was lost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from stratalog.backends.dynamodb_client import Attributes, CallEffect, DynamoAns
 from stratalog.clock import new_id
 from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid, Unavailable
 from stratalog.ports.index import (
+    NO_BLOBS,
     Absent,
     Attribute,
     Check,
@@ -70,6 +71,7 @@ class DynamoIndex:
     """
 
     joint_commits = False
+    blob_bytes_max = 0
 
     def __init__(self, client: DynamoClient, table: str) -> None:
         self._client = client
@@ -115,9 +117,9 @@ class DynamoIndex:
             request["ExclusiveStartKey"] = next_key
             left = None if left is None else left - len(items)
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         self._check_open()
-        check_commit(writes)
+        check_commit(writes, blobs)
         if len(writes) > 1:
             self._commit_all(writes)
         elif isinstance(writes[0], Check):

@@ -12,7 +12,16 @@ from typing import NoReturn
 
 from stratalog.clock import Clock, new_id
 from stratalog.codec import compress, decompress
-from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StorageFull, StratalogError, Unavailable
+from stratalog.errors import (
+    Closed,
+    Corrupt,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    StorageFull,
+    StratalogError,
+    Unavailable,
+)
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
 
@@ -103,11 +112,16 @@ class FileBlobs:
     def _refresh(self, path: str) -> bool:
         """Start the age of a standing blob anew, durably. False where none stands, or was renamed aside meanwhile.
 
+        A damaged one is removed first: its presence says nothing of its bytes.
+
         The lock is held from taking the time to setting it: one who is frozen between the two would else make the blob
         as old as that, although others put it later. What is renamed aside after the second look is younger by then
         than what its deleter looked at.
         """
         with _errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+            if not _is_whole(path, file.read()):
+                self._remove_damaged(path)
+                return False
             fcntl.flock(file, fcntl.LOCK_EX)
             os.utime(file.fileno(), ns=self._times())
             fcntl.flock(file, fcntl.LOCK_UN)
@@ -117,6 +131,16 @@ class FileBlobs:
             self._sync_folders(os.path.dirname(path))
             return True
         return False
+
+    def _remove_damaged(self, path: str) -> None:
+        """As `delete` does: what was renamed aside is looked at once more, since another put may have replaced it."""
+        aside = self._aside(os.path.relpath(path, self._folder))
+        os.makedirs(os.path.dirname(aside), exist_ok=True)
+        os.rename(path, aside)
+        if _is_whole(path, Path(aside).read_bytes()):
+            self._put_back(aside, path)
+        else:
+            os.unlink(aside)
 
     def _write(self, path: str, data: bytes) -> bool:
         """False where another put was first: a link gives way to its blob, which may be younger than this one."""
@@ -263,6 +287,15 @@ def _link(source: str, target: str) -> bool:
     try:
         os.link(source, target)
     except FileExistsError:
+        return False
+    return True
+
+
+def _is_whole(path: str, data: bytes) -> bool:
+    """Whether ``data`` are the bytes of the blob that the file ``path`` is named after."""
+    try:
+        verified(os.path.basename(path), decompress(data, BLOB_BYTES_MAX))
+    except Corrupt:
         return False
     return True
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed, ConditionFailed, NotFound
-from stratalog.ports.blobs import BlobStat, check_put, verified
-from stratalog.ports.index import Delete, Item, Put, Write, check_commit, holds, no_turn
+from stratalog.limits import BLOB_ROW_BYTES_MAX
+from stratalog.ports.blobs import Blobs, BlobStat, check_put, verified
+from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write, check_commit, holds, no_turn
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 from stratalog.process_fork import close_in_child
 
@@ -20,11 +21,13 @@ PAGE_ITEMS = 100
 
 
 class MemoryIndex:
-    """An index in a dictionary of partitions, each with its sorts in order."""
+    """An index in a dictionary of partitions, each with its sorts in order. Its commits store blobs in ``blobs``."""
 
     joint_commits = True
 
-    def __init__(self) -> None:
+    def __init__(self, blobs: Blobs | None = None, blob_bytes_max: int = BLOB_ROW_BYTES_MAX) -> None:
+        self.blob_bytes_max = blob_bytes_max if blobs is not None else 0
+        self._blobs = blobs
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._partitions: dict[str, _Partition] = {}
@@ -57,9 +60,9 @@ class MemoryIndex:
                 after = page[-1].sort
             left -= len(page) if limit is not None else 0
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         self._check_open()
-        check_commit(writes)
+        check_commit(writes, blobs, self.blob_bytes_max)
         with self._lock:
             failed = {
                 position: item
@@ -68,6 +71,7 @@ class MemoryIndex:
             }
             if failed:
                 raise ConditionFailed(failed)
+            self._put_blobs(blobs)
             for write in writes:
                 self._do(write)
 
@@ -77,6 +81,12 @@ class MemoryIndex:
 
     def close(self) -> None:
         self._closed = True
+
+    def _put_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        """Before the items, so that no reader sees an item without them."""
+        if self._blobs is not None:
+            for key, body in blobs.items():
+                self._blobs.put(key, body)
 
     def _page(self, partition: str, after: str | None, before: str | None, reverse: bool, limit: int) -> list[Item]:
         self._check_open()
@@ -152,7 +162,7 @@ class MemoryBlobs:
         check_put(key, body)
         with self._lock:
             self._generation += 1
-            self._bodies.setdefault(key, body)
+            self._bodies[key] = body
             self._stats[key] = BlobStat(key, len(body), self._clock.wall_ms(), str(self._generation))
 
     def get(self, key: str) -> bytes:

@@ -1,12 +1,13 @@
 """The ports with a meter: what DynamoDB, S3 and SQS would bill for what any other backend is asked.
 
-A wrapper adds nothing but the counting, with one exception that the counting needs: `joint_commits` is False, so that a
-log writes entry by entry as it would on DynamoDB. Requests are counted once each, as if none failed on the way.
+A wrapper adds nothing but the counting, with two exceptions that the counting needs. `joint_commits` is False, so that
+a log writes entry by entry as it would on DynamoDB. `blob_bytes_max` is 0, so that blobs are put as they would be on
+S3. Requests are counted once each, as if none failed on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 
@@ -22,7 +23,7 @@ from stratalog.backends.billed_units import (
 from stratalog.codec import compress
 from stratalog.errors import ConditionFailed
 from stratalog.ports.blobs import Blobs, BlobStat
-from stratalog.ports.index import Absent, Check, Index, Item, Put, Write, item_bytes
+from stratalog.ports.index import NO_BLOBS, Absent, Check, Index, Item, Put, Write, check_commit, item_bytes
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import DeadMessage, Message, Queue
 
@@ -38,6 +39,7 @@ class MeteredIndex:
     """
 
     joint_commits = False
+    blob_bytes_max = 0
 
     def __init__(self, index: Index, meter: Meter) -> None:
         self.meter = meter
@@ -70,7 +72,8 @@ class MeteredIndex:
             yield from page
             left = None if left is None else left - len(page)
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        check_commit(writes, blobs)
         standing = {position: self._at(write) for position, write in enumerate(writes) if _may_stand_on(write)}
         alone = len(writes) == 1 and isinstance(writes[0], Check)
         try:

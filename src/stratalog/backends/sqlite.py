@@ -1,9 +1,9 @@
-"""The index and the queue in one SQLite file, through apsw, which brings a current SQLite with it."""
+"""The index, small blobs and the queue in one SQLite file, through apsw, which brings a current SQLite with it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
@@ -12,11 +12,15 @@ from typing import Any
 
 import apsw
 
-from stratalog.backends.sqlite_file import LOG_BYTES, Row, SqliteFile
+from stratalog.backends.sqlite_blobs import SqliteBlobs, blob_rows, rows_bytes, store_blobs
+from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
+from stratalog.backends.sqlite_tables import BlobRow, Row
 from stratalog.clock import Clock, new_id
 from stratalog.codec import decode, encode
 from stratalog.errors import ConditionFailed, Invalid
-from stratalog.ports.index import Absent, Delete, Item, Put, Write, check_commit, holds
+from stratalog.limits import BLOB_ROW_BYTES_MAX
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import NO_BLOBS, Absent, Delete, Item, Put, Write, check_commit, holds
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 
 __all__ = ["SqliteDatabase", "SqliteIndex", "SqliteQueue"]
@@ -42,7 +46,9 @@ PAGES = {
 
 
 class SqliteDatabase:
-    """One file with an ``index`` and a ``queue``. Safe for threads, and for several processes that open it themselves.
+    """One file with an ``index``, a ``queue`` and small `blobs`. Safe for threads, and for processes that open it too.
+
+    Blobs of up to ``blob_bytes_max`` bytes are rows of the file, which the index commits with its items.
 
     ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo answered commits.
     ``file_bytes_max`` bounds the file: a write over it raises StorageFull. ``vfs`` names a layer to the operating
@@ -63,11 +69,22 @@ class SqliteDatabase:
         file_bytes_max: int | None = None,
         vfs: str | None = None,
         log_bytes: int = LOG_BYTES,
+        blob_bytes_max: int = BLOB_ROW_BYTES_MAX,
     ) -> None:
         self.path = os.fspath(path)
+        self._clock = clock
         self._file = SqliteFile(self.path, clock, synchronous, file_bytes_max, vfs, log_bytes)
-        self.index = SqliteIndex(self._file)
+        self._blob_bytes_max = blob_bytes_max
+        self.index = SqliteIndex(self._file, clock)
         self.queue = SqliteQueue(self._file, clock, receives_max)
+
+    def blobs(self, files: Blobs) -> SqliteBlobs:
+        """The blobs of the file and of ``files``, where larger ones go, as one store.
+
+        Only from now on does the index take blobs along: a caller with other blobs would not find them.
+        """
+        self.index.blob_bytes_max = self._blob_bytes_max
+        return SqliteBlobs(self._file, self._clock, files, self._blob_bytes_max)
 
     def close(self) -> None:
         """Wait for writes under way, then let go of all files. Closing twice is fine."""
@@ -78,9 +95,11 @@ class SqliteIndex:
     """An index in the table ``items``: attributes are one MessagePack map."""
 
     joint_commits = True
+    blob_bytes_max = 0
 
-    def __init__(self, file: SqliteFile) -> None:
+    def __init__(self, file: SqliteFile, clock: Clock) -> None:
         self._file = file
+        self._clock = clock
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         rows = self._file.read(GET, (partition, sort))
@@ -115,10 +134,16 @@ class SqliteIndex:
             left = None if left is None else left - len(rows)
             rows_max = _next_rows_max(rows)
 
-    def commit(self, writes: Sequence[Write]) -> None:
-        check_commit(writes)
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        check_commit(writes, blobs, self.blob_bytes_max)
         bodies = [_body(write.item) if isinstance(write, Put) else b"" for write in writes]
-        return self._file.write(partial(_write_all, writes, bodies), _rows_if_absent(writes, bodies))
+        rows = _rows_if_absent(writes, bodies)
+        if not blobs:
+            return self._file.write(partial(_write_all, writes, bodies), rows)
+        stored = blob_rows(blobs, self._clock)
+        job = partial(_write_with_blobs, writes, bodies, stored, self._clock)
+        inserted = stored if rows or not writes else ()
+        return self._file.write(job, rows, inserted, rows_bytes(stored))
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         """Holds off writers of all partitions: they share the file."""
@@ -224,6 +249,17 @@ def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: aps
             connection.execute(REPLACE, (*_key(write), body))
         elif isinstance(write, Delete):
             connection.execute(DELETE, _key(write))
+
+
+def _write_with_blobs(
+    writes: Sequence[Write],
+    bodies: Sequence[bytes],
+    blobs: Sequence[BlobRow],
+    clock: Clock,
+    connection: apsw.Connection,
+) -> None:
+    _write_all(writes, bodies, connection)
+    store_blobs(blobs, clock, connection)
 
 
 def _get(connection: apsw.Connection, partition: str, sort: str) -> Item | None:

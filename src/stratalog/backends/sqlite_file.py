@@ -13,52 +13,40 @@ from typing import Any, TypeVar
 
 import apsw
 
+from stratalog.backends.sqlite_tables import (
+    INSERT_BLOBS_MAX,
+    INSERT_ROWS_MAX,
+    PAGE_BYTES,
+    BlobRow,
+    Row,
+    insert_all,
+    prepare,
+)
 from stratalog.backends.turnstile import Turnstile, open_lock_file
 from stratalog.clock import Clock
 from stratalog.errors import (
     Closed,
     ConditionFailed,
     Corrupt,
-    Invalid,
     OutcomeUnknown,
     StorageFull,
     StratalogError,
     Unavailable,
-    Unsupported,
 )
 from stratalog.group_commit import GroupCommit, PendingCommit
+from stratalog.limits import BLOB_SLICE_BYTES
 
-__all__ = ["LOG_BYTES", "Job", "Row", "SqliteFile"]
+__all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
-FORMAT = 1
-APPLICATION_ID = 0x53544C47
-PAGE_BYTES = 4096
 BUSY_MS = 2000
-INSERT_ROWS_MAX = 100
 
 # A connection that has committed so often is likely to fill SQLite's log up to its first checkpoint.
 COMMITS_BEFORE_GROWTH = 16
 LOG_BYTES = 4 * 1024 * 1024
 SPILLING_PAGES = 10
 
-INSERTS = [f"INSERT INTO items VALUES {', '.join(['(?, ?, ?)'] * rows)}" for rows in range(INSERT_ROWS_MAX + 1)]
-SCHEMA = """
-CREATE TABLE items(
-    partition TEXT NOT NULL, sort TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY(partition, sort)
-) WITHOUT ROWID;
-CREATE TABLE messages(
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, receives INTEGER NOT NULL DEFAULT 0,
-    hidden_until_ms INTEGER NOT NULL DEFAULT 0, receipt TEXT NOT NULL DEFAULT '', body BLOB NOT NULL
-);
-CREATE INDEX messages_hidden ON messages(hidden_until_ms, name);
-CREATE TABLE dead_letters(
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, receives INTEGER NOT NULL, dead_ms INTEGER NOT NULL, body BLOB NOT NULL
-);
-"""
-
 Result = TypeVar("Result")
 Job = Callable[[apsw.Connection], Result]
-Row = tuple[str, str, bytes]
 
 
 class SqliteFile:
@@ -87,15 +75,18 @@ class SqliteFile:
         self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
-    def write(self, job: Job[Result], rows: Sequence[Row] = ()) -> Result:
+    def write(
+        self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
+    ) -> Result:
         """What ``job`` returns or raises, once the transaction it ran in is durable.
 
-        The job reads before it writes, and raises only ConditionFailed and only before it writes. ``rows`` say
-        that the job does no more than insert these items if all are absent, so that one statement may do it instead.
+        The job reads before it writes, and raises only ConditionFailed and only before it writes. ``rows`` and
+        ``blobs`` say that the job does no more than insert these if all are absent, so that one call may do it
+        instead. ``blob_bytes`` are those it writes of blobs: jobs share a transaction up to `BLOB_SLICE_BYTES`.
         Raises StorageFull, Unavailable, Corrupt, Closed: nothing written. OutcomeUnknown: all or nothing was.
         """
         self.check_open()
-        return self._writer.run(_Ticket(job, rows))
+        return self._writer.run(_Ticket(job, rows, blobs, blob_bytes))
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
         """All rows of ``statement``, read at one moment. Raises Unavailable, Corrupt, Closed."""
@@ -162,12 +153,16 @@ class SqliteFile:
 class _Ticket(PendingCommit[Result]):
     """A job that waits for its turn, and later what came of it."""
 
-    __slots__ = ("job", "rows")
+    __slots__ = ("blob_bytes", "blobs", "job", "rows")
 
-    def __init__(self, job: Job[Result], rows: Sequence[Row] = ()) -> None:
+    def __init__(
+        self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
+    ) -> None:
         super().__init__()
         self.job = job
         self.rows = rows
+        self.blobs = blobs
+        self.blob_bytes = blob_bytes
 
 
 class _GroupWriter:
@@ -196,9 +191,10 @@ class _GroupWriter:
             self._group_commit.leave()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
-        """Take in all who wait behind the first of ``group``, and run them."""
-        while self._group_commit.take(group):
-            pass
+        """Take in who waits behind the first of ``group``, and run them. Large blobs wait for the next transaction."""
+        blob_bytes = group[0].blob_bytes
+        while blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
+            blob_bytes += group[-1].blob_bytes
         for ticket in group:
             ticket.send()
         try:
@@ -224,8 +220,8 @@ class _GroupWriter:
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
         """The outcome of each ticket, once all are committed."""
-        rows = group[0].rows if len(group) == 1 else _all_rows(group)
-        if rows and self._insert(rows):
+        rows, blobs = (group[0].rows, group[0].blobs) if len(group) == 1 else _all_rows(group)
+        if (rows or blobs) and len(blobs) <= INSERT_BLOBS_MAX and self._insert(rows, blobs):
             return [None] * len(group)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -240,20 +236,23 @@ class _GroupWriter:
             raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
         return outcomes
 
-    def _insert(self, rows: Sequence[Row]) -> bool:
-        """Insert by one statement that is its own transaction, or say False where a key is taken.
+    def _insert(self, rows: Sequence[Row], blobs: Sequence[BlobRow]) -> bool:
+        """Insert by one call that is its own transaction, or say False where a key is taken.
 
         Each call into SQLite lets go of the interpreter's lock and must win it back from the other threads, so one
         call for many rows is what makes many writing threads fast. A busy file is noticed before anything is written,
         and a full one before the frame that would commit is whole. Any other error may come from the commit.
         """
         try:
-            self._inserting.execute(INSERTS[len(rows)], tuple(chain.from_iterable(rows)))
+            self._inserting.execute(insert_all(len(rows), len(blobs)), tuple(chain.from_iterable((*rows, *blobs))))
         except apsw.ConstraintError:
+            self._roll_back()
             return False
         except (apsw.BusyError, apsw.FullError) as exc:
+            self._roll_back()
             raise _error(exc) from exc
         except apsw.Error as exc:
+            self._roll_back()
             raise OutcomeUnknown("the insert or its commit failed", reason=str(exc)) from exc
         return True
 
@@ -277,10 +276,12 @@ def _nothing(_: apsw.Connection) -> None:
     """The job of one who wants the turn and no more."""
 
 
-def _all_rows(group: Sequence[_Ticket[Any]]) -> Sequence[Row]:
+def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
     """The rows of all tickets, where they want no more than to insert them and one statement holds them; else none."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
-    return rows if len(rows) <= INSERT_ROWS_MAX and all(ticket.rows for ticket in group) else ()
+    blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
+    insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)
+    return (rows, blobs) if insert else ((), ())
 
 
 def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
@@ -305,25 +306,9 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
     connection.pragma("synchronous", synchronous)
     if file_bytes_max is not None:
         connection.pragma("max_page_count", max(1, file_bytes_max // PAGE_BYTES))
-    application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
-    if version > FORMAT and application_id == APPLICATION_ID:
-        raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
-    if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-        _create(connection)
-    elif application_id != APPLICATION_ID:
-        raise Invalid("the file is another program's database", path=connection.filename)
+    prepare(connection)
     connection.pragma("journal_mode", "wal")
     connection.pragma("wal_checkpoint")
-
-
-def _create(connection: apsw.Connection) -> None:
-    """Make the tables in one transaction, so that a file cut off here is opened as an empty one."""
-    connection.pragma("page_size", PAGE_BYTES)
-    connection.pragma("journal_mode", "wal")
-    with connection:
-        connection.execute(SCHEMA)
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", FORMAT)
 
 
 def _grow_log(connection: apsw.Connection, log_bytes: int) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from stratalog.codec import decode, encode, sha256
+from stratalog.codec import decode, encode
 from stratalog.documents.commits import Commit, Merged, PatchRow, Recorded
 from stratalog.documents.run import Ran, Run, net_changes
 from stratalog.documents.state import State
-from stratalog.documents.values import Values, as_reference
+from stratalog.documents.values import Values, patch_argument, value_of
 from stratalog.limits import VALUE_INLINE_BYTES_MAX
 from stratalog.log.blob_batch import BlobBatch
 
@@ -18,17 +19,17 @@ __all__ = ["commit_of"]
 
 
 def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, merged: Merged | None = None) -> Commit:
-    """The commit that follows ``state``. Large values stand as blobs on return: blob first, index second."""
+    """The commit that follows ``state``. ``blob_batch`` has the large values as blobs on return."""
     touched = _touched(run.ran)
-    items: dict[bytes, bytes] = {}
-    patch = []
+    placed: dict[bytes, int] = {}
+    patch: list[PatchRow] = []
     for key, encoded, slot in net_changes(state, run):
         stored = None if encoded is None else values.store(key, encoded, blob_batch)
-        if stored is not encoded and stored and (reference := as_reference(stored)):
-            items[reference.content_hash] = stored
+        if encoded is not None and stored is not encoded:
+            placed[encoded] = len(patch)
         patch.append(PatchRow(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
     return Commit(
-        mutations=tuple(_recorded(ran, values, blob_batch, items) for ran in run.ran),
+        mutations=tuple(_recorded(ran, values, blob_batch, placed) for ran in run.ran),
         patch=tuple(patch),
         bindings=tuple(run.bindings),
         fields_bytes=run.fields_bytes if run.fields_bytes != state.fields_bytes else None,
@@ -36,40 +37,41 @@ def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, mer
     )
 
 
-def load_arguments(recorded: Recorded, values: Values) -> Any:
-    """A committed mutation's arguments, whole."""
+def load_arguments(recorded: Recorded, patch: Sequence[PatchRow], values: Values) -> Any:
+    """A committed mutation's arguments, whole. ``patch`` is its entry's."""
     args = decode(recorded.args)
     if recorded.payload is None:
         return args
     if isinstance(args, dict):
-        return {name: _loaded(value, values) for name, value in args.items()}
-    return _loaded(args, values)
+        return {name: _loaded(value, patch, values) for name, value in args.items()}
+    return _loaded(args, patch, values)
 
 
-def _recorded(ran: Ran, values: Values, blob_batch: BlobBatch, items: dict[bytes, bytes]) -> Recorded:
+def _recorded(ran: Ran, values: Values, blob_batch: BlobBatch, placed: dict[bytes, int]) -> Recorded:
     mutation = ran.mutation
     args, payload = ran.args, None
     if len(args) > VALUE_INLINE_BYTES_MAX:
-        args, payload = encode(_externalised(mutation.args, values, blob_batch, items)), ran.payload
+        args, payload = encode(_externalised(mutation.args, values, blob_batch, placed)), ran.payload
     return Recorded(mutation.client, mutation.id, mutation.name, args, ran.reason, payload, mutation.origin)
 
 
-def _externalised(args: Any, values: Values, blob_batch: BlobBatch, items: dict[bytes, bytes]) -> Any:
-    """Arguments with each large one replaced by a reference; an item with the same bytes shares its blob."""
+def _externalised(args: Any, values: Values, blob_batch: BlobBatch, placed: dict[bytes, int]) -> Any:
+    """Arguments with each large one replaced by a reference; one that the patch holds, by its position there."""
     if isinstance(args, dict):
-        return {name: _argument(value, values, blob_batch, items) for name, value in args.items()}
-    return _argument(args, values, blob_batch, items)
+        return {name: _argument(value, values, blob_batch, placed) for name, value in args.items()}
+    return _argument(args, values, blob_batch, placed)
 
 
-def _argument(value: Any, values: Values, blob_batch: BlobBatch, items: dict[bytes, bytes]) -> Any:
+def _argument(value: Any, values: Values, blob_batch: BlobBatch, placed: dict[bytes, int]) -> Any:
     encoded = encode(value)
     if len(encoded) <= VALUE_INLINE_BYTES_MAX:
         return value
-    return decode(items.get(sha256(encoded)) or values.store_argument(encoded, blob_batch))
+    position = placed.get(encoded)
+    return decode(values.store_argument(encoded, blob_batch)) if position is None else patch_argument(position)
 
 
-def _loaded(value: Any, values: Values) -> Any:
-    return decode(values.load(encode(value))) if isinstance(value, msgspec.msgpack.Ext) else value
+def _loaded(value: Any, patch: Sequence[PatchRow], values: Values) -> Any:
+    return decode(values.load(value_of(value, patch))) if isinstance(value, msgspec.msgpack.Ext) else value
 
 
 def _touched(ran: list[Ran]) -> dict[str, tuple[int, ...]]:

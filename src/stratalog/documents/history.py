@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from stratalog.codec import decode
 from stratalog.documents.commit_builder import load_arguments
-from stratalog.documents.commits import Recorded, read_commit
+from stratalog.documents.commits import PatchRow, Recorded, read_commit
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
 from stratalog.documents.values import Values
@@ -76,7 +76,7 @@ def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator
             entry.created_ms,
             entry.author,
             entry.principal,
-            tuple(_applied(recorded, values) for recorded in commit.mutations),
+            tuple(_applied(recorded, commit.patch, values) for recorded in commit.mutations),
             tuple(change.key for change in commit.patch if change.value is not None),
             tuple(change.key for change in commit.patch if change.value is None),
         )
@@ -100,7 +100,7 @@ def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Ke
             entry.principal,
             None if change.value is None else decode(values.load(change.value)),
             change.value is None,
-            tuple(_applied(commit.mutations[position], values) for position in change.by),
+            tuple(_applied(commit.mutations[position], commit.patch, values) for position in change.by),
         )
         version = abs(change.before)
 
@@ -139,8 +139,8 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     return None
 
 
-def _applied(recorded: Recorded, values: Values) -> Applied:
-    args = load_arguments(recorded, values)
+def _applied(recorded: Recorded, patch: Sequence[PatchRow], values: Values) -> Applied:
+    args = load_arguments(recorded, patch, values)
     return Applied(recorded.client, recorded.id, recorded.name, args, recorded.reason, recorded.origin)
 
 

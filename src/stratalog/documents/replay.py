@@ -188,7 +188,7 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
                 client=client,
                 id=number,
                 name=recorded.name,
-                args=load_arguments(recorded, fork.values),
+                args=load_arguments(recorded, commit.patch, fork.values),
                 origin=recorded.origin or (recorded.client, recorded.id),
             )
             yield _Own(mutation, entry.version, entry.hash, recorded.reason, _effects(fork, commit, position))

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from itertools import islice
 
 import msgspec
 
 from stratalog.codec import encode
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
+from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.log import Log
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import genesis
 from stratalog.log.head import Head
 from stratalog.log.snapshots import Snapshot, put_snapshot
-from stratalog.tree.chunks import TOGETHER_MIN, Chunks
+from stratalog.tree.chunks import Chunks
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import EMPTY, Chunk, Slot
 from stratalog.tree.update import Write, update
 
 __all__ = ["load_state", "roots_of", "take_snapshot", "tree_roots"]
-
-BATCH_CHUNKS = 1024
 
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
@@ -43,8 +41,8 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
 def take_snapshot(log: Log, state: State) -> State:
     """Make the snapshot of ``state`` if none stands, and the same state on top of it.
 
-    The chunks stand before the record does, and the record only while that of the snapshot whose chunks it shares does.
-    Where that one is gone none is made: the next state is loaded from what stands now.
+    The chunks are durable no later than the record. It stands only while that of the snapshot does whose chunks it
+    shares. Where that one is gone none is made: the next state is loaded from what stands now.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
@@ -52,11 +50,13 @@ def take_snapshot(log: Log, state: State) -> State:
         return state
     if base is not None and (base.version, base.prefix) == (state.version, log.record.prefix):
         return state
-    blob_batch = BlobBatch(log.environment)
+    blob_batch = BlobBatch(log.environment, BLOB_SLICE_BYTES)
     roots = tree_roots(state, partial(_put_chunks, blob_batch, state.chunks))
     blob_batch.refresh()
     try:
-        put_snapshot(log.environment, log.record.prefix, state.version, state.hash, encode(roots), base)
+        put_snapshot(
+            log.environment, log.record.prefix, state.version, state.hash, encode(roots), base, blob_batch.blobs
+        )
     except ConditionFailed:
         log.environment.counters["snapshot whose base was gone"] += 1
         return state
@@ -68,11 +68,8 @@ def take_snapshot(log: Log, state: State) -> State:
 
 
 def _put_chunks(blob_batch: BlobBatch, chunks: Chunks, fresh: Collection[Chunk]) -> None:
-    """Few chunks one by one, so that a failure when they are put again costs one; many by batches, to wait together."""
-    size = 1 if len(fresh) < TOGETHER_MIN else BATCH_CHUNKS
-    left = iter(fresh)
-    while batch := list(islice(left, size)):
-        blob_batch.put(partial(chunks.write_all, batch))
+    blob_batch.put_all(chunks.bodies(fresh))
+    chunks.note_written(fresh)
 
 
 def tree_roots(state: State, write: Write | None = None) -> Roots:

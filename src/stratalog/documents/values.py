@@ -1,15 +1,19 @@
 """Values as a document stores them: small ones as their canonical bytes, large ones as a reference to a blob.
 
-A reference is a MessagePack extension, which no canonical value is, so the first byte tells the two apart.
+A reference is a MessagePack extension, which no canonical value is, so the first byte tells the two apart. An argument
+that is also a value of the patch is an extension of another type, which names that value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from stratalog.codec import Value, decode, encode, sha256
+from stratalog.documents.commits import PatchRow
+from stratalog.errors import Corrupt
 from stratalog.keys import escape
 from stratalog.limits import METADATA_BYTES_MAX, VALUE_INLINE_BYTES_MAX
 from stratalog.log.blob_batch import BlobBatch
@@ -17,10 +21,11 @@ from stratalog.log.bodies import BodyRef, read_body
 from stratalog.ports.blobs import Blobs
 from stratalog.protocol.keys import collection_of
 
-__all__ = ["ValueReference", "Values", "as_reference", "same_value", "value_size"]
+__all__ = ["ValueReference", "Values", "as_reference", "patch_argument", "same_value", "value_of", "value_size"]
 
 ARGUMENTS = "arguments"
 EXTENSION = 1
+PATCH_EXTENSION = 2
 EXTENSION_HEADS = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
@@ -88,7 +93,28 @@ def as_reference(stored: bytes) -> ValueReference | None:
     """The reference that ``stored`` is; None where it is a value itself."""
     if stored[0] not in EXTENSION_HEADS:
         return None
-    return _decode_reference(decode(stored).data)
+    extension: Any = decode(stored)
+    return _decode_reference(extension.data) if extension.code == EXTENSION else None
+
+
+def patch_argument(position: int) -> msgspec.msgpack.Ext:
+    """An argument that is the value of the entry's patch at ``position``, which alone says where that lies."""
+    return msgspec.msgpack.Ext(PATCH_EXTENSION, encode(position))
+
+
+def value_of(argument: Any, patch: Sequence[PatchRow]) -> bytes:
+    """What is stored for a committed argument: its own bytes, a reference, or what a slot of ``patch`` holds."""
+    if isinstance(argument, msgspec.msgpack.Ext) and argument.code == PATCH_EXTENSION:
+        return _patch_value(argument.data, patch)
+    return encode(argument)
+
+
+def _patch_value(data: Any, patch: Sequence[PatchRow]) -> bytes:
+    position = decode(data)
+    value = patch[position].value if isinstance(position, int) and 0 <= position < len(patch) else None
+    if value is None:
+        raise Corrupt("an argument names no value of its entry's patch", position=position)
+    return value
 
 
 def same_value(stored: bytes, encoded: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 For what stands on the log itself and has another model than keys and values. The application cuts its state into parts
 so that a small change leaves most of them as they were; a part that stands already is not written again. The rule is
-that of every snapshot: parts first, record second, and the record only while the one whose parts it shares stands.
+that of every snapshot: parts no later than the record, and the record only while the one whose parts it shares stands.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog.codec import encode, sha256
 from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
-from stratalog.limits import BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
+from stratalog.limits import BLOB_SLICE_BYTES, BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, read_body
 from stratalog.log.environment import Environment
@@ -69,13 +69,11 @@ def save_app_snapshot(
     if base is not None and (base.version, base.prefix) == (version, record.prefix):
         return False
     while True:
-        blob_batch = BlobBatch(environment)
-        body = encode(
-            _write(environment.blobs, record.owner, blob_batch, parts, _shared(environment.blobs, record.owner, base))
-        )
+        blob_batch = BlobBatch(environment, BLOB_SLICE_BYTES)
+        body = encode(_write(record.owner, blob_batch, parts, _shared(environment.blobs, record.owner, base)))
         try:
             blob_batch.refresh()
-            made = put_snapshot(environment, record.prefix, version, hash, body, base)
+            made = put_snapshot(environment, record.prefix, version, hash, body, base, blob_batch.blobs)
         except ConditionFailed:
             if base is None:
                 raise
@@ -130,7 +128,7 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
         return None
 
 
-def _write(blobs: Blobs, owner: str, blob_batch: BlobBatch, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
+def _write(owner: str, blob_batch: BlobBatch, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
     addresses = [sha256(part) for part in parts]
     for address, part in zip(addresses, parts, strict=True):
         if address not in shared:

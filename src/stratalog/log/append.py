@@ -26,7 +26,8 @@ from stratalog.errors import (
 )
 from stratalog.group_commit import GroupCommit
 from stratalog.keys import number
-from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
+from stratalog.limits import COMMIT_BLOB_BYTES_MAX, COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
+from stratalog.log.blob_batch import HELD_BYTES_MAX
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.contention import Contention
 from stratalog.log.entries import Entry
@@ -42,6 +43,8 @@ __all__ = ["Appender", "LogAppend"]
 
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
+# The last entry that joins is over it, with as much as a batch holds.
+JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
 
 _in_doubt_versions = attrgetter("in_doubt")
 
@@ -119,10 +122,13 @@ class Appender:
 
     def _fill(self, batch: list[PendingEntry]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
-        size = len(batch[0].body)
+        size, blob_bytes = len(batch[0].body), batch[0].blob_bytes
         entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
-        while len(batch) < entries_max and size < JOINT_BYTES_MAX and self._group_commit.take(batch):
+        while len(batch) < entries_max and size < JOINT_BYTES_MAX and blob_bytes < JOINT_BLOB_BYTES_MAX:
+            if not self._group_commit.take(batch):
+                break
             size += len(batch[-1].body)
+            blob_bytes += batch[-1].blob_bytes
 
     def _run(self, batch: list[PendingEntry]) -> None:
         append = LogAppend(self, list(batch))

@@ -23,6 +23,7 @@ def write_archive(
 ) -> BodyRef:
     """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie.
 
+    ``blob_batch`` is one that puts blobs at once.
     Raises Corrupt where an entry is missing, Unavailable where the archive does not read back: nothing names it yet.
     """
     items = _indexed(environment, prefix, segment, last)

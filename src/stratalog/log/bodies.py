@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Protocol
 
 import msgspec
 
@@ -25,7 +26,15 @@ class BodyRef(msgspec.Struct, frozen=True, array_like=True):
     """None where the body is one blob, whose address it then is."""
 
 
-def write_body(blobs: Blobs, prefix: str, content: bytes | Iterable[bytes]) -> BodyRef:
+class BlobWriter(Protocol):
+    """What `write_body` needs of blobs."""
+
+    def put(self, key: str, body: bytes) -> None:
+        """As `Blobs.put`."""
+        ...
+
+
+def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes]) -> BodyRef:
     """Store ``content`` under ``prefix``. Holds one part in memory at a time. Raises what ``put`` raises."""
     parts = _parts([content] if isinstance(content, bytes) else content)
     first = next(parts, b"")
@@ -77,7 +86,7 @@ def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(buffer)
 
 
-def _write_parts(blobs: Blobs, prefix: str, parts: Iterable[bytes]) -> BodyRef:
+def _write_parts(blobs: BlobWriter, prefix: str, parts: Iterable[bytes]) -> BodyRef:
     digest = hashlib.sha256()
     addresses: list[bytes] = []
     size = 0
@@ -88,7 +97,7 @@ def _write_parts(blobs: Blobs, prefix: str, parts: Iterable[bytes]) -> BodyRef:
     return BodyRef(_put(blobs, prefix, encode(addresses)), size, digest.digest())
 
 
-def _put(blobs: Blobs, prefix: str, body: bytes) -> bytes:
+def _put(blobs: BlobWriter, prefix: str, body: bytes) -> bytes:
     address = sha256(body)
     blobs.put(f"{prefix}/{address.hex()}", body)
     return address

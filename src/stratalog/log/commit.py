@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Write
+from stratalog.ports.index import NO_BLOBS, Write
 
 __all__ = ["commit_once"]
 
 
-def commit_once(environment: Environment, writes: Sequence[Write], landed: Callable[[], bool]) -> None:
-    """Commit ``writes``, which no two callers may write alike; ``landed`` reads whether they stand.
+def commit_once(
+    environment: Environment,
+    writes: Sequence[Write],
+    landed: Callable[[], bool],
+    blobs: Mapping[str, bytes] = NO_BLOBS,
+) -> None:
+    """Commit ``writes`` with ``blobs``, which no two callers may write alike; ``landed`` reads whether they stand.
 
     A lost answer is resolved by asking ``landed`` and committing again where it says no: a write on its way still
     meets the same conditions, so only one of the two can take effect.
@@ -28,7 +33,7 @@ def commit_once(environment: Environment, writes: Sequence[Write], landed: Calla
                 return
             if refused is not None:
                 raise refused
-            environment.index.commit(writes)
+            environment.index.commit(writes, blobs)
             return
         except ConditionFailed as exc:
             if not in_doubt or refused is not None:

@@ -7,7 +7,7 @@ subclass says what the head is, what to write after it, and how it knows its own
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -35,6 +35,9 @@ class _Plan(Protocol):
 
     @property
     def writes(self) -> Sequence[Write]: ...
+
+    @property
+    def blobs(self) -> Mapping[str, bytes]: ...
 
 
 H = TypeVar("H", bound=_Head)
@@ -193,7 +196,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
     def _commit(self, plan: P, head: H) -> None:
         self._state = InFlight(plan)
         try:
-            self._environment.index.commit(plan.writes)
+            self._environment.index.commit(plan.writes, plan.blobs)
         except ConditionFailed as exc:
             self._state = IDLE
             self._environment.counters["conflict"] += 1

@@ -71,6 +71,11 @@ class PendingEntry:
         self.is_leader: bool | None = None
 
     @property
+    def blob_bytes(self) -> int:
+        """The bytes of the blobs that its commit takes along."""
+        return self.blob_batch.held_bytes if self.blob_batch is not None else 0
+
+    @property
     def settled(self) -> bool:
         """Whether its answer is known."""
         return (self.entry or self.error) is not None

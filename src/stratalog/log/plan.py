@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,7 +12,7 @@ from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, name_put
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.segments import Segment, segment_put
-from stratalog.ports.index import Absent, Check, Equals, Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Absent, Check, Equals, Item, Put, Write
 
 __all__ = ["Plan", "plan_append"]
 
@@ -20,7 +20,7 @@ _ABSENT = Absent()
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One commit: its writes, the pending entries that take the versions from ``first`` on, and the head after it."""
+    """One commit: its writes and their blobs, the pending entries from version ``first`` on, and the head after it."""
 
     writes: Sequence[Write]
     first: int
@@ -30,6 +30,8 @@ class Plan(msgspec.Struct, frozen=True):
     created_ms: int
     hashes: Sequence[bytes]
     """Of the batch's entries, in order."""
+
+    blobs: Mapping[str, bytes] = NO_BLOBS
 
 
 def plan_append(
@@ -60,7 +62,15 @@ def plan_append(
     if checks_head and head.version >= head.segment:
         last = entries_partition(name.prefix, head.segment), number(head.version)
         writes.append(Check(*last, Equals("h", head.hash)))
-    return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes)
+    return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes, _blobs(batch))
+
+
+def _blobs(batch: Sequence[PendingEntry]) -> Mapping[str, bytes]:
+    blobs: Mapping[str, bytes] = NO_BLOBS
+    for pending in batch:
+        if pending.blob_batch is not None and (own := pending.blob_batch.blobs):
+            blobs = {**blobs, **own} if blobs else own
+    return blobs
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:

@@ -62,7 +62,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
             continue
         if stop():
             break
-        blob_batch = BlobBatch(environment)
+        blob_batch = BlobBatch(environment, held_bytes_max=0)  # the archive is read back before anything names it
         try:
             ref = write_archive(environment, prefix, log.record.owner, segment, last, blob_batch)
         except Corrupt:
@@ -181,7 +181,7 @@ def _prove_archive(log: Log, segment: Segment) -> bool:
         if _changed(environment.index, prefix, segment):
             return False
         log.environment.counters["archive made anew"] += 1
-        write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment))
+        write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment, held_bytes_max=0))
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import number, parse_number, snapshots_partition
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Absent, Attribute, Check, Equals, Index, Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
 
 __all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot"]
 
@@ -30,9 +30,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def put_snapshot(
-    environment: Environment, prefix: str, version: int, hash: bytes, body: bytes, base: Snapshot | None
+    environment: Environment,
+    prefix: str,
+    version: int,
+    hash: bytes,
+    body: bytes,
+    base: Snapshot | None,
+    blobs: Mapping[str, bytes] = NO_BLOBS,
 ) -> bool:
-    """Store a snapshot whose blobs stand already. False where one of that version stands.
+    """Store a snapshot. False where one of that version stands. Its blobs stand already, but for ``blobs``.
 
     ``base`` is the snapshot whose blobs it reuses: the commit stands only while that one does, since its blobs are safe
     no longer than its record. Raises ConditionFailed where it is gone, and what ``Index.commit`` raises.
@@ -49,7 +55,7 @@ def put_snapshot(
         return item is not None and item.attributes["w"] == id
 
     try:
-        commit_once(environment, writes, landed)
+        commit_once(environment, writes, landed, blobs)
     except ConditionFailed as exc:
         if 0 in exc.items:
             return False

@@ -14,7 +14,7 @@ import msgspec
 from stratalog.codec import decode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import load_arguments
-from stratalog.documents.commits import COMMIT, PatchRow, Recorded, read_commit
+from stratalog.documents.commits import COMMIT, Commit, PatchRow, Recorded, read_commit
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Entry
 from stratalog.protocol.messages import Mutation
@@ -142,7 +142,7 @@ def _entry_line(document: Document, entry: Entry) -> dict[str, Any]:
     if event.type != COMMIT:
         return {**line, "event": [event.type, to_plain(event.data), event.schema]}
     commit = read_commit(entry)
-    line["mutations"] = [_mutation_plain(document, recorded) for recorded in commit.mutations]
+    line["mutations"] = [_mutation_plain(document, commit, recorded) for recorded in commit.mutations]
     line["patch"] = [_change_plain(document, change) for change in commit.patch]
     line["bindings"] = commit.bindings
     line["fields_bytes"] = commit.fields_bytes
@@ -151,12 +151,12 @@ def _entry_line(document: Document, entry: Entry) -> dict[str, Any]:
     return line
 
 
-def _mutation_plain(document: Document, recorded: Recorded) -> dict[str, Any]:
+def _mutation_plain(document: Document, commit: Commit, recorded: Recorded) -> dict[str, Any]:
     return {
         "client": recorded.client,
         "id": recorded.id,
         "name": recorded.name,
-        "args": to_plain(load_arguments(recorded, document.values)),
+        "args": to_plain(load_arguments(recorded, commit.patch, document.values)),
         "reason": recorded.reason,
         "origin": recorded.origin,
     }

@@ -14,7 +14,8 @@ from stratalog.codec import compress, decompress
 from stratalog.errors import Corrupt, LimitExceeded
 from stratalog.keys import collecting_partition, unescape
 from stratalog.limits import BODY_INLINE_BYTES_MAX
-from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.bodies import BodyRef, read_body
 from stratalog.log.environment import Environment
 from stratalog.maintenance.marks import Reached
 from stratalog.ports.index import Attribute, Delete, Item, Put
@@ -73,12 +74,13 @@ def save_work(environment: Environment, scope: str, work: CollectionProgress) ->
     """Keep the work in place of what is kept. Raises what the ports raise."""
     attributes: dict[str, Attribute] = {"f": FORMAT, "a": work.after, "c": environment.clock.wall_ms()}
     body = compress(msgspec.msgpack.encode(work))
+    blob_batch = BlobBatch(environment)
     if len(body) <= BODY_INLINE_BYTES_MAX:
         attributes["b"] = body
     else:
         attributes["o"] = work.owner
-        attributes["x"] = msgspec.msgpack.encode(write_body(environment.blobs, f"{work.owner}/collecting", body))
-    environment.index.commit([Put(Item(_partition(scope), scope, attributes))])
+        attributes["x"] = msgspec.msgpack.encode(blob_batch.write(f"{work.owner}/collecting", body))
+    environment.index.commit([Put(Item(_partition(scope), scope, attributes))], blob_batch.blobs)
 
 
 def drop_work(environment: Environment, scope: str) -> None:

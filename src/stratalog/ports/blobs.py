@@ -31,7 +31,7 @@ class Blobs(Protocol):
     """
 
     def put(self, key: str, body: bytes) -> None:
-        """Store ``body``, durably. Where it stands already its content is left alone and its age starts anew.
+        """Store ``body``, durably. Where it stands already, whole, its age starts anew. A damaged one is replaced.
 
         Raises Invalid (the key does not end in the body's hash), LimitExceeded, Unavailable: nothing written.
         OutcomeUnknown: put it again, which is always safe.

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
 
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, ITEM_BYTES_MAX, PARTITION_BYTES_MAX, SORT_BYTES_MAX
+from stratalog.limits import (
+    COMMIT_BLOB_BYTES_MAX,
+    COMMIT_BYTES_MAX,
+    COMMIT_WRITES_MAX,
+    ITEM_BYTES_MAX,
+    PARTITION_BYTES_MAX,
+    SORT_BYTES_MAX,
+)
+from stratalog.ports.blobs import check_put
 
 __all__ = [
+    "NO_BLOBS",
     "Absent",
     "Attribute",
     "Check",
@@ -86,6 +96,8 @@ class Check(msgspec.Struct, frozen=True):
 
 Write = Put | Delete | Check
 
+NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
+
 
 class Index(Protocol):
     """The contract. Safe to call from many threads; several processes may share one place.
@@ -98,6 +110,9 @@ class Index(Protocol):
     joint_commits: bool
     """Whether several puts in one commit cost no more than as many commits of one. True where a commit is a local
     transaction; False where it is a transaction of a hosted service at twice the price."""
+
+    blob_bytes_max: int
+    """The largest blob that `commit` takes along, in bytes. 0: none, so that blobs are put first. See `put_first`."""
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         """The item at the key, or None. A read that is not consistent may answer from a moment ago.
@@ -125,8 +140,12 @@ class Index(Protocol):
         """
         ...
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Do all writes or none. Once it returns, they are durable and every consistent read sees them.
+
+        ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: one that stands starts its age anew.
+        They are there whenever a write of the commit is. Each has at most `blob_bytes_max` bytes, all together have
+        `COMMIT_BLOB_BYTES_MAX`. A commit of blobs alone needs no write.
 
         Raises, with the state after it:
         ConditionFailed — nothing written; carries the item behind each failed condition, read in the same moment.
@@ -198,9 +217,11 @@ def _text_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def check_commit(writes: Sequence[Write]) -> None:
+def check_commit(writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS, blob_bytes_max: int = 0) -> None:
     """Raise LimitExceeded or Invalid for a commit over the port's bounds; every backend calls it first."""
-    if not 1 <= len(writes) <= COMMIT_WRITES_MAX:
+    if blobs:
+        _check_blobs(blobs, blob_bytes_max)
+    if not (0 if blobs else 1) <= len(writes) <= COMMIT_WRITES_MAX:
         raise LimitExceeded("a commit has too few or too many writes", value=len(writes), limit=COMMIT_WRITES_MAX)
     total = 0
     for write in writes:
@@ -210,6 +231,16 @@ def check_commit(writes: Sequence[Write]) -> None:
         raise LimitExceeded("a commit is too large", value=total, limit=COMMIT_BYTES_MAX)
     if len(writes) > 1 and len({_key(write) for write in writes}) < len(writes):
         raise Invalid("two writes of one commit name the same key")
+
+
+def _check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
+    total = sum(map(len, blobs.values()))
+    if total > COMMIT_BLOB_BYTES_MAX:
+        raise LimitExceeded("a commit's blobs are too large together", value=total, limit=COMMIT_BLOB_BYTES_MAX)
+    for key, body in blobs.items():
+        check_put(key, body)
+        if len(body) > blob_bytes_max or not blob_bytes_max:
+            raise LimitExceeded("a blob is too large for a commit", value=len(body), limit=blob_bytes_max, key=key)
 
 
 def _checked_bytes(item: Item) -> int:

@@ -17,7 +17,7 @@ from stratalog.clock import Observation, new_id
 from stratalog.codec import Value
 from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import record_key
-from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
+from stratalog.limits import COMMIT_BLOB_BYTES_MAX, COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.entries import check_write_id
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item, Put, Write, item_bytes
@@ -161,27 +161,34 @@ def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
     group: list[_Put] = []
     writes: dict[tuple[str, str], Write] = {}
-    size = 0
+    size = blob_bytes = 0
     for put in reversed(firsts.values()):
         put.plan()
         if put.planned is None:
             continue
         more = {_key(write): write for write in put.planned.writes}
         more_bytes = item_bytes(put.planned.item) + WRITE_OVERHEAD_BYTES
-        if len(writes.keys() | more.keys()) > COMMIT_WRITES_MAX or size + more_bytes > COMMIT_BYTES_MAX:
+        more_blob_bytes = sum(map(len, put.planned.blobs.values()))
+        if (
+            len(writes.keys() | more.keys()) > COMMIT_WRITES_MAX
+            or size + more_bytes > COMMIT_BYTES_MAX
+            or blob_bytes + more_blob_bytes > COMMIT_BLOB_BYTES_MAX
+        ):
             _commit(environment, group, list(writes.values()))
-            group, writes, size = [], {}, 0
+            group, writes, size, blob_bytes = [], {}, 0, 0
         group.append(put)
         writes |= more
         size += more_bytes
+        blob_bytes += more_blob_bytes
     if group:
         _commit(environment, group, list(writes.values()))
 
 
 def _commit(environment: Environment, group: list[_Put], writes: list[Write]) -> None:
     sent = Observation(environment.clock)
+    blobs = {key: body for put in group if put.planned for key, body in put.planned.blobs.items()}
     try:
-        environment.index.commit(writes)
+        environment.index.commit(writes, blobs)
     except OutcomeUnknown:
         for put in group:
             put.mark_in_doubt()

@@ -1,7 +1,7 @@
 """The body of a put on its way, and the same body on its way back.
 
-A small one is kept in the item. A larger one is uploaded once, before the item that points to it, however often the
-put is tried. What keeps the collector off until the item stands:
+A small one is kept in the item. One that the index takes along is committed with the item. A larger one is uploaded
+once, before the item that points to it, however often the put is tried. What keeps the collector off until then:
 
 - a body of one blob is held in memory, and put again when its age comes near the grace (DESIGN, “Collecting blobs”);
 - a body of several blobs may take hours and is not held, so a *pin* (`uploads.py`) says that an upload is going
@@ -10,7 +10,7 @@ put is tried. What keeps the collector off until the item stands:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 
@@ -27,12 +27,13 @@ from stratalog.errors import (
 )
 from stratalog.keys import number, record_owner
 from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, RECORD_BYTES_MAX, RECORD_UPLOAD_SECONDS_MAX
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, stream_body, write_body
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.entries import inline_body
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Attribute, Item, Write
+from stratalog.ports.index import NO_BLOBS, Attribute, Item, Write
 from stratalog.records.floor import read_floor
 from stratalog.records.uploads import pin_put, unpin
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref, inline_content
@@ -60,6 +61,9 @@ class RecordBody:
         self._seen = Observation(environment.clock)
         self._pin = ""
         self._attributes: dict[str, Attribute] = {}
+        self.blobs: Mapping[str, bytes] = NO_BLOBS
+        """What the commit of the item must take along."""
+
         self.bytes: bytes | None = None
         """The whole body, where it is held in memory."""
 
@@ -146,14 +150,17 @@ class RecordBody:
     def _upload(self, body: bytes | None) -> None:
         if body is not None:
             self._seen = Observation(self._environment.clock)
-            self._point_to(write_body(RetryingBlobs(self._environment), body_prefix(self._name), body))
+            blob_batch = BlobBatch(self._environment, blobs=RetryingBlobs(self._environment))
+            self._point_to(blob_batch.write(body_prefix(self._name), body))
+            self.blobs = blob_batch.blobs
 
     def _point_to(self, ref: BodyRef) -> None:
         self._attributes = {"n": ref.size, "h": ref.digest or ref.address, "x": encode(ref)}
 
     def _ages(self) -> bool:
         late = self._seen.age_seconds() > GRACE_SECONDS / 2
-        return late and "x" in self._attributes and self.bytes is not None and not self._pin
+        put_ahead = "x" in self._attributes and not self.blobs
+        return late and put_ahead and self.bytes is not None and not self._pin
 
     def _set_pin(self) -> None:
         pin = new_id(self._environment.clock)

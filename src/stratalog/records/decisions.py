@@ -181,7 +181,7 @@ def next_revival(call: RecordCall) -> Decide:
 def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -> RecordDraft:
     attributes = {"w": call.write_id, **call.request.attributes(), **given, **content.attributes()}
     guards = tuple(content.guards())
-    return RecordDraft(attributes, guards, content.lost_pin if guards else None, content.refresh)
+    return RecordDraft(attributes, guards, content.lost_pin if guards else None, content.refresh, content.blobs)
 
 
 def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:

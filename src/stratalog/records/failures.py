@@ -26,7 +26,7 @@ from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
 from stratalog.records.content import RecordBody
 from stratalog.records.versions import Name, decode_ref
 
@@ -84,7 +84,8 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
         if known is None:
             writes += organisation_missing(environment, name.organisation)
         try:
-            commit_once(environment, writes, lambda: _counted(environment, name, failure))
+            blobs = failure.content.blobs if failure.content is not None else NO_BLOBS
+            commit_once(environment, writes, lambda: _counted(environment, name, failure), blobs)
         except ConditionFailed as exc:
             if not retry.wait(exc):
                 raise ContentionError("others kept counting failures first", record=name.id) from exc

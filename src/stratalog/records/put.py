@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -27,7 +27,7 @@ from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.directory import RECORDS, directory_put, organisation_missing
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Absent, Attribute, Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Item, Put, Write
 from stratalog.process_fork import close_in_child
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
@@ -61,6 +61,9 @@ class RecordDraft(msgspec.Struct, frozen=True):
 
     refresh: Callable[[], None] | None = None
     """Called once the commit may stand: puts a body again that a collector may have looked at. Raises Unavailable."""
+
+    blobs: Mapping[str, bytes] = NO_BLOBS
+    """What the commit takes along."""
 
 
 Decide = Callable[[Item | None], RecordDraft | Item]
@@ -118,6 +121,11 @@ class Planned(msgspec.Struct, frozen=True):
     draft: RecordDraft
     item: Item
     writes: tuple[Write, ...]
+
+    @property
+    def blobs(self) -> Mapping[str, bytes]:
+        """What the commit takes along."""
+        return self.draft.blobs
 
     @property
     def version(self) -> int:

@@ -21,7 +21,7 @@ A `FaultyLine` is the wire between one process and its backends. What can happen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from random import Random
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ import msgspec
 
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.blobs import Blobs, BlobStat
-from stratalog.ports.index import Index, Item, Write
+from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.testing.scheduler import Scheduler
 
@@ -213,6 +213,7 @@ class FaultyIndex:
         self._line = line
         self._backend = backend
         self.joint_commits = backend.joint_commits
+        self.blob_bytes_max = backend.blob_bytes_max
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         return self._line.read("index.get", lambda: self._backend.get(partition, sort, consistent=consistent))
@@ -242,9 +243,11 @@ class FaultyIndex:
                 after = page[-1].sort
             left = None if left is None else left - size
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        if blobs:
+            self._line.counts.bump("commits with blobs")
         try:
-            self._line.write("index.commit", self._backend.commit, tuple(writes))
+            self._line.write("index.commit", self._backend.commit, tuple(writes), dict(blobs))
         except ConditionFailed:
             self._line.counts.bump("conflicts")
             raise

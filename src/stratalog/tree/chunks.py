@@ -5,21 +5,17 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt
 from stratalog.ports.blobs import Blobs
+from stratalog.ports.commit_blobs import put_together
 from stratalog.process_fork import close_in_child
 from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 
 __all__ = ["Chunks"]
 
 CACHE_BYTES = 32 * 1024 * 1024
-
-# So many chunks are written at once, where there are more than a document of ordinary size has.
-TOGETHER = 16
-TOGETHER_MIN = 64
 
 # What a row of a decoded node weighs beyond its bytes: the heads of its objects in CPython.
 ROW_OVERHEAD_BYTES = 128
@@ -85,21 +81,24 @@ class Chunks:
 
     def write(self, chunk: Chunk) -> None:
         """Store the chunk, durably on return. Where it stands already, its age starts anew: it is never skipped."""
-        self._blobs.put(self._prefix + chunk.address.hex(), chunk.body)
-        with self._lock:
-            self.writes += 1
-            self.bytes_written += len(chunk.body)
-        self._remember(chunk.address, chunk.node, len(chunk.body))
+        self.write_all([chunk])
 
     def write_all(self, chunks: Collection[Chunk]) -> None:
-        """Store many, durably on return. They wait for the disk or the network together: one alone mostly waits."""
-        if len(chunks) < TOGETHER_MIN:
-            for chunk in chunks:
-                self.write(chunk)
-            return
-        with ThreadPoolExecutor(TOGETHER, thread_name_prefix="stratalog-chunks") as pool:
-            for _ in pool.map(self.write, chunks):
-                pass
+        """Store many, durably on return. They wait for the disk or the network together."""
+        put_together(self._blobs, self.bodies(chunks))
+        self.note_written(chunks)
+
+    def bodies(self, chunks: Collection[Chunk]) -> dict[str, bytes]:
+        """The blobs of ``chunks``, for a caller that stores them itself, and then calls `note_written`."""
+        return {self._prefix + chunk.address.hex(): chunk.body for chunk in chunks}
+
+    def note_written(self, chunks: Collection[Chunk]) -> None:
+        """Count ``chunks`` as written, and keep their nodes in the cache."""
+        with self._lock:
+            self.writes += len(chunks)
+            self.bytes_written += sum(len(chunk.body) for chunk in chunks)
+        for chunk in chunks:
+            self._remember(chunk.address, chunk.node, len(chunk.body))
 
     def _remember(self, address: bytes, node: Node, size: int) -> None:
         with self._lock:

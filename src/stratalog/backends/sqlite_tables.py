@@ -1,0 +1,85 @@
+"""The tables of the SQLite file, and the statements that fill them. `formats/folder.md` describes them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import apsw
+
+from stratalog.errors import Invalid, Unsupported
+
+__all__ = ["BLOB_INSERTS", "INSERT_BLOBS_MAX", "INSERT_ROWS_MAX", "BlobRow", "Row", "insert_all", "prepare"]
+
+FORMAT = 2
+APPLICATION_ID = 0x53544C47
+PAGE_BYTES = 4096
+INSERT_ROWS_MAX = 100
+INSERT_BLOBS_MAX = 16
+
+Row = tuple[str, str, bytes]
+"""Partition, sort and body of an item."""
+
+BlobRow = tuple[bytes, str, int, int, int]
+"""A blob's frame, key, stored size in bytes, time in milliseconds and stamp, in the order of `BLOB_INSERTS`."""
+
+SCHEMA = """
+CREATE TABLE items(
+    partition TEXT NOT NULL, sort TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY(partition, sort)
+) WITHOUT ROWID;
+CREATE TABLE messages(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, receives INTEGER NOT NULL DEFAULT 0,
+    hidden_until_ms INTEGER NOT NULL DEFAULT 0, receipt TEXT NOT NULL DEFAULT '', body BLOB NOT NULL
+);
+CREATE INDEX messages_hidden ON messages(hidden_until_ms, name);
+CREATE TABLE dead_letters(
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, receives INTEGER NOT NULL, dead_ms INTEGER NOT NULL, body BLOB NOT NULL
+);
+"""
+BLOB_SCHEMA = """
+CREATE TABLE blobs(
+    key TEXT PRIMARY KEY, id INTEGER NOT NULL, bytes INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
+    stamp INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE blob_bodies(id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+"""
+
+ITEM_INSERTS = [f"INSERT INTO items VALUES {', '.join(['(?, ?, ?)'] * rows)}" for rows in range(INSERT_ROWS_MAX + 1)]
+BLOB_INSERTS = (
+    "INSERT INTO blob_bodies(body) VALUES (?);"
+    "INSERT INTO blobs(key, id, bytes, modified_ms, stamp) VALUES (?, last_insert_rowid(), ?, ?, ?);"
+)
+
+
+@cache
+def insert_all(rows: int, blobs: int) -> str:
+    """Statements for one call, which are one transaction: insert so many items and blobs, or fail where one stands."""
+    if not blobs:
+        return ITEM_INSERTS[rows]
+    items = f"{ITEM_INSERTS[rows]};" if rows else ""
+    return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
+
+
+def prepare(connection: apsw.Connection) -> None:
+    """Make the tables that are missing. A file of format 1 has none for blobs: all its blobs are files.
+
+    Raises Unsupported, Invalid, and what apsw raises.
+    """
+    application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
+    if version > FORMAT and application_id == APPLICATION_ID:
+        raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
+    if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+        _create(connection, SCHEMA + BLOB_SCHEMA)
+    elif application_id != APPLICATION_ID:
+        raise Invalid("the file is another program's database", path=connection.filename)
+    elif version < FORMAT:
+        _create(connection, BLOB_SCHEMA)
+
+
+def _create(connection: apsw.Connection, schema: str) -> None:
+    """Make tables in one transaction, so that a file cut off here is opened as it was before."""
+    connection.pragma("page_size", PAGE_BYTES)
+    connection.pragma("journal_mode", "wal")
+    with connection:
+        connection.execute(schema)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", FORMAT)
