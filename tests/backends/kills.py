@@ -17,8 +17,11 @@ from pathlib import Path
 
 import apsw
 
+from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.backends.sqlite_blobs import SqliteBlobs
 from stratalog.clock import SystemClock
+from stratalog.codec import sha256
 from stratalog.ports.index import Absent, Item, Put
 
 ROUNDS_PER_FILE = 20
@@ -59,7 +62,7 @@ def _killed_writer(path: Path, start: dict[str, int], seconds: float) -> list[tu
 
 def _write_until_killed(path: Path, start: dict[str, int], target: int) -> None:
     try:
-        database = SqliteDatabase(path, SystemClock())
+        database, _ = _open(path)
         threads = [threading.Thread(target=_write, args=(database, *at, target)) for at in start.items()]
         for thread in threads:
             thread.start()
@@ -71,7 +74,8 @@ def _write_until_killed(path: Path, start: dict[str, int], target: int) -> None:
 
 def _write(database: SqliteDatabase, name: str, count: int, target: int) -> None:
     while True:
-        database.index.commit(_writes(name, count))
+        body = _body(name, count)
+        database.index.commit(_writes(name, count), {_key(body): body})
         count += 1
         os.write(target, f"{name} {count}\n".encode())
 
@@ -81,16 +85,33 @@ def _writes(name: str, count: int) -> list[Put]:
     return [Put(Item(name, sort, {"b": bytes(300), "n": count}), Absent()) for sort in sorts]
 
 
+def _body(name: str, count: int) -> bytes:
+    return f"{name} {count} ".encode() * (1 + count % 300)
+
+
+def _key(body: bytes) -> str:
+    return f"owner/{sha256(body).hex()}"
+
+
+def _open(path: Path) -> tuple[SqliteDatabase, SqliteBlobs]:
+    clock = SystemClock()
+    database = SqliteDatabase(path, clock)
+    return database, database.blobs(FileBlobs(path.with_suffix(".blobs"), clock))
+
+
 def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, int]:
-    """How far each writer really came: all it was told of, and never half a pair."""
-    database = SqliteDatabase(path, SystemClock())
+    """How far each writer really came: all it was told of, and never half a pair, nor an item without its blob."""
+    database, blobs = _open(path)
     found = {}
+    wanted_keys = set()
     for name, count in acknowledged.items():
         items = list(database.index.query(name))
         found[name] = len(items) if name in SINGLES else len(items) // 2
         assert found[name] >= count, f"round {turn}: {name} lost a write: {found[name]} of {count}"
         wanted = [write.item for n in range(found[name]) for write in _writes(name, n)]
         assert items == wanted, f"round {turn}: {name} is torn"
+        wanted_keys |= {_key(_body(name, n)) for n in range(found[name])}
+    assert {stat.key for stat in blobs.list("")} == wanted_keys, f"round {turn}: blobs are not those of the commits"
     database.close()
     check = apsw.Connection(str(path))
     assert check.pragma("integrity_check") == "ok", f"round {turn}: the file is not sound"

@@ -17,7 +17,7 @@ import pytest
 
 from stratalog.backends.files import FileBlobs
 from stratalog.clock import Clock
-from stratalog.codec import sha256
+from stratalog.codec import compress, sha256
 from stratalog.errors import Corrupt, Invalid, StorageFull, Unavailable
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
@@ -62,6 +62,16 @@ class ClockThatIsFrozen(ManualClock):
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         return taken
+
+
+@pytest.mark.parametrize("damage", [b"", b"no frame", compress(b"another body")])
+def test_putting_over_a_damaged_file_restores_it(tmp_path: Path, damage: bytes) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    blobs.put(KEY, BODY)
+    (tmp_path / KEY).write_bytes(damage)
+    blobs.put(KEY, BODY)
+    assert blobs.get(KEY) == BODY
+    assert [path for path in (tmp_path / ".aside").rglob("*") if path.is_file()] == []
 
 
 def test_blobs_outlive_the_object(tmp_path: Path) -> None:

@@ -1,8 +1,15 @@
 """The reference in memory keeps the three contracts."""
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex
 from stratalog.clock import Clock
+from stratalog.codec import sha256
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Index
+from stratalog.ports.meter import Meter
 from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.commit_contract import CommitContract
 from stratalog.testing.index_contract import IndexContract
 from stratalog.testing.queue_contract import QueueContract
 
@@ -15,6 +22,32 @@ class TestMemoryIndex(IndexContract):
 class TestMemoryBlobs(BlobsContract):
     def make(self, clock: Clock) -> MemoryBlobs:
         return MemoryBlobs(clock)
+
+
+class TestMemoryCommit(CommitContract):
+    def make(self, clock: Clock) -> tuple[Index, Blobs]:
+        blobs = MemoryBlobs(clock)
+        return MemoryIndex(blobs), blobs
+
+
+class TestMemoryPutsFirst(CommitContract):
+    def make(self, clock: Clock) -> tuple[Index, Blobs]:
+        return MemoryIndex(), MemoryBlobs(clock)
+
+
+class TestMeteredCommit(CommitContract):
+    def make(self, clock: Clock) -> tuple[Index, Blobs]:
+        meter, blobs = Meter(), MemoryBlobs(clock)
+        return MeteredIndex(MemoryIndex(blobs), meter), MeteredBlobs(blobs, meter)
+
+
+def test_putting_over_a_damaged_blob_restores_it() -> None:
+    blobs = MemoryBlobs(ManualClock())
+    key = sha256(b"body").hex()
+    blobs.put(key, b"body")
+    blobs._bodies[key] = b"dody"
+    blobs.put(key, b"body")
+    assert blobs.get(key) == b"body"
 
 
 class TestMemoryQueue(QueueContract):

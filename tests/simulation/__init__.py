@@ -30,6 +30,7 @@ mutants_log        bugs of the log
 mutants_documents  bugs of documents
 mutants_records    bugs of records
 mutants_collect    bugs of collection
+mutants_disk       bugs of the SQLite file and the folder of blobs
 mutants_sync       bugs of push and pull
 mutants_queue      bugs of the queue path
 mutants_threads    bugs of shared handles

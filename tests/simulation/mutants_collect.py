@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from stratalog.backends.memory import MemoryIndex
 from stratalog.log import blob_batch
 from stratalog.log.segments import Segment, list_segments
 from stratalog.log.snapshots import list_snapshots
@@ -82,6 +83,13 @@ def _begin_dry_runs_anew(self: _Collection, place: Any, scope: str, dry_run: boo
         self._work = CollectionProgress()
 
 
+def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
+    """A commit leaves a blob that stands as old as it is."""
+    for key, body in blobs.items():
+        if self._blobs is not None and self._blobs.stat(key) is None:
+            self._blobs.put(key, body)
+
+
 def _mutant(name: str, owner: Any, attribute: str, bug: object, caught_by: tuple[str, ...] = ()) -> Mutant:
     return Mutant(name, CollectWorld, replaced(owner, attribute, bug), caught_by or DANGLING)
 
@@ -90,6 +98,7 @@ DANGLING = ("nothing dangling", "history kept")
 MUTANTS = (
     _mutant("observation rule ignored (blobs)", collection, "OBSERVATION_SECONDS_MAX", -301),
     _mutant("blob deleted without its stamp", _Collection, "_delete", _delete_unseen),
+    _mutant("commit leaves the age of its blobs", MemoryIndex, "_put_blobs", _put_new_blobs),
     _mutant("late commit leaves its blobs unput", blob_batch, "GRACE_SECONDS", 10**9),
     _mutant("collect: stamps of today with marks of yesterday", collection, "load_work", _load_work_and_look),
     _mutant("collect: place kept before it is read", Marking, "_mark_segment", _begin_ahead),

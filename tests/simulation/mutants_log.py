@@ -18,7 +18,8 @@ from stratalog.log.head import Head, follow_head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import PendingEntry, same_request
 from stratalog.log.reader import Reader, Run
-from stratalog.ports.index import Delete, Put
+from stratalog.ports.index import NO_BLOBS, Delete, Put
+from stratalog.testing.faults import FaultyIndex
 from tests.simulation.mutants import Mutant, Planting, replaced, together
 from tests.simulation.world_log import ORGANISATION, OTHER, LogWorld
 
@@ -56,6 +57,13 @@ def _hash_without_time(self: Any, before: bytes, version: int, created_ms: int) 
 
 def _lineage_unhashed(source: NameRecord, at: int, hash: bytes) -> Any:
     return _lineage(source, at, sha256(b""))
+
+
+def _commit_then_blobs(self: Any, writes: Any, blobs: Any = NO_BLOBS) -> None:
+    """The entry first, and its blobs in another commit."""
+    _faulty_commit(self, writes)
+    if blobs:
+        _faulty_commit(self, (), blobs)
 
 
 def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
@@ -143,6 +151,7 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
     return _pin(source, record)[:-1]
 
 
+_faulty_commit = FaultyIndex.commit
 _write = BlobBatch.write
 _landed = LogAppend._landed
 _hash_after = PendingEntry.hash_after
@@ -172,6 +181,7 @@ MUTANTS = (
         together(replaced(BlobBatch, "write", _write_later), replaced(Appender, "append", _append_then_put)),
         "dangling",
     ),
+    _mutant("blobs committed after the entry", replaced(FaultyIndex, "commit", _commit_then_blobs), "dangling"),
     _mutant(
         "freed at once",
         replaced(retention, "free_time_reached", lambda clock, marked_ms: True),

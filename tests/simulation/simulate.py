@@ -21,6 +21,7 @@ import msgspec
 from stratalog.clock import SystemClock
 from tests.simulation.mutants import Catch, hunt
 from tests.simulation.mutants_collect import MUTANTS as COLLECT_MUTANTS
+from tests.simulation.mutants_disk import MUTANTS as DISK_MUTANTS
 from tests.simulation.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
 from tests.simulation.mutants_log import MUTANTS as LOG_MUTANTS
 from tests.simulation.mutants_queue import MUTANTS as QUEUE_MUTANTS
@@ -28,7 +29,6 @@ from tests.simulation.mutants_records import MUTANTS as RECORDS_MUTANTS
 from tests.simulation.mutants_sync import MUTANTS as SYNC_MUTANTS
 from tests.simulation.mutants_threads import MUTANTS as THREADS_MUTANTS
 from tests.simulation.world_collect import CollectWorld
-from tests.simulation.world_disk import MUTANTS as DISK_MUTANTS
 from tests.simulation.world_disk import DiskWorld
 from tests.simulation.world_documents import DocumentWorld
 from tests.simulation.world_index import MUTANTS as INDEX_MUTANTS

@@ -10,28 +10,28 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import apsw
 import msgspec
 
-from stratalog.backends import files, sqlite_file
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.ports.index import Absent, Item, Put
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import NO_BLOBS, Absent, Item, Put
 from stratalog.testing.checkers import Answered, Violation
 from stratalog.testing.disk import Disk, SimulatedMachine, draw_disk_weather
 from stratalog.testing.scheduler import Scheduler, SimulatedClock
 from tests.simulation.actors import Turns, choose
-from tests.simulation.mutants import Mutant, replaced, together
 
-__all__ = ["MUTANTS", "DiskWorld"]
+__all__ = ["DiskWorld"]
 
 LOG_BYTES = 64 * 1024
+BLOB_BYTES_MAX = 1500
 WRITES = 60
 PUTS = 14
 DELETES = 4
@@ -50,6 +50,9 @@ class Commit(msgspec.Struct):
 
     write_id: str
     sorts: Sequence[str]
+    blob: bytes = b""
+    """What it brings along; empty for nothing."""
+
     told: Answered = Answered.UNKNOWN
 
 
@@ -77,6 +80,7 @@ class DiskWorld:
         "refused",
         "unknown",
         "conflicts",
+        "commits with blobs",
         "reopened",
         "blobs put",
         "blobs deleted",
@@ -107,7 +111,7 @@ class DiskWorld:
         try:
             life = _Life(self, machine)
             life.open()
-            self._check_index({item.sort: item for item in life.database.index.query("p")})
+            self._check_index({item.sort: item for item in life.database.index.query("p")}, life.blobs)
             self._check_blobs(life.blobs)
         finally:
             for database in self.opened:
@@ -127,9 +131,12 @@ class DiskWorld:
         self._lives += 1
         return os.path.join(self._root, str(self._lives))
 
-    def _check_index(self, found: Mapping[str, Item]) -> None:
+    def _check_index(self, found: Mapping[str, Item], blobs: Blobs) -> None:
+        brought = {stat.key for stat in blobs.list("commits/")}
         for commit in self.commits:
             standing = [sort for sort in commit.sorts if sort in found and _own(found[sort], commit)]
+            if commit.blob and (_blob_key(commit) in brought) != bool(standing):
+                raise Violation("brought blob", "a blob stands without its commit, or the other way", commit=commit)
             if commit.told is Answered.ACKNOWLEDGED and len(standing) < len(commit.sorts):
                 raise Violation("acknowledged", "an acknowledged commit is lost", commit=commit, found=standing)
             if commit.told is Answered.REFUSED and standing:
@@ -140,9 +147,9 @@ class DiskWorld:
             if found.get(sort) != item:
                 raise Violation("witnessed", "an item that somebody was shown is lost", item=item)
 
-    def _check_blobs(self, blobs: FileBlobs) -> None:
+    def _check_blobs(self, blobs: Blobs) -> None:
         try:
-            standing = {stat.key: stat for stat in blobs.list("owner/")}
+            standing = {stat.key: stat for stat in blobs.list("")}
             for key in standing:
                 blobs.get(key)
         except (Corrupt, NotFound) as exc:
@@ -164,7 +171,7 @@ class _Life:
         self.machine = machine
         self.clock = world.clock
         self.database: SqliteDatabase
-        self.blobs: FileBlobs
+        self.blobs: Blobs
 
     def main(self) -> None:
         self._retry(self.open)
@@ -182,10 +189,15 @@ class _Life:
         """Open what the disk kept, never damaged. The database last: only one may be open in this thread."""
         folder = self.machine.disk.folder
         try:
-            self.blobs = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
+            large = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
             self.database = SqliteDatabase(
-                os.path.join(folder, "store.db"), self.clock, vfs=self.machine.vfs, log_bytes=LOG_BYTES
+                os.path.join(folder, "store.db"),
+                self.clock,
+                vfs=self.machine.vfs,
+                log_bytes=LOG_BYTES,
+                blob_bytes_max=BLOB_BYTES_MAX,
             )
+            self.blobs = self.database.blobs(large)
             self.world.opened.append(self.database)
         except Corrupt as exc:
             raise Violation("opens", str(exc)) from exc
@@ -211,7 +223,7 @@ class _Life:
         if self.clock.random() < 0.3:
             sorts.reverse()
             sorts = sorts[:1]
-        commit = Commit(f"w{number}", sorts)
+        commit = Commit(f"w{number}", sorts, f"blob {number} ".encode() * 100 if self.clock.random() < 0.5 else b"")
         self.world.commits.append(commit)
         commit.told = self._told(commit)
         self.world.scheduler.counts.bump(commit.told.value)
@@ -250,7 +262,9 @@ class _Life:
 
     def _told(self, commit: Commit) -> Answered:
         try:
-            self.database.index.commit([Put(_item(sort, commit), Absent()) for sort in commit.sorts])
+            blobs = {_blob_key(commit): commit.blob} if commit.blob else NO_BLOBS
+            self.world.scheduler.counts.bump("commits with blobs", len(blobs))
+            self.database.index.commit([Put(_item(sort, commit), Absent()) for sort in commit.sorts], blobs)
         except ConditionFailed as exc:
             self.world.scheduler.counts.bump("conflicts")
             self.world.witnessed |= {item.sort: item for item in exc.items.values() if item is not None}
@@ -287,113 +301,9 @@ def _item(sort: str, commit: Commit) -> Item:
     return Item("p", sort, {"w": commit.write_id, "b": commit.write_id * 60})
 
 
+def _blob_key(commit: Commit) -> str:
+    return f"commits/{sha256(commit.blob).hex()}"
+
+
 def _own(item: Item, commit: Commit) -> bool:
     return item.attributes["w"] == commit.write_id
-
-
-def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContextManager[None]]:
-    """`_GroupWriter._run_each` settles outcomes of the type ``early``, and may release their tickets, before COMMIT."""
-
-    def run_each(self: Any, group: Sequence[Any]) -> list[Any]:
-        outcomes = _run_each(self, group)
-        for ticket, outcome in zip(group, outcomes, strict=True):
-            if isinstance(outcome, early):
-                ticket.settle(outcome)
-                if release and ticket is not group[0]:
-                    ticket.is_leader = False
-                    ticket.latch.release()
-        return outcomes
-
-    return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
-
-
-def _open_unsynced(*arguments: Any) -> apsw.Connection:
-    """The mutant of `_open_writer` that leaves the syncing to the operating system."""
-    connection = _open_writer(*arguments)
-    connection.pragma("synchronous", "OFF")
-    return connection
-
-
-def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
-    """The mutant of `_fail` that lets a conflict stand although its transaction failed."""
-    _fail([ticket for ticket in group if not isinstance(ticket._outcome, ConditionFailed)], error)
-
-
-def _refresh_unsynced(self: Any, path: str) -> bool:
-    """The mutant of `FileBlobs._refresh` that does not wait until the new age is durable."""
-    if not os.path.exists(path):
-        return False
-    os.utime(path, ns=self._times())
-    return True
-
-
-def _write_unsynced(self: Any, path: str, data: bytes) -> None:
-    """The mutant of `FileBlobs._write_durably` that is not durable."""
-    with open(path, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.utime(file.fileno(), ns=self._times())
-
-
-def _link_over(source: str, target: str) -> bool:
-    """The mutant of `files._link` that puts a blob in the place of one that may be younger."""
-    os.rename(source, target)
-    return True
-
-
-_open_writer = sqlite_file._open_writer
-_fail = sqlite_file._fail
-_run_each = sqlite_file._GroupWriter._run_each
-
-LOST = ("acknowledged", "witnessed")
-MUTANTS = (
-    Mutant(
-        "answer given before the group's COMMIT",
-        DiskWorld,
-        _settle_early(object, release=True),
-        LOST,
-    ),
-    Mutant(
-        "conflict answered before COMMIT",
-        DiskWorld,
-        _settle_early(ConditionFailed, release=True),
-        ("witnessed",),
-    ),
-    Mutant(
-        "conflict stands though COMMIT failed",
-        DiskWorld,
-        together(_settle_early(ConditionFailed, release=False), replaced(sqlite_file, "_fail", _fail_undecided)),
-        ("witnessed",),
-    ),
-    Mutant(
-        "failed COMMIT told as unavailable",
-        DiskWorld,
-        replaced(sqlite_file, "OutcomeUnknown", Unavailable),
-        ("refused",),
-    ),
-    Mutant(
-        "acknowledged before fsync (SQLite)",
-        DiskWorld,
-        replaced(sqlite_file, "_open_writer", _open_unsynced),
-        (*LOST, "integrity", "opens"),
-    ),
-    Mutant(
-        "acknowledged before fsync (files)",
-        DiskWorld,
-        replaced(FileBlobs, "_write_durably", _write_unsynced),
-        ("whole blobs", "blob's age"),
-    ),
-    Mutant(
-        "blob's name not made durable",
-        DiskWorld,
-        replaced(FileBlobs, "_sync_folders", lambda self, folder: None),
-        ("acknowledged blob",),
-    ),
-    Mutant("older blob put over a younger", DiskWorld, replaced(files, "_link", _link_over), ("blob's age",)),
-    Mutant(
-        "blob's new age not made durable",
-        DiskWorld,
-        replaced(FileBlobs, "_refresh", _refresh_unsynced),
-        ("blob's age",),
-    ),
-)

@@ -16,6 +16,7 @@ import apsw
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ROWS_MAX,
+    ITEM_INSERTS,
     PAGE_BYTES,
     BlobRow,
     Row,
@@ -244,7 +245,10 @@ class _GroupWriter:
         and a full one before the frame that would commit is whole. Any other error may come from the commit.
         """
         try:
-            self._inserting.execute(insert_all(len(rows), len(blobs)), tuple(chain.from_iterable((*rows, *blobs))))
+            if blobs:
+                self._inserting.execute(insert_all(len(rows), len(blobs)), tuple(chain.from_iterable((*rows, *blobs))))
+            else:
+                self._inserting.execute(ITEM_INSERTS[len(rows)], tuple(chain.from_iterable(rows)))
         except apsw.ConstraintError:
             self._roll_back()
             return False

@@ -8,7 +8,16 @@ import apsw
 
 from stratalog.errors import Invalid, Unsupported
 
-__all__ = ["BLOB_INSERTS", "INSERT_BLOBS_MAX", "INSERT_ROWS_MAX", "BlobRow", "Row", "insert_all", "prepare"]
+__all__ = [
+    "BLOB_INSERTS",
+    "INSERT_BLOBS_MAX",
+    "INSERT_ROWS_MAX",
+    "ITEM_INSERTS",
+    "BlobRow",
+    "Row",
+    "insert_all",
+    "prepare",
+]
 
 FORMAT = 2
 APPLICATION_ID = 0x53544C47
@@ -53,8 +62,6 @@ BLOB_INSERTS = (
 @cache
 def insert_all(rows: int, blobs: int) -> str:
     """Statements for one call, which are one transaction: insert so many items and blobs, or fail where one stands."""
-    if not blobs:
-        return ITEM_INSERTS[rows]
     items = f"{ITEM_INSERTS[rows]};" if rows else ""
     return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
 

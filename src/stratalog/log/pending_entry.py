@@ -35,6 +35,7 @@ class PendingEntry:
     __slots__ = (
         "attributes",
         "blob_batch",
+        "blob_bytes",
         "body",
         "digest",
         "entry",
@@ -61,6 +62,7 @@ class PendingEntry:
         self.attributes = attributes
         self.expected = expected
         self.blob_batch = blob_batch
+        self.blob_bytes = blob_batch.held_bytes if blob_batch is not None else 0
         self.write_id = str(attributes["w"])
         self.digest = body_digest(cast(bytes, attributes["s"]), sha256(body))
         self.named = False
@@ -69,11 +71,6 @@ class PendingEntry:
         self.error: BaseException | None = None
         self.latch: Latch | None = None
         self.is_leader: bool | None = None
-
-    @property
-    def blob_bytes(self) -> int:
-        """The bytes of the blobs that its commit takes along."""
-        return self.blob_batch.held_bytes if self.blob_batch is not None else 0
 
     @property
     def settled(self) -> bool:

@@ -54,23 +54,18 @@ def plan_append(
     writes: list[Write] = _seal(name, head, created_ms) if roll_over else []
     hashes: list[bytes] = []
     before = head.hash
+    blobs = NO_BLOBS
     for version, pending in enumerate(batch, head.version + 1):
         before = pending.hash_after(before, version, created_ms)
         hashes.append(before)
         item = Item(partition, number(version), {"c": created_ms, "h": before, **pending.attributes})
         writes.append(Put(item, _ABSENT))
+        if pending.blob_batch is not None and pending.blob_bytes:
+            blobs = {**blobs, **pending.blob_batch.blobs}
     if checks_head and head.version >= head.segment:
         last = entries_partition(name.prefix, head.segment), number(head.version)
         writes.append(Check(*last, Equals("h", head.hash)))
-    return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes, _blobs(batch))
-
-
-def _blobs(batch: Sequence[PendingEntry]) -> Mapping[str, bytes]:
-    blobs: Mapping[str, bytes] = NO_BLOBS
-    for pending in batch:
-        if pending.blob_batch is not None and (own := pending.blob_batch.blobs):
-            blobs = {**blobs, **own} if blobs else own
-    return blobs
+    return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes, blobs)
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:

@@ -221,7 +221,7 @@ def check_commit(writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS,
     """Raise LimitExceeded or Invalid for a commit over the port's bounds; every backend calls it first."""
     if blobs:
         _check_blobs(blobs, blob_bytes_max)
-    if not (0 if blobs else 1) <= len(writes) <= COMMIT_WRITES_MAX:
+    if not (writes or blobs) or len(writes) > COMMIT_WRITES_MAX:
         raise LimitExceeded("a commit has too few or too many writes", value=len(writes), limit=COMMIT_WRITES_MAX)
     total = 0
     for write in writes:

@@ -4,6 +4,7 @@ Modules
 -------
 index_contract   the contract suite of an index
 blobs_contract   the contract suite of a blob store
+commit_contract  the contract suite of an index and blobs together
 queue_contract   the contract suite of a queue
 clock            a clock that a test moves by hand
 scheduler        many actors in one thread, in an order that a seed decides

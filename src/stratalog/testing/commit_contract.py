@@ -1,0 +1,118 @@
+"""What every pair of an index and blobs must do when a commit brings blobs. Use as the index's suite."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+
+from stratalog.clock import Clock
+from stratalog.codec import sha256
+from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, StratalogError
+from stratalog.limits import COMMIT_BLOB_BYTES_MAX
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.commit_blobs import commit_with_blobs, put_all, put_first
+from stratalog.ports.index import Absent, Index, Item, Put
+from stratalog.testing.clock import ManualClock
+
+__all__ = ["CommitContract"]
+
+HOUR_SECONDS = 3600
+SMALL = b"\x00some bytes\xff" * 100
+LARGE = bytes(range(256)) * 4096
+PUT = Put(Item("p", "s", {"n": 1}), Absent())
+
+
+class CommitContract(ABC):
+    """Give ``make``; every test takes an index and blobs of its own from it. Ages are told by the clock it is given."""
+
+    @abstractmethod
+    def make(self, clock: Clock) -> tuple[Index, Blobs]:
+        """An empty index, and the empty blobs that belong to it."""
+
+    def test_items_and_blobs_of_a_commit_read_back(self) -> None:
+        index, blobs = self.make(ManualClock())
+        bodies = {_key(body): body for body in (SMALL, LARGE, b"")}
+        commit_with_blobs(index, blobs, [PUT], bodies)
+        assert index.get("p", "s") == PUT.item
+        assert {stat.key: blobs.get(stat.key) for stat in blobs.list("")} == bodies
+
+    def test_a_failed_condition_commits_no_blob(self) -> None:
+        index, blobs = self.make(ManualClock())
+        index.commit([PUT])
+        taken = put_first(index, blobs, {_key(SMALL): SMALL})
+        before = list(blobs.list(""))
+        assert isinstance(_raised(lambda: index.commit([PUT], taken)), ConditionFailed)
+        assert list(blobs.list("")) == before
+
+    def test_what_the_index_takes_along_is_not_put_first(self) -> None:
+        index, blobs = self.make(ManualClock())
+        taken = put_first(index, blobs, {_key(SMALL): SMALL})
+        assert (blobs.stat(_key(SMALL)) is None) == bool(taken) == (index.blob_bytes_max >= len(SMALL))
+
+    def test_committing_again_starts_the_age_anew_as_another_generation(self) -> None:
+        clock = ManualClock()
+        index, blobs = self.make(clock)
+        commit_with_blobs(index, blobs, [PUT], {_key(SMALL): SMALL})
+        before = blobs.stat(_key(SMALL))
+        clock.sleep(HOUR_SECONDS)
+        commit_with_blobs(index, blobs, [Put(Item("p", "t", {}))], {_key(SMALL): SMALL})
+        after = blobs.stat(_key(SMALL))
+        assert before is not None
+        assert after is not None
+        assert after.modified_ms - before.modified_ms == HOUR_SECONDS * 1000
+        assert after.stamp != before.stamp
+        assert not blobs.delete(_key(SMALL), before.stamp)
+        assert blobs.get(_key(SMALL)) == SMALL
+
+    def test_a_commit_after_a_delete_brings_the_blob_back(self) -> None:
+        index, blobs = self.make(ManualClock())
+        commit_with_blobs(index, blobs, [PUT], {_key(SMALL): SMALL})
+        before = blobs.stat(_key(SMALL))
+        assert before is not None
+        assert blobs.delete(_key(SMALL), before.stamp)
+        commit_with_blobs(index, blobs, [Put(Item("p", "t", {}))], {_key(SMALL): SMALL})
+        assert blobs.get(_key(SMALL)) == SMALL
+
+    def test_many_blobs_are_put_ahead_of_their_commit(self) -> None:
+        index, blobs = self.make(ManualClock())
+        bodies = {_key(body): body for body in (bytes([number]) * 20_000 for number in range(100))}
+        put_all(index, blobs, bodies)
+        assert [stat.key for stat in blobs.list("")] == sorted(bodies)
+
+    def test_a_blob_that_the_index_does_not_take_is_refused(self) -> None:
+        index, blobs = self.make(ManualClock())
+        body = bytes(index.blob_bytes_max + 1)
+        error = _raised(lambda: index.commit([PUT], {_key(body): body}))
+        assert isinstance(error, LimitExceeded)
+        assert (error.details["value"], error.details["limit"]) == (len(body), index.blob_bytes_max)
+        assert (index.get("p", "s"), blobs.stat(_key(body))) == (None, None)
+
+    def test_more_blobs_than_a_commit_may_bring_are_refused(self) -> None:
+        index, blobs = self.make(ManualClock())
+        size = index.blob_bytes_max or COMMIT_BLOB_BYTES_MAX
+        count = COMMIT_BLOB_BYTES_MAX // size + 1
+        bodies = {_key(body): body for body in (number.to_bytes(4, "big") * (size // 4) for number in range(count))}
+        error = _raised(lambda: index.commit([PUT], bodies))
+        assert isinstance(error, LimitExceeded)
+        assert (error.details["value"], error.details["limit"]) == (count * size, COMMIT_BLOB_BYTES_MAX)
+        assert index.get("p", "s") is None
+        assert list(blobs.list("")) == []
+
+    def test_a_blob_under_another_hash_is_refused(self) -> None:
+        index, _ = self.make(ManualClock())
+        with suppress(LimitExceeded):
+            assert isinstance(_raised(lambda: index.commit([PUT], {_key(b"other"): SMALL})), Invalid)
+        assert index.get("p", "s") is None
+
+
+def _key(body: bytes) -> str:
+    return f"organisation/document/{sha256(body).hex()}"
+
+
+def _raised(call: Callable[[], object]) -> StratalogError | None:
+    try:
+        call()
+    except StratalogError as exc:
+        return exc
+    return None

@@ -1,0 +1,222 @@
+"""Small blobs are rows of the index's own file, beside files for large ones and for those of an older folder."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+import stratalog
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.backends.sqlite_blobs import SqliteBlobs
+from stratalog.backends.sqlite_file import _GroupWriter
+from stratalog.clock import Clock
+from stratalog.codec import sha256
+from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, StratalogError
+from stratalog.limits import BLOB_ROW_BYTES_MAX, BLOB_SLICE_BYTES
+from stratalog.maintenance.store_copy import copy_store
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.commit_blobs import put_all
+from stratalog.ports.index import Absent, Equals, Index, Item, Put
+from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.commit_contract import CommitContract
+
+SMALL = os.urandom(2000)
+LARGE = os.urandom(BLOB_ROW_BYTES_MAX + 1)
+LONG = "long " * 2000
+OLD_FORMAT = """
+DROP TABLE blobs; DROP TABLE blob_bodies; PRAGMA user_version = 1;
+"""
+
+
+class TestSqliteBlobs(BlobsContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def make(self, clock: Clock) -> SqliteBlobs:
+        return _open(self.folder, clock)[1]
+
+
+class TestSqliteCommit(CommitContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def make(self, clock: Clock) -> tuple[Index, Blobs]:
+        database, blobs = _open(self.folder, clock)
+        return database.index, blobs
+
+
+def test_a_small_blob_is_a_row_and_a_large_one_a_file(tmp_path: Path) -> None:
+    _, blobs = _open(tmp_path)
+    for body in (SMALL, LARGE):
+        blobs.put(_key(body), body)
+    assert _files(tmp_path) == [_key(LARGE)]
+    assert sorted(stat.key for stat in blobs.list("")) == sorted([_key(SMALL), _key(LARGE)])
+
+
+def test_a_hundred_thousand_values_need_few_files(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path / "store") as store:
+        document = store.create("acme", "budget")
+        for number in range(100):
+            document.mutate("put", {"key": f"notes/{number}", "value": f"{number} {LONG}"})
+        assert document.get("notes/7") == f"7 {LONG}"
+    assert sum(len(files) for _, _, files in os.walk(tmp_path)) <= 10
+
+
+def test_renewing_writes_no_body(tmp_path: Path) -> None:
+    database, blobs = _open(tmp_path)
+    body = os.urandom(16_000)
+    database.index.commit((), {_key(body): body})
+    log = tmp_path / "index.sqlite-wal"
+    before = log.stat().st_size
+    for _ in range(5):
+        database.index.commit((), {_key(body): body})
+        blobs.put(_key(body), body)
+    assert (log.stat().st_size - before) / 10 < 5000
+
+
+@pytest.mark.parametrize("damage", ["UPDATE blob_bodies SET body = x'00'", "DELETE FROM blob_bodies"])
+def test_putting_over_a_damaged_row_restores_it(tmp_path: Path, damage: str) -> None:
+    database, blobs = _open(tmp_path)
+    for restore in (lambda: blobs.put(_key(SMALL), SMALL), lambda: database.index.commit((), {_key(SMALL): SMALL})):
+        blobs.put(_key(SMALL), SMALL)
+        apsw.Connection(database.path).execute(damage)
+        with pytest.raises(Corrupt):
+            blobs.get(_key(SMALL))
+        restore()
+        assert blobs.get(_key(SMALL)) == SMALL
+
+
+def test_a_group_commits_the_blobs_of_each_and_none_of_a_failed_one(tmp_path: Path) -> None:
+    database, blobs = _open(tmp_path)
+    database.index.commit([Put(Item("p", "3", {}))])
+    bodies = [bytes([number]) * 3000 for number in range(8)]
+    answers: dict[int, StratalogError | None] = {}
+
+    def commit(number: int) -> None:
+        try:
+            database.index.commit([Put(Item("p", str(number), {}), Absent())], {_key(bodies[number]): bodies[number]})
+            answers[number] = None
+        except StratalogError as exc:
+            answers[number] = exc
+
+    database._file._writer._group_commit._leadership.acquire()
+    threads = [threading.Thread(target=commit, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    while len(database._file._writer._group_commit._waiting) < 8:
+        pass
+    database._file._writer._group_commit.leave()
+    for thread in threads:
+        thread.join()
+    assert [number for number, answer in answers.items() if isinstance(answer, ConditionFailed)] == [3]
+    assert {stat.key for stat in blobs.list("")} == {_key(body) for n, body in enumerate(bodies) if n != 3}
+
+
+def test_a_conditional_commit_brings_its_blobs_too(tmp_path: Path) -> None:
+    database, blobs = _open(tmp_path)
+    database.index.commit([Put(Item("p", "s", {"n": 1}))])
+    with pytest.raises(ConditionFailed):
+        database.index.commit([Put(Item("p", "s", {"n": 2}), Equals("n", 0))], {_key(SMALL): SMALL})
+    assert blobs.stat(_key(SMALL)) is None
+    database.index.commit([Put(Item("p", "s", {"n": 2}), Equals("n", 1))], {_key(SMALL): SMALL})
+    assert blobs.get(_key(SMALL)) == SMALL
+
+
+def test_a_failed_commit_leaves_the_outcome_of_its_blobs_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, blobs = _open(tmp_path)
+
+    def fail(self: object, *rows: object) -> bool:
+        raise OutcomeUnknown("the commit failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_GroupWriter, "_insert", fail)
+        with pytest.raises(OutcomeUnknown):
+            database.index.commit([Put(Item("p", "s", {}), Absent())], {_key(SMALL): SMALL})
+    assert (database.index.get("p", "s"), blobs.stat(_key(SMALL))) == (None, None)
+
+
+def test_blobs_that_are_put_ahead_are_written_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, blobs = _open(tmp_path)
+    commit, sizes = database.index.commit, []
+
+    def watch(writes: object, bodies: dict[str, bytes]) -> None:
+        sizes.append(sum(map(len, bodies.values())))
+        commit((), bodies)
+
+    monkeypatch.setattr(database.index, "commit", watch)
+    bodies = [os.urandom(6000) for _ in range(200)]
+    put_all(database.index, blobs, {_key(body): body for body in bodies})
+    assert sum(sizes) == 200 * 6000
+    assert max(sizes) <= BLOB_SLICE_BYTES
+
+
+def test_a_blob_in_both_places_is_one_blob(tmp_path: Path) -> None:
+    clock = ManualClock()
+    FileBlobs(tmp_path / "blobs", clock).put(_key(SMALL), SMALL)
+    clock.sleep(60)
+    database, blobs = _open(tmp_path, clock)
+    before = blobs.stat(_key(SMALL))
+    assert before is not None
+    database.index.commit((), {_key(SMALL): SMALL})
+    (after,) = blobs.list("")
+    assert after.modified_ms - before.modified_ms == 60_000
+    assert not blobs.delete(_key(SMALL), before.stamp)
+    assert blobs.delete(_key(SMALL), after.stamp)
+    assert (list(blobs.list("")), _files(tmp_path)) == ([], [])
+
+
+def test_a_folder_of_the_older_format_goes_on(tmp_path: Path) -> None:
+    """All its blobs are files. They are read, listed, copied; nothing moves them into rows."""
+    folder = tmp_path / "old"
+    clock = ManualClock()
+    with stratalog.open(folder, clock=clock) as store:
+        old = stratalog.store.Store(
+            stratalog.log.Environment(_without_blobs(store), FileBlobs(folder / "blobs", clock), clock), store.queue
+        )
+        old.create("acme", "budget").mutate("put", {"key": "notes/a", "value": LONG})
+    _make_old(folder / "index.sqlite")
+    files = _files(folder)
+    assert files
+    with stratalog.open(folder, clock=clock) as store, stratalog.open("memory:", clock=clock) as copy:
+        document = store.document("acme", "budget")
+        assert document.get("notes/a") == LONG
+        document.mutate("put", {"key": "notes/b", "value": LONG + "!"})
+        copy_store(store, copy)
+        assert copy.document("acme", "budget").at().to_dict() == {"notes/a": LONG, "notes/b": LONG + "!"}
+    assert _files(folder) == files
+
+
+def _without_blobs(store: stratalog.Store) -> Index:
+    index = store.environment.index
+    index.blob_bytes_max = 0
+    return index
+
+
+def _make_old(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(OLD_FORMAT)
+    connection.close()
+
+
+def _open(folder: Path, clock: Clock | None = None) -> tuple[SqliteDatabase, SqliteBlobs]:
+    clock = clock or ManualClock()
+    database = SqliteDatabase(folder / "index.sqlite", clock)
+    return database, database.blobs(FileBlobs(folder / "blobs", clock))
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder / "blobs")) for path in (folder / "blobs").rglob("*") if path.is_file())
+
+
+def _key(body: bytes) -> str:
+    return f"organisation/document/{sha256(body).hex()}"

@@ -1,0 +1,169 @@
+"""Bugs planted in SQLite's file and in the folder of blobs, one for each rule about what a power failure leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import apsw
+
+from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.sqlite import SqliteIndex
+from stratalog.errors import ConditionFailed, StratalogError, Unavailable
+from stratalog.ports.index import NO_BLOBS, Write
+from tests.simulation.mutants import Mutant, replaced, together
+from tests.simulation.world_disk import DiskWorld
+
+__all__ = ["MUTANTS"]
+
+
+def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContextManager[None]]:
+    """`_GroupWriter._run_each` settles outcomes of the type ``early``, and may release their tickets, before COMMIT."""
+
+    def run_each(self: Any, group: Sequence[Any]) -> list[Any]:
+        outcomes = _run_each(self, group)
+        for ticket, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, early):
+                ticket.settle(outcome)
+                if release and ticket is not group[0]:
+                    ticket.is_leader = False
+                    ticket.latch.release()
+        return outcomes
+
+    return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
+
+
+def _open_unsynced(*arguments: Any) -> apsw.Connection:
+    """The mutant of `_open_writer` that leaves the syncing to the operating system."""
+    connection = _open_writer(*arguments)
+    connection.pragma("synchronous", "OFF")
+    return connection
+
+
+def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
+    """The mutant of `_fail` that lets a conflict stand although its transaction failed."""
+    _fail([ticket for ticket in group if not isinstance(ticket._outcome, ConditionFailed)], error)
+
+
+def _refresh_unsynced(self: Any, path: str) -> bool:
+    """The mutant of `FileBlobs._refresh` that does not wait until the new age is durable."""
+    if not os.path.exists(path):
+        return False
+    os.utime(path, ns=self._times())
+    return True
+
+
+def _write_unsynced(self: Any, path: str, data: bytes) -> None:
+    """The mutant of `FileBlobs._write_durably` that is not durable."""
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.utime(file.fileno(), ns=self._times())
+
+
+def _link_over(source: str, target: str) -> bool:
+    """The mutant of `files._link` that puts a blob in the place of one that may be younger."""
+    os.rename(source, target)
+    return True
+
+
+def _commit_then_store(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+    """The mutant of `SqliteIndex.commit` that stores the blobs when the items stand."""
+    _commit(self, writes)
+    if blobs:
+        _commit(self, (), blobs)
+
+
+def _store_then_commit(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+    """The mutant of `SqliteIndex.commit` that stores the blobs whatever becomes of the items."""
+    if blobs:
+        _commit(self, (), blobs)
+    _commit(self, writes)
+
+
+def _store_new(rows: Sequence[Any], clock: Any, connection: apsw.Connection) -> None:
+    """The mutant of `store_blobs` that leaves the age of what stands as it is."""
+    for row in rows:
+        if not connection.execute(sqlite_blobs.STANDING, (row[1],)).fetchall():
+            _store_blobs([row], clock, connection)
+
+
+_commit = SqliteIndex.commit
+_store_blobs = sqlite_blobs.store_blobs
+_open_writer = sqlite_file._open_writer
+_fail = sqlite_file._fail
+_run_each = sqlite_file._GroupWriter._run_each
+
+LOST = ("acknowledged", "witnessed")
+MUTANTS = (
+    Mutant(
+        "answer given before the group's COMMIT",
+        DiskWorld,
+        _settle_early(object, release=True),
+        LOST,
+    ),
+    Mutant(
+        "conflict answered before COMMIT",
+        DiskWorld,
+        _settle_early(ConditionFailed, release=True),
+        ("witnessed",),
+    ),
+    Mutant(
+        "conflict stands though COMMIT failed",
+        DiskWorld,
+        together(_settle_early(ConditionFailed, release=False), replaced(sqlite_file, "_fail", _fail_undecided)),
+        ("witnessed",),
+    ),
+    Mutant(
+        "failed COMMIT told as unavailable",
+        DiskWorld,
+        replaced(sqlite_file, "OutcomeUnknown", Unavailable),
+        ("refused",),
+    ),
+    Mutant(
+        "acknowledged before fsync (SQLite)",
+        DiskWorld,
+        replaced(sqlite_file, "_open_writer", _open_unsynced),
+        (*LOST, "integrity", "opens"),
+    ),
+    Mutant(
+        "acknowledged before fsync (files)",
+        DiskWorld,
+        replaced(FileBlobs, "_write_durably", _write_unsynced),
+        ("whole blobs", "blob's age"),
+    ),
+    Mutant(
+        "blob's name not made durable",
+        DiskWorld,
+        replaced(FileBlobs, "_sync_folders", lambda self, folder: None),
+        ("acknowledged blob",),
+    ),
+    Mutant("older blob put over a younger", DiskWorld, replaced(files, "_link", _link_over), ("blob's age",)),
+    Mutant(
+        "blob's new age not made durable",
+        DiskWorld,
+        replaced(FileBlobs, "_refresh", _refresh_unsynced),
+        ("blob's age",),
+    ),
+    Mutant(
+        "blob committed after the item (SQLite)",
+        DiskWorld,
+        replaced(SqliteIndex, "commit", _commit_then_store),
+        ("brought blob",),
+    ),
+    Mutant(
+        "failed condition writes blobs (SQLite)",
+        DiskWorld,
+        replaced(SqliteIndex, "commit", _store_then_commit),
+        ("brought blob",),
+    ),
+    Mutant(
+        "row's age left as it was",
+        DiskWorld,
+        together(replaced(sqlite_blobs, "store_blobs", _store_new), replaced(sqlite, "store_blobs", _store_new)),
+        ("blob's age",),
+    ),
+)
