@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 
 from bench.figures import Measured
 from bench.measure import alternated
@@ -13,6 +15,9 @@ from bench.peer import Peer
 from bench.plain import Plain
 from bench.workplace import ORGANISATION, Workplace
 from stratalog import Event, Log
+from stratalog.codec import compress, encode
+from stratalog.keys import entries_partition
+from stratalog.ports.index import item_bytes
 from stratalog.store import open_store
 
 __all__ = ["MEASURES"]
@@ -68,12 +73,51 @@ def mutate(work: Workplace) -> Measured:
         return _rates(seconds, len(facts))
 
 
+def value(size: int, work: Workplace) -> Measured:
+    """A text of that many bytes, which compresses to a half."""
+    with open_store(work.fresh()) as store, _plain(work) as plain:
+        document = store.create(ORGANISATION, "document")
+        texts = [_text(number, size) for number in range(work.scale.commits)]
+        bodies = [encode(text) for text in texts]
+        seconds = alternated(
+            work.scale.rounds,
+            lambda: [document.mutate("put", {"key": "note/a", "value": text}) for text in texts],
+            lambda: plain.append_each(bodies),
+        )
+        return _rates(seconds, len(texts))
+
+
+def value_files(work: Workplace) -> Measured:
+    folder = work.fresh()
+    with open_store(folder) as store:
+        document = store.create(ORGANISATION, "document")
+        for number in range(work.scale.commits):
+            document.mutate("put", {"key": f"note/{number}", "value": _text(number, 1500)})
+        return Measured(sum(path.is_file() for path in folder.rglob("*")))
+
+
+def value_bytes(work: Workplace) -> Measured:
+    with open_store(work.fresh()) as store:
+        document = store.create(ORGANISATION, "document")
+        text = _text(1, 4096)
+        document.mutate("put", {"key": "note/a", "value": text})
+        environment = store.environment
+        entries = environment.index.query(entries_partition(document.log.record.prefix, 1))
+        stored = sum(map(item_bytes, entries)) + sum(stat.stored_bytes for stat in environment.blobs.list(""))
+        return Measured(stored, len(compress(encode(text))))
+
+
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "append": append,
     "peer-append": peer_append,
     "append-32": append_32,
     "append-100": append_100,
     "mutate": mutate,
+    "value-2k": partial(value, 1500),
+    "value-4k": partial(value, 4096),
+    "value-16k": partial(value, 16_000),
+    "value-files": value_files,
+    "value-bytes": value_bytes,
 }
 
 
@@ -89,6 +133,11 @@ def _plain(work: Workplace) -> closing[Plain]:
 
 def _batch(count: int) -> tuple[list[dict[str, object]], list[bytes]]:
     return [fact(number) for number in range(count)], [fact_bytes(number) for number in range(count)]
+
+
+def _text(number: int, size: int) -> str:
+    chance = random.Random(number)
+    return chance.randbytes(size // 2).hex()
 
 
 def _append_each(log: Log, facts: Sequence[dict[str, object]]) -> None:

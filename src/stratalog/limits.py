@@ -40,8 +40,9 @@ SORT_BYTES_MAX = 1024
 BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
-# A blob of up to so many bytes is a row of the index's own database, where the index has one. One commit takes along so
-# many bytes of blobs. What is no commit writes them in slices, so that small commits do not wait for it.
+# A blob of up to so many bytes is a row of the index's own database, where the index has one. With more bytes a row is
+# no quicker than a file in memory, and a commit of it delays others. One commit takes along so many bytes of blobs.
+# What is no commit writes them in slices, so that small commits do not wait for it.
 BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024

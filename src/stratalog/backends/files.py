@@ -119,7 +119,7 @@ class FileBlobs:
         than what its deleter looked at.
         """
         with _errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
-            if not _is_whole(path, file.read()):
+            if not _is_intact(path, file.read()):
                 self._remove_damaged(path)
                 return False
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -137,7 +137,7 @@ class FileBlobs:
         aside = self._aside(os.path.relpath(path, self._folder))
         os.makedirs(os.path.dirname(aside), exist_ok=True)
         os.rename(path, aside)
-        if _is_whole(path, Path(aside).read_bytes()):
+        if _is_intact(path, Path(aside).read_bytes()):
             self._put_back(aside, path)
         else:
             os.unlink(aside)
@@ -291,7 +291,7 @@ def _link(source: str, target: str) -> bool:
     return True
 
 
-def _is_whole(path: str, data: bytes) -> bool:
+def _is_intact(path: str, data: bytes) -> bool:
     """Whether ``data`` are the bytes of the blob that the file ``path`` is named after."""
     try:
         verified(os.path.basename(path), decompress(data, BLOB_BYTES_MAX))

@@ -148,12 +148,12 @@ def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connecti
             connection.execute(BLOB_INSERTS, row)
             continue
         id, body = standing[0]
-        if body != frame and not _is_whole(key, body):
+        if body != frame and not _is_intact(key, body):
             connection.execute(REPAIR, (id, frame))
         connection.execute(RENEW, (clock.wall_ms(), stamp, key))
 
 
-def _is_whole(key: str, frame: bytes | None) -> bool:
+def _is_intact(key: str, frame: bytes | None) -> bool:
     try:
         return frame is not None and sha256(decompress(frame, BLOB_BYTES_MAX)) == key_hash(key)
     except Corrupt:
