@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -14,7 +14,7 @@ from stratalog.log import Log, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, NameHolder, list_directory, list_organisations, organisations_of
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.sweep import sweep_deleted
-from stratalog.ports.index import Item, Put, Write
+from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from tests.log.helpers import (
     DUE_SECONDS,
     NAME,
@@ -101,9 +101,9 @@ def test_an_organisation_is_entered_by_the_first_that_it_creates_and_by_no_other
     written: list[str] = []
     original = log.environment.index.commit
 
-    def commit(writes: Sequence[Write]) -> None:
+    def commit(writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         written.extend(write.item.partition for write in writes if isinstance(write, Put))
-        original(writes)
+        original(writes, blobs)
 
     vars(log.environment.index)["commit"] = commit
     for environment in (log.environment, another(log.environment)):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, VersionConflict
 from stratalog.keys import ORGANISATIONS_PARTITION
-from stratalog.ports.index import Put, Write
+from stratalog.ports.index import NO_BLOBS, Put, Write
 from stratalog.records import Declined, RecordVersion
 from tests.records.helpers import World
 
@@ -358,9 +358,9 @@ def test_an_organisation_is_entered_by_its_first_record_alone(world: World) -> N
     written: list[str] = []
     original = world.backend.commit
 
-    def commit(writes: Sequence[Write]) -> None:
+    def commit(writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         written.extend(write.item.partition for write in writes if isinstance(write, Put))
-        original(writes)
+        original(writes, blobs)
 
     vars(world.backend)["commit"] = commit
     for number in range(5):

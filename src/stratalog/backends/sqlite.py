@@ -20,7 +20,7 @@ from stratalog.codec import decode, encode
 from stratalog.errors import ConditionFailed, Invalid
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
-from stratalog.ports.index import NO_BLOBS, Absent, Delete, Item, Put, Write, check_commit, holds
+from stratalog.ports.index import NO_BLOBS, Absent, Check, Delete, Equals, Item, Put, Write, check_commit, holds
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 
 __all__ = ["SqliteDatabase", "SqliteIndex", "SqliteQueue"]
@@ -225,12 +225,20 @@ class SqliteQueue:
 
 
 def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
-    """The rows of a commit that only puts items if absent; none of another. The primary key is then the condition."""
+    """The rows of a commit that only puts items if absent; none of another. The primary key is then the condition.
+
+    The last write may be a check that an attribute equals a value, as in an append. The first row carries it.
+    """
     rows: list[Row] = []
-    for write, body in zip(writes, bodies, strict=True):
+    check = writes[-1] if writes and type(writes[-1]) is Check else None
+    for write, body in zip(writes[:-1] if check else writes, bodies, strict=False):
         if type(write) is not Put or type(write.condition) is not Absent:
             return []
         rows.append((write.item.partition, write.item.sort, body))
+    if check and rows:
+        if type(check.condition) is not Equals:
+            return []
+        rows[0] += (check.partition, check.sort, check.condition.name, check.condition.value)
     return rows
 
 

@@ -16,11 +16,12 @@ import apsw
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ROWS_MAX,
-    ITEM_INSERTS,
     PAGE_BYTES,
     BlobRow,
     Row,
+    define_functions,
     insert_all,
+    insert_items,
     prepare,
 )
 from stratalog.backends.turnstile import Turnstile, open_lock_file
@@ -171,6 +172,7 @@ class _GroupWriter:
 
     def __init__(self, connection: apsw.Connection, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
+        define_functions(connection)
         self._inserting = connection.cursor()
         self._turnstile = turnstile
         self._log_bytes = log_bytes
@@ -238,7 +240,7 @@ class _GroupWriter:
         return outcomes
 
     def _insert(self, rows: Sequence[Row], blobs: Sequence[BlobRow]) -> bool:
-        """Insert by one call that is its own transaction, or say False where a key is taken.
+        """Insert by one call that is its own transaction, or say False where a key is taken or a check fails.
 
         Each call into SQLite lets go of the interpreter's lock and must win it back from the other threads, so one
         call for many rows is what makes many writing threads fast. A busy file is noticed before anything is written,
@@ -246,9 +248,10 @@ class _GroupWriter:
         """
         try:
             if blobs:
-                self._inserting.execute(insert_all(len(rows), len(blobs)), tuple(chain.from_iterable((*rows, *blobs))))
+                statement = insert_all(tuple(map(len, rows)), len(blobs))
+                self._inserting.execute(statement, tuple(chain.from_iterable((*rows, *blobs))))
             else:
-                self._inserting.execute(ITEM_INSERTS[len(rows)], tuple(chain.from_iterable(rows)))
+                self._inserting.execute(insert_items(tuple(map(len, rows))), tuple(chain.from_iterable(rows)))
         except apsw.ConstraintError:
             self._roll_back()
             return False

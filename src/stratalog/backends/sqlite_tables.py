@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
+from typing import Any
 
 import apsw
 
+from stratalog.codec import decode
 from stratalog.errors import Invalid, Unsupported
 
 __all__ = [
     "BLOB_INSERTS",
     "INSERT_BLOBS_MAX",
     "INSERT_ROWS_MAX",
-    "ITEM_INSERTS",
     "BlobRow",
     "Row",
+    "define_functions",
     "insert_all",
+    "insert_items",
     "prepare",
 ]
 
@@ -25,8 +28,8 @@ PAGE_BYTES = 4096
 INSERT_ROWS_MAX = 100
 INSERT_BLOBS_MAX = 16
 
-Row = tuple[str, str, bytes]
-"""Partition, sort and body of an item."""
+Row = tuple[Any, ...]
+"""Partition, sort and body of an item; with a check also the partition and sort of the item checked, name and value."""
 
 BlobRow = tuple[bytes, str, int, int, int]
 """A blob's frame, key, stored size in bytes, time in milliseconds and stamp, in the order of `BLOB_INSERTS`."""
@@ -52,18 +55,44 @@ CREATE TABLE blobs(
 CREATE TABLE blob_bodies(id INTEGER PRIMARY KEY, body BLOB NOT NULL);
 """
 
-ITEM_INSERTS = [f"INSERT INTO items VALUES {', '.join(['(?, ?, ?)'] * rows)}" for rows in range(INSERT_ROWS_MAX + 1)]
+PLAIN_ROW = "(?, ?, ?)"
+CHECKED_ROW = "(?, ?, if_equal(?, (SELECT body FROM items WHERE partition = ? AND sort = ?), ?, ?))"
+"""A body that is null where the check fails, so that the constraint on the column refuses the statement."""
+
+CHECKED_LENGTH = 7
+SHAPES_MAX = 1024
 BLOB_INSERTS = (
     "INSERT INTO blob_bodies(body) VALUES (?);"
     "INSERT INTO blobs(key, id, bytes, modified_ms, stamp) VALUES (?, last_insert_rowid(), ?, ?, ?);"
 )
 
 
-@cache
-def insert_all(rows: int, blobs: int) -> str:
-    """Statements for one call, which are one transaction: insert so many items and blobs, or fail where one stands."""
-    items = f"{ITEM_INSERTS[rows]};" if rows else ""
+@lru_cache(SHAPES_MAX)
+def insert_items(lengths: tuple[int, ...]) -> str:
+    """The statement that inserts rows of these lengths, or fails where one stands or a check does not hold."""
+    rows = (CHECKED_ROW if length == CHECKED_LENGTH else PLAIN_ROW for length in lengths)
+    return f"INSERT INTO items VALUES {', '.join(rows)}"
+
+
+@lru_cache(SHAPES_MAX)
+def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
+    """Statements for one call, which are one transaction: `insert_items`, and so many blobs."""
+    items = f"{insert_items(lengths)};" if lengths else ""
     return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
+
+
+def define_functions(connection: apsw.Connection) -> None:
+    """Define what the statements call, on the connection that writes."""
+    connection.create_scalar_function("if_equal", _if_equal, 4, deterministic=True)
+
+
+def _if_equal(*arguments: Any) -> Any:
+    """Of a body, a stored item, a name and a value: the body where the item has the attribute, as `Equals` means it."""
+    body, stored, name, value = arguments
+    if stored is None:
+        return None
+    actual = decode(stored).get(name)
+    return body if type(actual) is type(value) and actual == value else None
 
 
 def prepare(connection: apsw.Connection) -> None:
