@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -63,12 +63,19 @@ def _answer_from_memory(
 
 
 def _replace_newest(
-    environment: Environment, prefix: str, version: int, hash: bytes, body: bytes, base: Snapshot | None
+    environment: Environment,
+    prefix: str,
+    version: int,
+    hash: bytes,
+    body: bytes,
+    base: Snapshot | None,
+    blobs: Mapping[str, bytes],
 ) -> bool:
     """One snapshot for the whole log, under the newest number: an older one takes its place."""
     newest = newest_snapshot(environment.index, prefix, 10**9)
     sort = number(max(version, newest.version if newest else 0))
-    environment.index.commit([Put(Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash}))])
+    item = Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash})
+    environment.index.commit([Put(item)], blobs)
     environment.counters["snapshot"] += 1
     return True
 

@@ -58,7 +58,7 @@ def _commit_unheard(environment: Environment, group: list[_Put], writes: list[Wr
     """What was not answered is taken for done."""
     sent = Observation(environment.clock)
     try:
-        environment.index.commit(writes)
+        environment.index.commit(writes, batch._blobs(group))
     except OutcomeUnknown:
         environment.counters["assumed done"] += 1
     except StratalogError:

@@ -186,9 +186,8 @@ def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
 
 def _commit(environment: Environment, group: list[_Put], writes: list[Write]) -> None:
     sent = Observation(environment.clock)
-    blobs = {key: body for put in group if put.planned for key, body in put.planned.blobs.items()}
     try:
-        environment.index.commit(writes, blobs)
+        environment.index.commit(writes, _blobs(group))
     except OutcomeUnknown:
         for put in group:
             put.mark_in_doubt()
@@ -197,6 +196,11 @@ def _commit(environment: Environment, group: list[_Put], writes: list[Write]) ->
     else:
         for put in group:
             put.landed(sent)
+
+
+def _blobs(group: list[_Put]) -> dict[str, bytes]:
+    """What the joint commit takes along."""
+    return {key: body for put in group if put.planned for key, body in put.planned.blobs.items()}
 
 
 def _put_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
