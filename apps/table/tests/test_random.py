@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import stratalog
 from apps.table.tests.mutants import MUTANTS, Mutant, hunt
 from apps.table.tests.workload import Workload
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import SystemClock
 
 SEEDS = 80
 MUTANT_SEEDS = range(100)
@@ -27,8 +28,9 @@ def test_a_workload_comes_out_the_same_on_each_backend(
     backend: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if backend == "sqlite":
-        with stratalog.open(tmp_path / "store") as store:
-            Workload(0, store.environment.index).run()
+        database = SqliteDatabase(tmp_path / "index.sqlite", SystemClock())
+        Workload(0, database.index).run()
+        database.close()
     else:
         Workload(0, request.getfixturevalue("dynamo")).run()
 
