@@ -134,7 +134,7 @@ MUTANTS = (
         "documents: older snapshot replaces newer",
         DocumentWorld,
         replaced(snapshots, "put_snapshot", _replace_newest),
-        ("state", "rebuilt", "outcome", "kept", *ONCE),
+        ("state", "rebuilt", "outcome", "kept", "key-bound", *ONCE),
     ),
     Mutant(
         "documents: commits beside a snapshot forgotten",

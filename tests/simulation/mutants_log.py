@@ -228,7 +228,9 @@ MUTANTS = (
         "progress",
     ),
     _mutant("unbounded read", replaced(Reader, "_from_index", _from_index_unbounded), "gapless", "read", "dangling"),
-    _mutant("final answer from a stale head", replaced(LogAppend, "__init__", _append_fresh), "stale-answer"),
+    _mutant(
+        "final answer from a stale head", replaced(LogAppend, "__init__", _append_fresh), "stale-answer", "honest-retry"
+    ),
     _mutant(
         "reads first, but what may be old by then", replaced(LogAppend, "_reread", _reread_lagging), "stale-answer"
     ),
@@ -240,7 +242,9 @@ MUTANTS = (
         replaced(append, "same_request", _same_named),
         "honest-retry",
     ),
-    _mutant("acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged"),
+    _mutant(
+        "acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged", "key-bound"
+    ),
     _mutant("pins of forks ignored", replaced(retention, "_pinned", lambda index, prefix: []), "fork", "dangling"),
     _mutant(
         "deletion takes the other organisation's name", replaced(lifecycle, "name_delete", _take_name_of_other), "names"

@@ -154,7 +154,7 @@ MUTANTS = (
         "records: unanswered joint commit taken for done",
         RecordsWorld,
         replaced(batch, "_commit", _commit_unheard),
-        ("acknowledged", "real-time", "read"),
+        ("acknowledged", "real-time", "read", "key-bound"),
     ),
     Mutant(
         "records: last body of a record first",
