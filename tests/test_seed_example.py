@@ -12,7 +12,7 @@ from stratalog.documents.commits import read_commit
 from stratalog.documents.values import as_reference
 from stratalog.errors import Unavailable
 from stratalog.log import create_log
-from stratalog.ports.index import Absent, Put
+from stratalog.ports.index import Absent, Check, Put
 from stratalog.protocol import Mutation
 from tests.documents.helpers import World, large, put, statuses
 
@@ -54,11 +54,12 @@ def test_one_mutation_is_one_blob_read_one_blob_and_then_one_conditional_put() -
     assert calls.calls == [
         ("blob get", f"{owner}/items/Collection1/{old}"),
         ("blob put", f"{owner}/items/Collection1/{new}"),
-        ("commit", f"{owner}/1 {11:016d}"),
+        ("commit", f"{owner}/1 {11:016d} + {owner}/1 {10:016d}"),
     ]
-    (write,) = world.index.commits[-1]
+    write, check = world.index.commits[-1]
     assert isinstance(write, Put)
     assert isinstance(write.condition, Absent)
+    assert isinstance(check, Check)  # the head, which a joint index checks for nothing
 
 
 def test_the_entry_holds_the_mutation_its_outcome_and_the_patch() -> None:

@@ -14,6 +14,7 @@ from stratalog.clock import SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Unavailable
 from stratalog.log import Environment
+from stratalog.ports.index import NO_BLOBS
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft
 from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
@@ -195,10 +196,10 @@ def test_an_error_of_a_port_is_tried_again_while_there_is_time(works: Works, mon
     works.push(works.document("plan"), put(1))
     commit, failures = works.store.environment.index.commit, iter([True] * 3)
 
-    def failing(writes: Any) -> None:
+    def failing(writes: Any, blobs: Any = NO_BLOBS) -> None:
         if next(failures, False):
             raise Unavailable("simulated")
-        commit(writes)
+        commit(writes, blobs)
 
     monkeypatch.setattr(works.store.environment.index, "commit", failing)
     works.restart()
@@ -212,7 +213,7 @@ def test_an_error_of_a_port_that_lasts_is_reported_and_not_held_against_the_mess
 ) -> None:
     works.push(works.document("plan"), put(1))
 
-    def failing(writes: Any) -> None:
+    def failing(writes: Any, blobs: Any = NO_BLOBS) -> None:
         works.remaining -= 1
         raise Unavailable("simulated")
 
