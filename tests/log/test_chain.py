@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stratalog
+from stratalog.documents import Document
 from stratalog.errors import Corrupt, HistoryChanged
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, fork_log, open_log
+from stratalog.log.append import JOINT_ENTRIES_MAX
 from stratalog.log.chain import checked_entries, genesis
+from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.retention import raise_floor
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.ports.index import Delete, Item, Put
@@ -129,6 +132,42 @@ def test_a_replaced_last_entry_is_noticed() -> None:
     rival.append(event("of another branch"))
     with pytest.raises(HistoryChanged):
         log.append(event("on the lost branch"), expected=3)
+
+
+def test_the_largest_batch_fits_into_a_commit_that_rolls_over() -> None:
+    log = new_log(segment_entries_target=2)
+    fill(log, 4)
+    log._appender._run([prepare_entry(log.environment, log.record.owner, [event()]) for _ in range(JOINT_ENTRIES_MAX)])
+    assert log.head().version == 4 + JOINT_ENTRIES_MAX
+
+
+@pytest.mark.parametrize("others", [{}, {"c": 3}])
+def test_verify_finds_an_altered_entry_of_a_document(others: dict[str, Any]) -> None:
+    with stratalog.open("memory:") as store:
+        document = store.create("acme", "plan")
+        for count in range(5):
+            document.mutate("put", {"key": "n", "value": count}, author="Ada")
+        assert stratalog.verify(document).version == 5
+        partition = entries_partition(document.log.record.prefix, 1)
+        item = store.environment.index.get(partition, number(3))
+        assert item is not None
+        store.environment.index.commit([Put(Item(partition, number(3), {**item.attributes, "a": "Eve", **others}))])
+        with pytest.raises(Corrupt, match="does not follow from the history"):
+            stratalog.verify(Document(open_log(store.environment, "acme", "plan")))
+
+
+def test_two_entries_that_changed_places_are_found() -> None:
+    log = new_log()
+    fill(log, 4)
+    second, third = _item(log, 2), _item(log, 3)
+    swapped = [
+        Put(Item(second.partition, second.sort, third.attributes)),
+        Put(Item(third.partition, third.sort, second.attributes)),
+    ]
+    scripted(log.environment).backend.commit(swapped)
+    with pytest.raises(Corrupt) as raised:
+        list(checked_entries(log.hash_at(0), other(log).read()))
+    assert raised.value.details["version"] == 2
 
 
 def other(log: Log) -> Log:

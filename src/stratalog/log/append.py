@@ -41,7 +41,7 @@ from stratalog.ports.index import Check, Delete, Equals, Item
 
 __all__ = ["Appender", "LogAppend"]
 
-JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 3  # a roll-over writes three items more
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over writes three items more, and a joint commit checks the head
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 # The last entry that joins is over it, with as much as a batch holds.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
