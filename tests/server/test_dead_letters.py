@@ -144,7 +144,7 @@ def test_there_is_no_letter_of_another_id() -> None:
 
 
 def with_arguments() -> QueuePath:
-    """A path on which a mutation with arguments was given up, mended since."""
+    """A path on which a mutation with arguments was given up, repaired since."""
     path = QueuePath(kill=kill)
     path.push(Mutation(client="ada", id=1, name="kill", args={"by": 1}))
     path.work_through(3000)

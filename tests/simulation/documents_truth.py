@@ -149,7 +149,7 @@ def check_told(told: Iterable[Told], truth: Truth) -> None:
 def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
     """Every mutation of a merged fork stands in the target once, in the fork's order, rejected only if it was there.
 
-    None of a fork whose merge was refused stands there.
+    No mutation of a fork whose merge was refused was committed.
     """
     own = {(recorded.client, recorded.id): recorded for _, recorded in fork.committed.values()}
     merged = [one for _, one in target.committed.values() if one.origin in own]

@@ -1,6 +1,6 @@
 """Hostile writers: they use keys that others used, for something else, and names that are the store's own.
 
-Beside each of them the same actor retries honestly, in another form. Whatever the weather, no hostile call may be
+After each of them the same actor retries honestly, in another form. Whatever the weather, no hostile call may be
 answered as if it had succeeded, and no honest one as a conflict.
 """
 

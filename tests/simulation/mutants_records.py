@@ -96,7 +96,7 @@ class _UnboundCall(RecordCall, frozen=True):
 
 
 def _same_but_updates(stored: Item, asked: RecordRequest) -> bool:
-    """An update computes another body when it is tried again, so it is taken for another one."""
+    """An update computes another body when it is tried again, so it counts as another one."""
     return same_request(stored, asked) and asked.operation != "update"
 
 

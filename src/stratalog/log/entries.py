@@ -77,7 +77,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """Names the history up to this entry; see `stratalog.log.chain`."""
 
     salt: bytes = b""
-    """Hides the body in the chain, so that nobody can guess it once it was redacted."""
+    """Hides the body in the chain: without it a redacted body cannot be guessed."""
 
 
 def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
