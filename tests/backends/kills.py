@@ -102,7 +102,7 @@ def _open(path: Path) -> tuple[SqliteDatabase, SqliteBlobs]:
 
 
 def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, int]:
-    """How far each writer really came: all it was told of, and never half a pair, nor an item without its blob."""
+    """How far each writer really came: all that it was answered, no half pair, no item without its blob."""
     database, blobs = _open(path)
     found = {}
     wanted_keys = set()
