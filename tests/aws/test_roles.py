@@ -25,6 +25,7 @@ from stratalog.keys import listeners_partition
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.protocol.live import SUBPROTOCOL
 from stratalog.store import Store, open_store
+from stratalog.sync.origin import origin_of
 from tests.aws.gateway_events import queue_event
 from tests.aws.policies import LEADING_KEYS, Asked, Role
 from tests.aws.template import STACK, TOKENS, Stack, deployed_stack
@@ -81,8 +82,8 @@ class Guarded:
 
     def push(self, *mutations: dict[str, Any]) -> int:
         """A push of one group to the plan."""
-        incarnation = self.store.document("acme", "plan").log.record.incarnation
-        body = {"group": "g", "mutations": mutations, "incarnation": incarnation}
+        origin = origin_of(self.store.document("acme", "plan").log)
+        body = {"group": "g", "mutations": mutations, "origin": origin}
         return self.ask("POST", "/documents/plan/push", json=body)
 
     def process(self, receives: int) -> int:

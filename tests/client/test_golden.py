@@ -24,7 +24,8 @@ def test_a_file_of_format_1_is_read(tmp_path: Path) -> None:
             ("rejected", "inc needs numbers: key=cells/A1")
         ]
         with client.held() as local:
-            assert local.cookie == Cookie(order=3, incarnation="nhmy6p7cmmjc", version=3)
+            last = {local.client: 3}
+            assert local.cookie == Cookie(3, "cghdvuklup5k26ic2uixcgcc", 3, "3f" * 32, local.group, last)
             assert [one.sent for one in local.pending()] == [OPEN, NEVER]
         assert client.mutate("put", {"key": "k", "value": 1}).sequence == 6
 

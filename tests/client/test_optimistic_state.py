@@ -16,7 +16,7 @@ from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
 from stratalog.testing.clock import ManualClock
 
-COOKIE = Cookie(order=1, incarnation="i", version=1)
+COOKIE = Cookie(order=1, origin="i", version=1)
 
 
 @pytest.fixture

@@ -177,6 +177,17 @@ def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transpo
     transport.pushed = [lambda request: _gap(request, 2)]
     client.sync()
     assert [handle.status for handle in handles] == ["applied", "applied"]
+    assert identity(client)[0] == who
+
+
+def test_who_is_told_so_again_after_a_pull_goes_on_as_another(client: Client, transport: Scripted) -> None:
+    for number in (2, 3):
+        append(client, number)
+        client.sync()
+    who, handle = identity(client)[0], append(client, 4)
+    transport.pushed = [lambda request: _gap(request, 2)] * 2
+    client.sync()
+    assert handle.status == "applied"
     assert identity(client)[0] != who
 
 
@@ -321,12 +332,12 @@ def test_an_answer_to_another_cookie_changes_nothing(client: Client) -> None:
     with client.held() as kept:
         cookie = kept.cookie
         assert cookie is not None
-        later = Cookie(cookie.order + 1, cookie.incarnation, cookie.version + 1)
+        later = Cookie(cookie.order + 1, cookie.origin, cookie.version + 1)
         assert kept.apply(None, Pulled(later, {}, [PutKey("k", 1)])) == []
         assert (kept.cookie, kept.load("k")) == (cookie, None)
 
 
-def test_a_pull_of_another_incarnation_without_its_state_is_refused(client: Client, transport: Scripted) -> None:
+def test_a_pull_of_another_document_without_its_state_is_refused(client: Client, transport: Scripted) -> None:
     shown = dict(client.scan())
     transport.pulled = [lambda request: Pulled(Cookie(99, "elsewhere", 3), {}, [PutKey("k", 1)])]
     with pytest.raises(Corrupt):

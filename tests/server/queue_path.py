@@ -14,6 +14,7 @@ from stratalog.ports.queue import Message
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.store import Store, open_store
+from stratalog.sync.origin import origin_of
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
@@ -64,9 +65,9 @@ class QueuePath:
         return self.worker
 
     def push(self, *mutations: Mutation, document: Document | None = None, group: str = "g", owner: str = "") -> Pushed:
-        """What the server answers to a push that says which incarnation it is meant for."""
+        """What the server answers to a push that says which document it is meant for."""
         document = document or self.document
-        return self.backlog.push(document, Push(group, list(mutations), document.log.record.incarnation), owner)
+        return self.backlog.push(document, Push(group, list(mutations), origin_of(document.log)), owner)
 
     def work(self) -> None:
         """Let the worker take all that the queue gives now."""

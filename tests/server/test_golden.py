@@ -59,7 +59,7 @@ def answered(document: Document, exchange: dict[str, Any]) -> Any:
 
 def test_the_golden_exchange_is_still_answered_as_it_was() -> None:
     document = World().create("p_4567")
-    assert document.log.record.incarnation == GOLDEN["incarnation"]
+    assert document.log.record.origin == GOLDEN["origin"]
     for exchange in GOLDEN["exchange"]:
         assert answered(document, exchange) == exchange["answer"], exchange
 

@@ -9,10 +9,11 @@ import pytest
 from stratalog.documents import Document
 from stratalog.documents import changes as changes_module
 from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, Unavailable
-from stratalog.limits import INTEGER_MAX
+from stratalog.limits import COOKIE_CLIENTS_MAX, INTEGER_MAX
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, PutKey, Rejection
 from stratalog.sync import pull as pull_module
+from stratalog.sync.origin import origin_of
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
 from tests.documents.helpers import World, inc, large, put
@@ -27,8 +28,9 @@ def pulled(document: Document, cookie: Cookie | None = None, group: str = "g", o
     return pull(document, Pull(group, cookie), owner)
 
 
-def cookie_of(document: Document, order: int, version: int) -> Cookie:
-    return Cookie(order, document.log.record.incarnation, version)
+def cookie_of(document: Document, order: int, version: int, group: str = "g", **last: int) -> Cookie:
+    hash = document.log.hash_at(version).hex() if version <= document.version else "of a lost branch"
+    return Cookie(order, origin_of(document.log), version, hash, group, last)
 
 
 def push_one(document: Document, *mutations: Mutation, group: str = "g", owner: str = "") -> None:
@@ -40,7 +42,7 @@ def test_the_first_pull_brings_everything() -> None:
     push_one(document, put("name", "Plan", id=1), put("c/a", large(), id=2))
     answer = pulled(document)
     assert answer == Pulled(
-        cookie_of(document, 1, 1), {"ada": 2}, [Clear(), PutKey("c/a", large()), PutKey("name", "Plan")], []
+        cookie_of(document, 1, 1, ada=2), {"ada": 2}, [Clear(), PutKey("c/a", large()), PutKey("name", "Plan")], []
     )
 
 
@@ -71,7 +73,7 @@ def test_a_rejection_moves_the_cookie_and_is_told_to_its_group() -> None:
     cookie = pulled(document).cookie
     push_one(document, inc(by="x", id=1))  # type: ignore[arg-type]
     answer = pulled(document, cookie)
-    assert answer.cookie == cookie_of(document, 1, 1)
+    assert answer.cookie == cookie_of(document, 1, 1, ada=1)
     assert (answer.patch, answer.last) == ([], {"ada": 1})
     assert answer.rejected == [Rejection("ada", 1, "inc needs numbers: key=n")]
     assert pulled(document, cookie, group="other").rejected == []
@@ -127,14 +129,14 @@ def test_a_local_client_belongs_to_no_group_that_can_ask() -> None:
         pulled(document, group="")
 
 
-def test_the_orders_of_one_incarnation_grow_by_the_versions_passed() -> None:
+def test_the_orders_of_one_document_grow_by_the_versions_passed() -> None:
     document = World().create()
     push_one(document, inc(id=1))
     push_one(document, inc(id=2))
-    assert pulled(document, cookie_of(document, 70, 1)).cookie == cookie_of(document, 71, 2)
+    assert pulled(document, cookie_of(document, 70, 1)).cookie == cookie_of(document, 71, 2, ada=2)
 
 
-def test_a_cookie_of_another_incarnation_is_answered_with_everything_under_a_higher_order() -> None:
+def test_a_cookie_of_another_document_is_answered_with_everything_under_a_higher_order() -> None:
     world = World()
     first = world.create()
     push_one(first, put("a", 1, id=1))
@@ -144,34 +146,28 @@ def test_a_cookie_of_another_incarnation_is_answered_with_everything_under_a_hig
     second = world.create()
     push_one(second, put("b", 1, client="bob", id=1))
     answer = pulled(second, old)
-    assert answer == Pulled(cookie_of(second, 3, 1), {"bob": 1}, [Clear(), PutKey("b", 1)])
+    assert answer == Pulled(cookie_of(second, 3, 1, bob=1), {"bob": 1}, [Clear(), PutKey("b", 1)])
     push_one(second, put("b", 2, client="bob", id=2))
-    assert pulled(second, answer.cookie).cookie == cookie_of(second, 4, 2)
+    assert pulled(second, answer.cookie).cookie == cookie_of(second, 4, 2, bob=2)
 
 
 def test_a_higher_version_is_no_lower_order() -> None:
     document = World().create()
     for id in range(1, 6):
         push_one(document, inc(id=id))
-    assert pulled(document, Cookie(2, "elsewhere", 2)).cookie == cookie_of(document, 5, 5)
-
-
-def test_a_cookie_from_the_future_is_answered_with_everything() -> None:
-    document = World().create()
-    push_one(document, put("a", 1, id=1))
-    answer = pulled(document, cookie_of(document, 9, 7))
-    assert (answer.cookie, answer.patch[0]) == (cookie_of(document, 10, 1), Clear())
+    assert pulled(document, Cookie(2, "elsewhere", 2)).cookie == cookie_of(document, 5, 5, ada=5)
 
 
 def test_a_cookie_of_a_forgotten_version_is_answered_with_everything() -> None:
     document = World(segment_entries_target=1, snapshot_entries_interval=1).create()
     for id in range(1, 6):
         push_one(document, put(f"k{id}", id, id=id))
+    old = cookie_of(document, 2, 2)
     document.forget_below(4, lambda floor: None)
-    answer = pulled(document, cookie_of(document, 11, 2))
+    answer = pulled(document, old)
     assert answer.patch[0] == Clear()
     assert answer.last == {"ada": 5}
-    assert answer.cookie == cookie_of(document, 15, 6)
+    assert answer.cookie == cookie_of(document, 6, 6, ada=5)
 
 
 def test_a_version_forgotten_while_it_is_compared_is_answered_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +220,11 @@ def test_a_group_of_another_owner_is_refused() -> None:
         Cookie(1, "i", -1),
         Cookie(INTEGER_MAX + 1, "i", 1),
         Cookie(1.5, "i", 1),  # type: ignore[arg-type]
-        Cookie(1, "i" * 200, 1),
+        Cookie(1, "i", 1, group="g" * 200),
+        Cookie(1, "i", 1, last={"c": -1}),
+        Cookie(1, "i", 1, last={"": 1}),
+        Cookie(1, "i", 1, last={"replay/x": 1}),
+        Cookie(1, "i", 1, last={str(number): 1 for number in range(COOKIE_CLIENTS_MAX + 1)}),
         Cookie(INTEGER_MAX, "i", 1),
     ],
 )

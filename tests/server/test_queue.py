@@ -126,7 +126,7 @@ def test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended
     assert path.backlog.push(path.document, Push("g", [put("ada", 2), put("bob", 2)])).queued
 
 
-def test_who_does_not_say_the_incarnation_and_sends_the_next_alone_is_queued_behind_the_first() -> None:
+def test_who_does_not_say_the_document_and_sends_the_next_alone_is_queued_behind_the_first() -> None:
     path = QueuePath()
     for id in (1, 2, 3):
         assert path.backlog.push(path.document, Push("g", [put("ada", id)])).queued

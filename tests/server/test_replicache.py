@@ -12,6 +12,7 @@ from stratalog.documents import Document
 from stratalog.errors import Forbidden, Invalid
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Push, Pushed
+from stratalog.sync.origin import origin_of
 from stratalog.sync.replicache import (
     ReplicacheAnswer,
     answer_push,
@@ -144,7 +145,14 @@ def test_the_first_pull_clears_and_puts_under_a_numeric_order() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1, "put", {"key": "c/a", "value": {"x": [1, None, "é"]}})))
     assert pulled(document) == {
-        "cookie": {"order": 1, "incarnation": document.log.record.incarnation, "version": 1},
+        "cookie": {
+            "order": 1,
+            "origin": origin_of(document.log),
+            "version": 1,
+            "hash": document.log.hash_at(1).hex(),
+            "group": "g",
+            "last": {"c1": 1},
+        },
         "lastMutationIDChanges": {"c1": 1},
         "patch": [{"op": "clear"}, {"op": "put", "key": "c/a", "value": {"x": [1, None, "é"]}}],
     }
@@ -215,7 +223,7 @@ def test_a_body_of_another_shape_is_refused(body: Any) -> None:
 
 def test_what_the_protocol_says_of_a_request_is_all_that_is_read() -> None:
     assert read_push(push_body(mutation(1))) == Push("g", [Mutation(client="c1", id=1, name="inc", args={"key": "n"})])
-    assert read_pull(pull_body({"order": 3, "incarnation": "i", "version": 2})) == Pull("g", Cookie(3, "i", 2))
+    assert read_pull(pull_body({"order": 3, "origin": "i", "version": 2})) == Pull("g", Cookie(3, "i", 2))
 
 
 def test_arguments_that_were_left_out_are_null() -> None:

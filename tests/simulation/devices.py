@@ -24,7 +24,7 @@ FINAL = ("applied", "rejected", "seen")
 class Sighting(msgspec.Struct, frozen=True):
     """A state that a device came to: of which version, and how far its clients had got there, as it was told."""
 
-    incarnation: str
+    origin: str
     version: int
     content: Mapping[str, bytes]
     last: Mapping[str, int]
@@ -62,7 +62,7 @@ class Device:
 
     def push(self, first: int = 0) -> Push:
         """What is pending from ``first`` on."""
-        return Push(self.group, self.pending[first:], self.cookie.incarnation if self.cookie else "")
+        return Push(self.group, self.pending[first:], self.cookie.origin if self.cookie else "")
 
     def pull(self) -> Pull:
         """What is new since the cookie."""
@@ -70,7 +70,7 @@ class Device:
 
     def learn(self, request: Push, pushed: Pushed) -> None:
         """Take over the answer to a push: pulls confirm, so that only what ends a client's life counts."""
-        self.outcomes += [(request.incarnation, outcome) for outcome in pushed.outcomes]
+        self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:
             raise Violation("answers", "a device is told that it is another", device=self.name, answer=pushed)
@@ -84,12 +84,12 @@ class Device:
         self._check_order(pulled.cookie)
         if pulled.cookie == self.cookie:
             return True
-        moved = self.cookie is not None and pulled.cookie.incarnation != self.cookie.incarnation
+        moved = self.cookie is not None and pulled.cookie.origin != self.cookie.origin
         self.cookie = pulled.cookie
         if moved:
             self.begin_again()
         self._apply(pulled)
-        self.rejections += [(pulled.cookie.incarnation, rejection) for rejection in pulled.rejected]
+        self.rejections += [(pulled.cookie.origin, rejection) for rejection in pulled.rejected]
         self.pending = [one for one in self.pending if one.id > self.last.get(one.client, 0)]
         self._see()
         return True
@@ -106,15 +106,13 @@ class Device:
         self.inbox.clear()
 
     def check(self, truths: Mapping[str, Truth]) -> None:
-        """Hold what the device held and was told against the log of each incarnation."""
+        """Hold what the device held and was told against the log of each document."""
         for seen in self.sightings:
-            _check_sighting(seen, truths[seen.incarnation])
-        for incarnation, one in self.rejections:
-            _check_rejection(one, truths[incarnation])
-        for incarnation, truth in truths.items():
-            check_told(
-                (_told(one) for sent, one in self.outcomes if sent == incarnation and one.status in FINAL), truth
-            )
+            _check_sighting(seen, truths[seen.origin])
+        for origin, one in self.rejections:
+            _check_rejection(one, truths[origin])
+        for origin, truth in truths.items():
+            check_told((_told(one) for sent, one in self.outcomes if sent == origin and one.status in FINAL), truth)
 
     def _begin(self) -> None:
         self.life += 1
@@ -150,7 +148,7 @@ class Device:
     def _see(self) -> None:
         assert self.cookie is not None
         last = {client: id for client, id in self.last.items() if id}
-        seen = Sighting(self.cookie.incarnation, self.cookie.version, dict(self.content), last, self.clients)
+        seen = Sighting(self.cookie.origin, self.cookie.version, dict(self.content), last, self.clients)
         self.sightings.append(seen)
 
 

@@ -23,6 +23,7 @@ from stratalog.log.names import NameRecord, read_name
 from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
 from stratalog.store import Store
+from stratalog.sync.origin import origin_of
 from stratalog.sync.pull import pull
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULTS
@@ -179,7 +180,7 @@ class QueueWorld:
             raise violation
         for device in self.devices:
             self._check_end(device)
-        truths = {incarnation: _Truth(self.place, record.prefix, MUTATORS) for incarnation, record in self._known()}
+        truths = {record.origin: _Truth(self.place, record.prefix, MUTATORS) for _, record in self._known()}
         groups = {client: group for device in self.devices for client, group in device.groups.items()}
         for truth in truths.values():
             truth.check_order(lambda client: groups.get(client, client))
@@ -210,14 +211,14 @@ class QueueWorld:
     def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
         """Push what is pending, now and then not from its beginning on, to the document that it was meant for.
 
-        Some devices do not say which incarnation that is: the message must know. They send all each time.
+        Some devices do not say which one that is: the message must know. They send all each time.
         """
         document = store.document(ORGANISATION, device.document)
-        if device.cookie is None or device.cookie.incarnation != document.log.record.incarnation:
+        if device.cookie is None or device.cookie.origin != origin_of(document.log):
             return self._pull(device, backlog, store)
         is_named = device.name == "device-0"
         request = device.push(is_named and self.scheduler.random.random() < 0.1)
-        sent = request if is_named else msgspec.structs.replace(request, incarnation="")
+        sent = request if is_named else msgspec.structs.replace(request, origin="")
         pushed = backlog.push(document, sent, device.owner)
         self.scheduler.counts.bump("queued" if pushed.queued else "known before")
         device.learn(request, pushed)

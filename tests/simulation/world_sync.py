@@ -29,6 +29,7 @@ from stratalog.log.names import NameRecord
 from stratalog.log.retention import free_segments
 from stratalog.protocol import BUILT_IN_MUTATORS, Mutation
 from stratalog.protocol.sync import Clear, Pull, Pulled, Push, Pushed
+from stratalog.sync.origin import origin_of
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
 from stratalog.testing.checkers import Violation
@@ -191,7 +192,7 @@ class SyncWorld:
             self.scheduler.counts.bump("moved to the fork")
 
     def check(self) -> None:
-        """Hold all that devices held and were told against the log of each incarnation."""
+        """Hold all that devices held and were told against the log of each document."""
         for device in self.devices:
             self._check_end(device)
         truths = self._truths()
@@ -334,7 +335,7 @@ class SyncWorld:
 
     def _know(self, document: Document) -> None:
         """Remember an incarnation, to be checked after its end."""
-        self.records.setdefault(document.log.record.incarnation, document.log.record)
+        self.records.setdefault(origin_of(document.log), document.log.record)
 
     def _count(self, document: Document) -> None:
         for name, count in document.log.environment.counters.items():
@@ -343,11 +344,11 @@ class SyncWorld:
     def _truths(self) -> dict[str, Truth]:
         truths: dict[str, Truth] = {}
         prefixes: dict[str, Truth] = {}
-        for incarnation, record in sorted(self.records.items(), key=lambda pair: len(pair[1].lineage)):
+        for origin, record in sorted(self.records.items(), key=lambda pair: len(pair[1].lineage)):
             parent = record.lineage[-1] if record.lineage else None
             above = prefixes[parent.prefix] if parent else None
             truth = Truth(self.place, record.prefix, BUILT_IN_MUTATORS, above, parent.version if parent else 0)
-            truths[incarnation] = prefixes[record.prefix] = truth
+            truths[origin] = prefixes[record.prefix] = truth
         return truths
 
     def _check_end(self, device: Device) -> None:

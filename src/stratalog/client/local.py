@@ -23,6 +23,15 @@ from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
 __all__ = ["Local", "MutationFailure", "SettledMutation"]
 
 FAILURES_MAX = 1000
+CONFIRMED_MAX = 1000
+CONFIRMED_BYTES_MAX = 16 * 1024 * 1024
+DROP_CONFIRMED = """
+DELETE FROM confirmed WHERE sequence IN (
+    SELECT sequence FROM (
+        SELECT sequence, sum(length(args)) OVER (ORDER BY sequence DESC) AS bytes FROM confirmed
+    ) WHERE bytes > ?
+)
+"""
 PENDING = "SELECT sequence, id, name, args, sent, answer, reason FROM pending"
 
 
@@ -30,7 +39,8 @@ class MutationFailure(msgspec.Struct, frozen=True):
     """A mutation that came to nothing, with what is needed to try something else.
 
     rejected — committed without effect. unknown — sent, never answered, and the client's identity was refused since:
-    it may have been applied, and is not sent again, lest it be applied twice.
+    it may have been applied, and is not sent again, lest it be applied twice. lost — applied and confirmed, by a server
+    that has gone back to an older backup or another copy since.
     """
 
     sequence: int
@@ -41,7 +51,7 @@ class MutationFailure(msgspec.Struct, frozen=True):
 
 
 class SettledMutation(msgspec.Struct, frozen=True):
-    """A mutation that is pending no more. ``status`` is "applied", "rejected" or "unknown"."""
+    """A mutation that is pending no more. ``status`` is "applied", "rejected", "unknown" or "lost"."""
 
     sequence: int
     status: str
@@ -195,16 +205,29 @@ class Local:
         """Take over a pull, whole. One that is older than the state, or answers another question, changes nothing."""
         if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):
             return []
-        elsewhere = asked is not None and pulled.cookie.incarnation != asked.incarnation
+        elsewhere = asked is not None and pulled.cookie.origin != asked.origin
         if elsewhere and not _is_complete(pulled):
-            raise Corrupt("a pull goes over to another incarnation without its whole state")
+            raise Corrupt("a pull goes over to another document without its whole state")
         with self._file.transaction() as connection:
             _write(connection, pulled.patch)
             _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
             if elsewhere and self.client not in pulled.last:
                 # A copy of the former document may hold its effects without knowing its clients.
                 return self._reset(connection, ())
-            return self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
+            lost = self._lose(connection, pulled)
+            return lost + self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
+
+    def _lose(self, connection: apsw.Connection, pulled: Pulled) -> list[SettledMutation]:
+        """Name the confirmed mutations that the server does not have any more. Those long ago are not known here."""
+        above, upto = pulled.lost.get(self.client, (0, 0))
+        rows = self._file.read(
+            "SELECT sequence, id, name, args FROM confirmed WHERE id > ? AND id <= ? ORDER BY sequence", above, upto
+        )
+        settled = []
+        for sequence, id, name, args in list(rows):
+            connection.execute("DELETE FROM confirmed WHERE sequence = ?", (sequence,))
+            settled.append(self._fail(connection, Waiting(sequence, id, name, args), "lost", LOST))
+        return settled
 
     def _confirm(self, connection: apsw.Connection, pulled: Pulled, rejections_reported: bool) -> list[SettledMutation]:
         last = pulled.last.get(self.client, 0)
@@ -236,15 +259,28 @@ class Local:
     ) -> SettledMutation:
         connection.execute("DELETE FROM pending WHERE sequence = ?", (waiting.sequence,))
         if status != "applied":
-            connection.execute(
-                "INSERT INTO failures VALUES (?, ?, ?, ?, ?)",
-                (waiting.sequence, waiting.name, waiting.args, status, reason),
-            )
-            connection.execute(
-                "DELETE FROM failures WHERE sequence <="
-                " (SELECT sequence FROM failures ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
-                (FAILURES_MAX,),
-            )
+            return self._fail(connection, waiting, status, reason)
+        self._remember(connection, waiting)
+        return SettledMutation(waiting.sequence, status, reason)
+
+    def _remember(self, connection: apsw.Connection, waiting: Waiting) -> None:
+        """Keep a confirmed mutation for a while: the server may go back behind it."""
+        row = (waiting.sequence, waiting.id, waiting.name, waiting.args)
+        connection.execute("INSERT INTO confirmed VALUES (?, ?, ?, ?)", row)
+        connection.execute("DELETE FROM confirmed WHERE id <= ?", (waiting.id - CONFIRMED_MAX,))
+        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller ones cannot be too much together
+            connection.execute(DROP_CONFIRMED, (CONFIRMED_BYTES_MAX,))
+
+    def _fail(self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None) -> SettledMutation:
+        connection.execute(
+            "INSERT INTO failures VALUES (?, ?, ?, ?, ?)",
+            (waiting.sequence, waiting.name, waiting.args, status, reason),
+        )
+        connection.execute(
+            "DELETE FROM failures WHERE sequence <="
+            " (SELECT sequence FROM failures ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
+            (FAILURES_MAX,),
+        )
         return SettledMutation(waiting.sequence, status, reason)
 
     def _reset(self, connection: apsw.Connection, uncommitted: Container[int]) -> list[SettledMutation]:
@@ -263,6 +299,7 @@ class Local:
         _set(connection, "client", new_id(self._clock))
         _set(connection, "group", new_id(self._clock))
         _set(connection, "next", 1)
+        connection.execute("DELETE FROM confirmed")
 
     def _renumber(self, connection: apsw.Connection, waiting: Waiting) -> None:
         number = self._next()
@@ -288,6 +325,7 @@ class Local:
 
 
 UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
+LOST = "it was confirmed, but the server has gone back to a history without it"
 UNREPORTED = "it was committed, but too long ago to be told whether it was rejected"
 _END = 2**62
 

@@ -21,6 +21,8 @@ class PendingMutation:
     - "applied": it is part of the document, and the document's state with it is shown;
     - "rejected": it is recorded without effect, for ``reason``;
     - "unknown": it may have been applied, and nobody can say; see `Client.failures`.
+
+    After "applied" comes "lost" where the server goes back to a history without it, as after a restore.
     """
 
     def __init__(self, sequence: int, intent: Intent, changed: threading.Condition) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from stratalog.errors import Corrupt
-from stratalog.limits import INTEGER_MAX
 from stratalog.protocol.messages import Outcome, Status
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Pushed
@@ -47,7 +46,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class PushDecision(msgspec.Struct, frozen=True):
-    """What to do next. At most one of ``resend_from`` and ``reset`` is set."""
+    """What to do next. At most one of ``resend_from``, ``is_behind`` and ``reset`` is set."""
 
     queued: bool = False
     committed: list[tuple[int, Status, str | None]] = []
@@ -56,10 +55,13 @@ class PushDecision(msgspec.Struct, frozen=True):
     resend_from: int | None = None
     """The server has nothing from this id on: send from there, whatever was answered before."""
 
+    is_behind: bool = False
+    """The server has less than it had confirmed, as after a restore: pull, which raises its numbers, and push again."""
+
     reset: bool = False
     """The server will never again take a mutation of this client: go on as another."""
 
-    uncommitted: frozenset[int] | range = frozenset()
+    uncommitted: frozenset[int] = frozenset()
     """With ``reset``: the sequences that certainly were not and will not be committed under their present ids."""
 
 
@@ -80,8 +82,7 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
     if gap.expected is None or gap.expected >= gap.id:
         raise Corrupt("a gap does not say what came before it", id=gap.id, expected=gap.expected)
     if gap.expected < first.id:
-        # The server lost what it had confirmed. As long as that is missing it can take nothing of this client.
-        return PushDecision(reset=True, uncommitted=range(first.sequence, INTEGER_MAX))
+        return PushDecision(is_behind=True)
     return PushDecision(committed=committed, resend_from=gap.expected)
 
 

@@ -22,6 +22,7 @@ __all__ = ["SyncCycle"]
 PUSH_BYTES_TARGET = 1024 * 1024
 QUEUED_SECONDS_MAX = 30
 SETBACKS_MAX = 4
+SEQUENCES_MAX = 2**62
 
 # After these a push has certainly committed nothing: see Transport.
 NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
@@ -87,7 +88,7 @@ class SyncCycle:
                 local.resend_queued()
 
     def _push_all(self) -> None:
-        setbacks, size = 0, MUTATIONS_PER_BATCH_MAX
+        setbacks, size, is_behind = 0, MUTATIONS_PER_BATCH_MAX, False
         while setbacks < SETBACKS_MAX and (batch := self._batch(size)):
             try:
                 decision = self._push(batch)
@@ -98,7 +99,10 @@ class SyncCycle:
                 continue
             size = min(2 * size, MUTATIONS_PER_BATCH_MAX)
             self._follow(batch, decision)
-            setbacks += decision.reset or decision.resend_from is not None
+            if decision.is_behind:
+                self._catch_up(batch, again=is_behind)
+            is_behind = decision.is_behind
+            setbacks += is_behind or decision.reset or decision.resend_from is not None
 
     def _batch(self, size: int) -> list[Waiting]:
         with self._replica.held() as local:
@@ -112,7 +116,7 @@ class SyncCycle:
             Mutation(client=client, id=waiting.id, name=waiting.name, args=decode(waiting.args)) for waiting in batch
         ]
         try:
-            pushed = self._transport.push(Push(group, mutations, cookie.incarnation if cookie else ""))
+            pushed = self._transport.push(Push(group, mutations, cookie.origin if cookie else ""))
         except NOTHING_COMMITTED:
             with self._replica.held() as local:
                 local.note_refused(batch)
@@ -129,6 +133,14 @@ class SyncCycle:
             self._queued = self._queued or Observation(self._clock)
         if decision.reset:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
+
+    def _catch_up(self, batch: Sequence[Waiting], *, again: bool) -> None:
+        """The server lost what it had confirmed. A pull raises its numbers; if it did not, go on as another client."""
+        if again:
+            uncommitted = range(batch[0].sequence, SEQUENCES_MAX)
+            self._replica.settle(lambda local: local.reset(uncommitted))
+        else:
+            self._pull()
 
     def _refuse(self, waiting: Waiting, reason: str) -> None:
         self._replica.settle(lambda local: local.refuse(waiting, reason))

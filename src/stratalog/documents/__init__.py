@@ -17,6 +17,7 @@ history            versions, the changes of one key, differences
 changes            keys and clients that a range of versions changed
 replay             a fork's mutations on another base
 projections        a second model of the same log, with a checkpoint
+resumption         how clients of a lost branch go on
 rebuild            verifies snapshots by rebuilding from the log
 """
 

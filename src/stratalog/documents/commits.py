@@ -11,11 +11,24 @@ from stratalog.errors import Unsupported
 from stratalog.log import Entry, Event
 from stratalog.protocol.messages import payload_hash
 
-__all__ = ["COLLECT", "COMMIT", "FLOOR", "Commit", "Merged", "PatchRow", "Recorded", "check_schema", "read_commit"]
+__all__ = [
+    "COLLECT",
+    "COMMIT",
+    "FLOOR",
+    "RESUME",
+    "Commit",
+    "Merged",
+    "PatchRow",
+    "Recorded",
+    "Resume",
+    "check_schema",
+    "read_commit",
+]
 
 COMMIT = "commit"
 COLLECT = "collect"
 FLOOR = "floor"
+RESUME = "resume"
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True):
@@ -87,6 +100,22 @@ class Commit(msgspec.Struct, frozen=True, array_like=True):
         return Event(COMMIT, data if self.merged is not None else data[:-1])
 
 
+class Resume(msgspec.Struct, frozen=True, array_like=True):
+    """The data of a ``resume`` event: clients of a lost branch go on where they were told to be. See `resumption`."""
+
+    group: str
+    owner: str
+    clients: tuple[tuple[str, int, int], ...]
+    """(client, last number here, last number it was told): the mutations between went with the branch."""
+
+    order_lead: int
+    """How far the orders of cookies are ahead of versions from here on."""
+
+    def event(self) -> Event:
+        """The event that says it."""
+        return Event(RESUME, msgspec.to_builtins(self))
+
+
 def read_commit(entry: Entry) -> Commit:
     """The commit an entry holds; an empty one for an entry of another type, which changes no key."""
     event = entry.events[0]
@@ -98,7 +127,7 @@ def read_commit(entry: Entry) -> Commit:
 
 def check_schema(event: Event) -> None:
     """Raise Unsupported for an event that a newer Stratalog wrote."""
-    if event.schema != 1 or event.type not in (COMMIT, COLLECT, FLOOR):
+    if event.schema != 1 or event.type not in (COMMIT, COLLECT, FLOOR, RESUME):
         raise Unsupported(
             "a document's entry is of a type or schema unknown here", type=event.type, schema=event.schema
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import COLLECT, FLOOR, Merged
+from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
 from stratalog.documents.state import State
@@ -137,6 +138,22 @@ class Document:
         bindings = {check_identity(client, "client"): self.state().binding(client) for client in clients}
         forgotten = [[client, bound[0] if bound else ""] for client, bound in sorted(bindings.items())]
         return self._append_event(Event(COLLECT, [forgotten, buried]))
+
+    def resume(self, group: str, owner: str, told: Mapping[str, int], order: int | None = None) -> State:
+        """Raise the numbers of a group's clients to those that a lost branch told them. The newest state after it.
+
+        ``order`` is that of a cookie which is certainly of a lost branch. Where nothing is behind, nothing is
+        committed. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
+        """
+        retry: Retry | None = None
+        while True:
+            try:
+                with self._commit_lock, self.log.turn() if retry else no_turn() as has_turn:
+                    return self._try_resume(group, owner, told, order)
+            except VersionConflict as exc:
+                retry = retry or self.log.retry()
+                if not retry.wait(exc, has_turn=has_turn):
+                    raise ContentionError("others kept changing the document first", document=self.name) from exc
 
     def delete(self) -> None:
         """Delete the document. Its name may be used again; that is another incarnation."""
@@ -270,6 +287,18 @@ class Document:
         return self.log.append(
             event, expected=state.version, author=author, principal=owner, blob_batch=blob_batch, checked=True
         )
+
+    def _try_resume(self, group: str, owner: str, told: Mapping[str, int], order: int | None) -> State:
+        state = self._states.fresh()
+        resume = resumption_of(state, group, owner, told, order)
+        if resume is None:
+            return state
+        try:
+            entry = self.log.append(resume.event(), expected=state.version, principal=owner)
+        except (Unavailable, OutcomeUnknown):
+            self._states.drop(state)
+            raise
+        return self._states.offer(state.after([entry]))
 
     def _append_event(self, event: Event) -> Entry:
         with self._commit_lock:

@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stratalog.codec import encode
-from stratalog.documents.commits import COLLECT, COMMIT, FLOOR, check_schema
+from stratalog.documents.commits import COLLECT, COMMIT, FLOOR, RESUME, check_schema
 from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
-from stratalog.protocol.messages import payload_hash
+from stratalog.protocol.messages import UNSTORABLE, payload_hash
 from stratalog.tree.nodes import Slot
 
-__all__ = ["BINDING", "COLLECTION", "GONE", "GROUP", "Fold", "members_prefix"]
+__all__ = ["BINDING", "COLLECTION", "GONE", "GROUP", "RESUMED", "Fold", "members_prefix"]
 
 BINDING = "\0b/"
 GROUP = "\0g/"
 MEMBER = "\0m/"
+RESUMED = "\0r/"
 COLLECTION = "\0c/"
 GONE = b""
 NOTHING = encode(None)
@@ -25,11 +26,12 @@ NOTHING = encode(None)
 class Fold:
     """Gathers what entries change. Plain lists and dictionaries: it runs once for every entry loaded."""
 
-    def __init__(self, version: int, hash: bytes, fields_bytes: int, floor: int) -> None:
+    def __init__(self, version: int, hash: bytes, fields_bytes: int, floor: int, orders: tuple[int, int]) -> None:
         self.version = version
         self.hash = hash
         self.fields_bytes = fields_bytes
         self.floor = floor
+        self.orders = orders
         self.content: dict[str, Slot] = {}
         self.tombstones: dict[str, Slot] = {}
         self._bookkeeping: dict[str, Slot] = {}
@@ -68,20 +70,34 @@ class Fold:
         for collection in collections:
             tombstones[COLLECTION + collection] = mark
         for client, group, owner in bindings:
-            self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
-            if group:
-                self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
+            self._bind(client, group, owner, version)
         if fields_bytes is not None:
             self.fields_bytes = fields_bytes
         for client, fork_version, fork_hash in merges:
             self._merged[client] = [fork_version, fork_hash]
+
+    def _bind(self, client: str, group: str, owner: str, version: int) -> None:
+        self._bookkeeping[BINDING + client] = Slot(encode([group, owner]), version)
+        if group:
+            self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
+
+    def _resume(self, data: list[Any], version: int) -> None:
+        """Clients go on at the numbers they were told. The payload of such a number is unknown, so the same as any."""
+        group, owner, clients, lead = data
+        if lead != self.orders[0]:
+            self.orders = lead, version + lead
+        for client, here, told in clients:
+            self._newest[client] = ([client, told, UNSTORABLE, NOTHING, None, None], version)
+            self._bookkeeping[RESUMED + client] = Slot(encode([here, told]), version)
+            self._bind(client, group, owner, version)
 
     def _collect(self, data: list[Any], version: int) -> None:
         """Clients collected: theirs go, and a tombstone for each group stays."""
         clients, groups = data
         for client, group in clients:
             self._newest.pop(client, None)
-            self._bookkeeping[client] = self._bookkeeping[BINDING + client] = Slot(GONE, version)
+            for key in (client, BINDING + client, RESUMED + client):
+                self._bookkeeping[key] = Slot(GONE, version)
             if group:
                 self._bookkeeping[members_prefix(group) + client] = Slot(GONE, version)
         for group in groups:
@@ -96,6 +112,7 @@ _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
     COMMIT: Fold._commit,
     COLLECT: Fold._collect,
     FLOOR: Fold._raise_floor,
+    RESUME: Fold._resume,
 }
 
 

@@ -81,6 +81,7 @@ def tree_roots(state: State, write: Write | None = None) -> Roots:
         update(chunks, roots.tombstones, {**_expired(state), **_patch(state.tombstones, above=state.floor)}, write),
         state.fields_bytes,
         state.floor,
+        state.orders,
     )
 
 

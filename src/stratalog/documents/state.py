@@ -12,7 +12,7 @@ from itertools import islice, takewhile
 
 import msgspec
 
-from stratalog.documents.fold import BINDING, COLLECTION, GONE, GROUP, Fold, members_prefix
+from stratalog.documents.fold import BINDING, COLLECTION, GONE, GROUP, RESUMED, Fold, members_prefix
 from stratalog.errors import NotFound, Unavailable
 from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
@@ -30,13 +30,15 @@ NEAR_MAX = 32
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
-    """What a snapshot holds: three trees, and two numbers that would need a walk to find."""
+    """What a snapshot holds: three trees, and numbers that would need a walk to find."""
 
     content: Root
     clients: Root
     tombstones: Root
     fields_bytes: int = 0
     floor: int = 0
+    orders: tuple[int, int] = (0, 0)
+    """How far the orders of cookies are ahead of versions, and the first order since that is so; see `resumption`."""
 
 
 EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
@@ -166,6 +168,7 @@ class State:
         "fields_bytes",
         "floor",
         "hash",
+        "orders",
         "roots",
         "snapshot_version",
         "stale",
@@ -192,6 +195,7 @@ class State:
         self.content, self.clients, self.tombstones = layers
         self.fields_bytes = roots.fields_bytes
         self.floor = roots.floor
+        self.orders = roots.orders
         self.stale = False
         """Whether a chunk beneath was found to be gone: who keeps the state lets go of it."""
 
@@ -200,6 +204,11 @@ class State:
         """The state that a snapshot holds."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
         return cls(chunks, version, hash, version, roots, layers)
+
+    @property
+    def order(self) -> int:
+        """The order of a cookie of this version: it grows with each version, and passes what a lost branch gave out."""
+        return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:
         """What stands under a key of the content."""
@@ -242,6 +251,11 @@ class State:
         slot = self._reading(self.clients, BINDING + client)
         return _decode_binding(slot.value) if slot else None
 
+    def lost(self, client: str) -> tuple[int, int] | None:
+        """The numbers (above, up to) of a client's mutations that were confirmed, and went with a lost branch."""
+        slot = self._reading(self.clients, RESUMED + client)
+        return _decode_lost(slot.value) if slot else None
+
     def members(self, group: str) -> Iterator[str]:
         """The clients of a group, in order. Those without a group are nobody's members."""
         prefix = members_prefix(group)
@@ -269,7 +283,7 @@ class State:
 
     def after(self, entries: Iterable[Entry], *, clients: bool = True) -> State:
         """The state after ``entries``, which follow this version; ``clients=False`` leaves theirs out, as in a fork."""
-        fold = Fold(self.version, self.hash, self.fields_bytes, self.floor)
+        fold = Fold(self.version, self.hash, self.fields_bytes, self.floor, self.orders)
         for entry in entries:
             fold.add(entry)
         layers = (
@@ -278,7 +292,7 @@ class State:
             self.tombstones.changed(fold.tombstones),
         )
         after = State(self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers)
-        after.fields_bytes, after.floor = fold.fields_bytes, fold.floor
+        after.fields_bytes, after.floor, after.orders = fold.fields_bytes, fold.floor, fold.orders
         return after
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
@@ -288,7 +302,7 @@ class State:
             for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)
         )
         moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, (layers[0], layers[1], layers[2]))
-        moved.fields_bytes, moved.floor = self.fields_bytes, self.floor
+        moved.fields_bytes, moved.floor, moved.orders = self.fields_bytes, self.floor, self.orders
         return moved
 
     def _layers(self) -> tuple[Layer, Layer, Layer]:
@@ -307,6 +321,7 @@ class State:
 
 _decode_client = msgspec.msgpack.Decoder(ClientState).decode
 _decode_binding = msgspec.msgpack.Decoder(tuple[str, str]).decode
+_decode_lost = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
 def _is_in(key: str, prefix: str, after: str | None) -> bool:

@@ -23,6 +23,8 @@ from stratalog.retry import Retry
 
 __all__ = ["Log"]
 
+HASHES_KNOWN_MAX = 256
+
 
 class Log:
     """A gapless sequence of entries, numbered from 1; version 0 is empty.
@@ -46,6 +48,7 @@ class Log:
         """The name record as it was when the handle was made."""
 
         self._floor: Newest[int] = Newest(int, record.floor)
+        self._hashes: dict[int, bytes] = {}
         self._appender = Appender(environment, record, self._entry_as_stored, self._segment_ready, seen)
         self._reader = Reader(environment, record.prefix, record.owner, upcasters)
         self._ancestors = [
@@ -223,6 +226,19 @@ class Log:
         head = self._appender.known_head()
         if head is not None and head.version == version:
             return head.hash
+        hash = self._hashes.get(version) if version >= self._floor.require() else None
+        if hash is None:
+            hash = self._hash_read(version)
+            self.note_hash(version, hash)
+        return hash
+
+    def note_hash(self, version: int, hash: bytes) -> None:
+        """Remember a hash that will be asked for again."""
+        if len(self._hashes) >= HASHES_KNOWN_MAX:
+            self._hashes = {}
+        self._hashes[version] = hash
+
+    def _hash_read(self, version: int) -> bytes:
         record = self.record
         if version <= self._floor.require():
             record = require_name(self.environment.index, record.organisation, record.name, record.incarnation)

@@ -16,6 +16,7 @@ __all__ = [
     "Mutation",
     "Outcome",
     "Status",
+    "check_client",
     "check_identity",
     "check_mutation",
     "check_payload",
@@ -87,11 +88,16 @@ def check_unreserved(mutation: Mutation) -> Mutation:
 
     Anybody who may write could else take a merge's numbers, and make the merge a no-op.
     """
-    if type(mutation.client) is str and mutation.client.startswith(RESERVED_CLIENTS):
-        raise ReservedName("a client may not have a name that is reserved", client=mutation.client)
+    _check_free(mutation.client)
     if mutation.name == UNSTORABLE:
         raise ReservedName("a mutation may not have a name that is reserved", name=mutation.name)
     return mutation
+
+
+def check_client(client: str) -> str:
+    """``client``, as a client that anybody may be. Raises Invalid, LimitExceeded or ReservedName."""
+    _check_free(check_identity(client, "client"))
+    return client
 
 
 def payload_hash(name: str, args: bytes) -> bytes:
@@ -109,6 +115,11 @@ def check_payload(args: bytes) -> bytes:
     if len(args) > VALUE_BYTES_MAX:
         raise LimitExceeded("a mutation's arguments are too large", value=len(args), limit=VALUE_BYTES_MAX)
     return args
+
+
+def _check_free(client: str) -> None:
+    if type(client) is str and client.startswith(RESERVED_CLIENTS):
+        raise ReservedName("a client may not have a name that is reserved", client=client)
 
 
 def _check_origin(origin: tuple[str, int]) -> None:

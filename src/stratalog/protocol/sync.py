@@ -31,11 +31,23 @@ PATH_HEADER = "stratalog-path"
 
 
 class Cookie(msgspec.Struct, frozen=True):
-    """Where a client's canonical state stands. ``order`` only ever grows, also where the incarnation changes."""
+    """Where a client's canonical state stands: at which version of which history."""
 
     order: int
-    incarnation: str
+    """Grows with each answer, also where the document is another, or went back to an older backup."""
+
+    origin: str
+    """Where the document's history begins. Its clients' numbers belong to it: a fork begins another."""
+
     version: int
+    hash: str = ""
+    """Names the history up to the version, in hexadecimal."""
+
+    group: str = ""
+    """The group that it was given to."""
+
+    last: dict[str, int] = {}
+    """The numbers that the group's clients were told, at most `COOKIE_CLIENTS_MAX`. A restored server may have less."""
 
 
 class PutKey(msgspec.Struct, frozen=True, tag="put", tag_field="op"):
@@ -64,7 +76,7 @@ class Push(msgspec.Struct, frozen=True):
     group: str
     mutations: list[Mutation]
 
-    incarnation: str = ""
+    origin: str = ""
     """That of the cookie the client holds, if any: what was meant for a deleted document does not touch its heir."""
 
 
@@ -101,3 +113,5 @@ class Pulled(msgspec.Struct, frozen=True):
     last: dict[str, int]
     patch: list[Operation]
     rejected: list[Rejection] = []
+    lost: dict[str, tuple[int, int]] = {}
+    """Client → (above, up to): mutations that were confirmed, and that went with a branch the server does not have."""

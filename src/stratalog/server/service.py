@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from anyio import from_thread, to_thread
 from litestar import delete, get, post, put
-from litestar.concurrency import sync_to_thread
 from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 
 from stratalog.documents import Document
-from stratalog.errors import Invalid
+from stratalog.errors import Forbidden, Invalid
 from stratalog.log import Log
 from stratalog.protocol.messages import Outcome
 from stratalog.protocol.sync import Push, Pushed
@@ -61,7 +61,15 @@ class Service:
 
     async def run(self, function: Callable[[], T]) -> T:
         """Run a piece of the core on a worker thread."""
-        return await sync_to_thread(function)
+        return await to_thread.run_sync(function)
+
+    def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
+        """Whether the principal may do this. Called by a function that `run` runs; the answer comes from the loop."""
+        try:
+            from_thread.run(self.permit, principal, action, organisation, name)
+        except Forbidden:
+            return False
+        return True
 
     def note_outcomes(self, organisation: str, name: str, outcomes: Sequence[Outcome]) -> None:
         """Count what became of a push, and tell those who listen of what was committed."""

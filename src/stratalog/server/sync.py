@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from stratalog.server.bodies import Answer as Encoded
 from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.security import Principal
-from stratalog.server.service import Served, Service, posting
+from stratalog.server.service import Served, Service
 from stratalog.sync.pull import pull
 from stratalog.sync.replicache import ReplicacheAnswer, answer_push, pull_replicache, read_push
 
@@ -40,12 +41,18 @@ async def push_mutations(
     return Encoded(pushed, status_code=202 if pushed.queued else 200)
 
 
-@posting("/pull", opt={"action": "read"}, summary="What is new since a cookie")
-def pull_news(
+@post("/pull", opt={"action": "read"}, status_code=200, responses=PROBLEMS, summary="What is new since a cookie")
+async def pull_news(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]
 ) -> Response[Pulled]:
     """Changes of the state, and how far each client of the group has got, from one version."""
-    return encoded(request, pull(service.document(organisation, document), data, owner=request.user.id))
+    who = request.user
+
+    def run() -> Response[Pulled]:
+        may_write = partial(service.may, who, "write", organisation, document)
+        return encoded(request, pull(service.document(organisation, document), data, who.id, may_write))
+
+    return await service.run(run)
 
 
 @post(
@@ -65,16 +72,24 @@ async def replicache_push(
     return _answer(answer_push(await _pushed(service, request.user, organisation, document, wanted)))
 
 
-@posting(
+@post(
     "/replicache/pull",
     opt={"action": "read", PLAIN: True},
+    status_code=200,
+    responses=PROBLEMS,
     summary="A pull of Replicache's client, protocol version 1",
 )
-def replicache_pull(
+async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
     """The patch since the request's cookie."""
-    return _answer(pull_replicache(service.document(organisation, document), data, owner=request.user.id))
+    who = request.user
+
+    def run() -> ReplicacheAnswer:
+        may_write = partial(service.may, who, "write", organisation, document)
+        return pull_replicache(service.document(organisation, document), data, who.id, may_write)
+
+    return _answer(await service.run(run))
 
 
 async def _pushed(service: Service, who: Principal, organisation: str, document: str, data: Push) -> Pushed:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from stratalog.codec import decode
 from stratalog.documents import Document
 from stratalog.documents.changes import Changes, Member, changes_since, member_of, members, rejections
 from stratalog.documents.state import State
-from stratalog.errors import Collected, Forbidden, Invalid, NotFound
-from stratalog.limits import INTEGER_MAX, REJECTIONS_SHOWN_VERSIONS
-from stratalog.protocol.messages import check_identity
+from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound
+from stratalog.limits import COOKIE_CLIENTS_MAX, INTEGER_MAX, REJECTIONS_SHOWN_VERSIONS
+from stratalog.protocol.messages import check_client, check_identity
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Operation, Pull, Pulled, PutKey, Rejection
+from stratalog.sync.origin import origin_of
 
-__all__ = ["pull"]
+__all__ = ["MayWrite", "always", "pull"]
+
+MayWrite = Callable[[], bool]
+"""Asked only where the answer counts: whether who pulls may also write."""
 
 
-def pull(document: Document, request: Pull, owner: str = "") -> Pulled:
+def always() -> bool:
+    """The answer for a caller that need not ask."""
+    return True
+
+
+def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite = always) -> Pulled:
     """What is new at the head since the request's cookie, and how far the group's clients have got there.
 
-    A cookie of another incarnation, or of a version that is forgotten or not there, is answered with the whole state.
-    The answer is for a client whose state is still that of the cookie it asked with.
+    A cookie of another history, or of a version that is forgotten, is answered with the whole state. Where it shows
+    that the group was told more than this history has, that is committed first, if the caller ``may_write``; see
+    `stratalog.documents.resumption`. The answer is for a client whose state is still that of the cookie it asked with.
 
     Raises Invalid for a group or cookie that cannot be; Collected where the group's clients were collected; Forbidden
-    where a client of which it would tell belongs to another owner; NotFound, Unavailable, Corrupt.
+    where a client of which it would tell belongs to another owner; NotFound, ContentionError, Unavailable, Corrupt, and
+    OutcomeUnknown.
     """
     check_identity(request.group, "group")
     if request.cookie is not None:
@@ -31,87 +42,127 @@ def pull(document: Document, request: Pull, owner: str = "") -> Pulled:
     state = document.state()
     if state.group_collected(request.group):
         raise Collected("the group's clients were collected", group=request.group)
-    since = _usable(document, state, request.cookie)
-    if since is None:
-        return _complete(document, state, request, owner)
-    if since.version == state.version:
-        return Pulled(since, {}, [])
-    try:
-        changes = changes_since(document.log, state, since.version)
-        return _news(document, state, changes, request.group, since, owner)
-    except NotFound:
-        return _complete(document, state, request, owner)
+    return _Answer(document, request, owner, may_write).give(state)
 
 
 def _check_cookie(cookie: Cookie) -> None:
-    check_identity(cookie.incarnation, "incarnation", empty=True)
-    for number in (cookie.order, cookie.version):
+    check_identity(cookie.group, "group", empty=True)
+    if len(cookie.last) > COOKIE_CLIENTS_MAX:
+        raise LimitExceeded("a cookie holds too many clients", value=len(cookie.last), limit=COOKIE_CLIENTS_MAX)
+    for client in cookie.last:
+        check_client(client)
+    for number in (cookie.order, cookie.version, *cookie.last.values()):
         if type(number) is not int or not 0 <= number <= INTEGER_MAX:
             raise Invalid("a cookie's number lies outside its range", value=number, limit=INTEGER_MAX)
 
 
-def _usable(document: Document, state: State, cookie: Cookie | None) -> Cookie | None:
-    """The cookie, where it speaks of a version that this document has and can still be compared with."""
-    log = document.log
-    if cookie is None or cookie.incarnation != log.record.incarnation:
-        return None
-    return cookie if max(log.first, state.floor) <= cookie.version <= state.version else None
+class _Answer:
+    """One pull: the document, who asks, and what the cookie says."""
+
+    def __init__(self, document: Document, request: Pull, owner: str, may_write: MayWrite) -> None:
+        self._document = document
+        self._group = request.group
+        self._cookie = request.cookie
+        self._owner = owner
+        self._may_write = may_write
+        self._origin = origin_of(document.log)
+        own = self._cookie if self._cookie and self._cookie.origin == self._origin else None
+        self._own = own
+        """The cookie, where it is of this document."""
+
+        self._told: Mapping[str, int] = own.last if own and own.group == self._group else {}
+
+    def give(self, state: State) -> Pulled:
+        """The answer at ``state``, or at a newer one."""
+        cookie = self._own
+        if cookie is None:
+            return self._complete(state)
+        first = max(self._document.log.first, state.floor)
+        try:
+            if first <= cookie.version <= state.version and cookie.hash == self._hash(state, cookie.version):
+                return self._news(state, cookie)
+        except NotFound:
+            return self._complete(state)
+        return self._complete(self._resumed(state, cookie, is_lost=cookie.version >= first))
+
+    def _hash(self, state: State, version: int) -> str:
+        return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
+
+    def _resumed(self, state: State, cookie: Cookie, *, is_lost: bool) -> State:
+        """The state after the group's numbers, and the orders, have passed what was told of the lost branch.
+
+        A version that is forgotten cannot be compared: it is of a lost branch where its order says so.
+        """
+        if not self._may_write():
+            return state
+        order = cookie.order if is_lost or cookie.order >= state.order else None
+        return self._document.resume(self._group, self._owner, self._told, order)
+
+    def _complete(self, state: State) -> Pulled:
+        """Everything, under an order that no client of the request's cookie has passed."""
+        group_members = members(state, self._group)
+        last = self._last_ids(group_members)
+        patch: list[Operation] = [Clear()]
+        patch += (PutKey(key, decode(self._document.values.load(slot.value))) for key, slot in state.scan())
+        lost = {client: numbers for client in last if (numbers := state.lost(client)) is not None}
+        return Pulled(self._next_cookie(state, last), last, patch, lost=lost)
+
+    def _news(self, state: State, since: Cookie) -> Pulled:
+        if since.version == state.version:
+            return Pulled(since, {}, [])
+        changes = changes_since(self._document.log, state, since.version)
+        last = self._last_ids(_of_group(state, changes, self._group))
+        return Pulled(
+            self._next_cookie(state, last),
+            last,
+            [self._operation(state, key) for key in sorted(changes.keys)],
+            self._rejected(state, since.version, set(last)),
+        )
+
+    def _last_ids(self, group_members: Iterable[Member]) -> dict[str, int]:
+        """The numbers to tell: never one below what the client was told, which it would not believe."""
+        last = {}
+        for member in group_members:
+            if member.owner != self._owner:
+                raise Forbidden("the group belongs to another principal", group=member.group)
+            if member.id >= self._told.get(member.client, 0):
+                last[member.client] = member.id
+        return last
+
+    def _operation(self, state: State, key: str) -> Operation:
+        slot = state.slot(key)
+        return DeleteKey(key) if slot is None else PutKey(key, decode(self._document.values.load(slot.value)))
+
+    def _rejected(self, state: State, since: int, clients: set[str]) -> list[Rejection]:
+        """The rejections of these clients since; none where that is too long ago."""
+        if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:
+            return []
+        rejected = rejections(self._document.log, since, state.version, clients)
+        return [Rejection(mutation.client, mutation.id, mutation.reason or "") for mutation in rejected]
+
+    def _next_cookie(self, state: State, last: Mapping[str, int]) -> Cookie:
+        order = max(state.order, self._order_passed(state))
+        if order > INTEGER_MAX:
+            raise Invalid("a cookie's order leaves its range", value=order, limit=INTEGER_MAX)
+        hash = state.hash.hex()
+        self._document.log.note_hash(state.version, state.hash)
+        return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._told, **last}, last))
+
+    def _order_passed(self, state: State) -> int:
+        """The order of the request's cookie and what came since; a cookie may be ahead of the document's own order."""
+        if self._cookie is None:
+            return 0
+        passed = state.version - self._cookie.version if self._own else 0
+        return self._cookie.order + max(1, passed)
 
 
-def _complete(document: Document, state: State, request: Pull, owner: str) -> Pulled:
-    """Everything, under an order that no client of the request's cookie has passed."""
-    last = _last_ids(members(state, request.group), owner)
-    patch: list[Operation] = [Clear()]
-    patch += (PutKey(key, decode(document.values.load(slot.value))) for key, slot in state.scan())
-    return Pulled(_fresh_cookie(document, state, request.cookie), last, patch)
-
-
-def _news(document: Document, state: State, changes: Changes, group: str, since: Cookie, owner: str) -> Pulled:
-    last = _last_ids(_of_group(state, changes.clients, group), owner)
-    return Pulled(
-        _cookie(since.order + state.version - since.version, document, state),
-        last,
-        [_operation(document, state, key) for key in sorted(changes.keys)],
-        _rejected(document, state, since.version, set(last)),
-    )
-
-
-def _of_group(state: State, clients: Iterable[str], group: str) -> Iterator[Member]:
-    candidates = (member_of(state, client) for client in sorted(clients))
+def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:
+    candidates = (member_of(state, client) for client in sorted(changes.clients))
     return (member for member in candidates if member is not None and member.group == group)
 
 
-def _last_ids(group_members: Iterable[Member], owner: str) -> dict[str, int]:
-    last = {}
-    for member in group_members:
-        if member.owner != owner:
-            raise Forbidden("the group belongs to another principal", group=member.group)
-        last[member.client] = member.id
-    return last
-
-
-def _operation(document: Document, state: State, key: str) -> Operation:
-    slot = state.slot(key)
-    return DeleteKey(key) if slot is None else PutKey(key, decode(document.values.load(slot.value)))
-
-
-def _rejected(document: Document, state: State, since: int, clients: set[str]) -> list[Rejection]:
-    """The rejections of these clients since; none where that is too long ago."""
-    if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:
-        return []
-    rejected = rejections(document.log, since, state.version, clients)
-    return [Rejection(mutation.client, mutation.id, mutation.reason or "") for mutation in rejected]
-
-
-def _fresh_cookie(document: Document, state: State, cookie: Cookie | None) -> Cookie:
-    if cookie is None:
-        return _cookie(state.version, document, state)
-    if cookie.incarnation == document.log.record.incarnation and cookie.version <= state.version:
-        return _cookie(cookie.order + state.version - cookie.version, document, state)
-    return _cookie(max(state.version, cookie.order + 1), document, state)
-
-
-def _cookie(order: int, document: Document, state: State) -> Cookie:
-    if order > INTEGER_MAX:
-        raise Invalid("a cookie's order leaves its range", value=order, limit=INTEGER_MAX)
-    return Cookie(order, document.log.record.incarnation, state.version)
+def _newest(told: Mapping[str, int], last: Mapping[str, int]) -> dict[str, int]:
+    """What a cookie keeps of ``told``: the numbers told now, and as many of those before as there is room for."""
+    before = [client for client in told if client not in last]
+    kept = [*before, *last][-COOKIE_CLIENTS_MAX:]
+    return {client: told[client] for client in kept}

@@ -13,6 +13,7 @@ from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import Draft, Rejected
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome, Status, check_identity, check_unreserved
 from stratalog.protocol.sync import Push, Pushed
+from stratalog.sync.origin import origin_of
 
 __all__ = ["check_push", "push", "refusal", "reject"]
 
@@ -22,7 +23,7 @@ def push(document: Document, request: Push, owner: str = "", author: str = "") -
 
     A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever.
     Clients are bound to the group and to ``owner`` at first sight; those of a group that another owns are refused. To
-    another incarnation than the push is meant for, its clients are unknown.
+    a document of another origin than the push is meant for, its clients are unknown.
 
     Raises Invalid or LimitExceeded for a group, client or number that cannot be, and ReservedName: nothing is applied.
     Raises what
@@ -50,7 +51,7 @@ def check_push(request: Push) -> Push:
 
 def refusal(document: Document, request: Push) -> Pushed | None:
     """The answer to a push that may not reach the document whatever is in it; None for one that may."""
-    if request.incarnation not in ("", document.log.record.incarnation):
+    if request.origin not in ("", origin_of(document.log)):
         return _none(request.mutations, "unknown-client")
     return None
 

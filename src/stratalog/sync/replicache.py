@@ -16,7 +16,7 @@ from stratalog.errors import Collected, Invalid
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed
-from stratalog.sync.pull import pull
+from stratalog.sync.pull import MayWrite, always, pull
 
 __all__ = [
     "ReplicacheAnswer",
@@ -58,13 +58,13 @@ class _Pull(msgspec.Struct, frozen=True):
     cookie: Any = None
 
 
-def pull_replicache(document: Document, body: Any, owner: str = "") -> ReplicacheAnswer:
+def pull_replicache(document: Document, body: Any, owner: str = "", may_write: MayWrite = always) -> ReplicacheAnswer:
     """Answer a pull whose JSON body was decoded to ``body``. Raises what `pull` does, and Invalid."""
     request = read_pull(body)
     if isinstance(request, ReplicacheAnswer):
         return request
     try:
-        return answer_pull(pull(document, request, owner))
+        return answer_pull(pull(document, request, owner, may_write))
     except Collected:
         return client_state_not_found()
 
@@ -138,7 +138,7 @@ def _cookie(cookie: Any) -> Cookie | None:
         order: Any = cookie.get("order") if isinstance(cookie, dict) else cookie
     if type(order) not in (int, float) or not abs(order) < INTEGER_MAX:
         raise Invalid("a cookie without a numeric order cannot be followed by one of ours", value=repr(order))
-    return Cookie(max(0, math.floor(order)), "", 0)
+    return Cookie(max(0, math.floor(order)), origin="", version=0)
 
 
 def _doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:

@@ -63,7 +63,7 @@ def _readable(blobs: Blobs, messages: Sequence[Message]) -> Iterator[Opened]:
 def _speaks_for(opened: Opened) -> tuple[str, ...]:
     envelope, push = opened.envelope, opened.push
     names = (envelope.organisation, envelope.document, envelope.incarnation)
-    return (*names, push.incarnation, push.group, push.owner, push.author)
+    return (*names, push.origin, push.group, push.owner, push.author)
 
 
 def _run_on(reached: dict[str, tuple[int, int]], mutations: Sequence[Carried]) -> bool:

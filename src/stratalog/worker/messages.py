@@ -51,10 +51,10 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
-    """A push and on whose behalf it is. ``incarnation`` is the one its client meant, if it said."""
+    """A push and on whose behalf it is. ``origin`` is that of the document its client meant, if it said."""
 
     group: str
-    incarnation: str
+    origin: str
     owner: str
     author: str
     mutations: list[Carried]
@@ -62,7 +62,7 @@ class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
     def push(self, mutations: Sequence[Carried] | None = None) -> Push:
         """The push as it came, or those of its mutations."""
         chosen = self.mutations if mutations is None else mutations
-        return Push(self.group, [_mutation(carried) for carried in chosen], self.incarnation)
+        return Push(self.group, [_mutation(carried) for carried in chosen], self.origin)
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -101,7 +101,7 @@ def write_message(
     Raises LimitExceeded, Unavailable, OutcomeUnknown.
     """
     mutations = [_carried(mutation) for mutation in push.mutations]
-    body = encode(QueuedPush(push.group, push.incarnation, owner, author, mutations))
+    body = encode(QueuedPush(push.group, push.origin, owner, author, mutations))
     if len(body) > QUEUED_BYTES_MAX:
         raise LimitExceeded("a push is too large to be queued", value=len(body), limit=QUEUED_BYTES_MAX)
     token = new_id(environment.clock, TOKEN_CHARACTERS)

@@ -32,7 +32,7 @@ RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
 """What a push cannot be told before the queue's earlier messages are settled; all else stands at once.
 
-One that names no incarnation holds all that no pull has confirmed (`formats/sync.md`): what would fill its gap, or make
+One that names no origin holds all that no pull has confirmed (`formats/sync.md`): what would fill its gap, or make
 its client known, is not in the queue.
 """
 
@@ -62,7 +62,7 @@ class QueuedPushes:
         request = check_push(request)
         record, state = document.log.record, document.state()
         sent = self._sent_to(record.prefix)
-        mendable = bool(request.incarnation) or sent.holds_any(request.mutations)
+        mendable = bool(request.origin) or sent.holds_any(request.mutations)
         answer = refusal(document, request) or _final(document, state, request, owner, OPEN if mendable else RUNNABLE)
         if answer is not None:
             return answer

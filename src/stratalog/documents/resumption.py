@@ -1,0 +1,63 @@
+"""Resumption: how clients of a lost branch go on, after a restore from an older backup or a move to another copy.
+
+Such a client was told numbers that this history does not have. It keeps its id: messages with it may be under way, and
+under a new id some mutations would be applied twice. An entry raises its number here to the one it was told. The
+mutations between are gone with the branch. `formats/sync.md` has the rules; a simulation of rule sets chose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stratalog.documents.commits import Resume
+from stratalog.documents.state import State
+from stratalog.limits import COOKIE_ORDER_AHEAD_MAX
+
+__all__ = ["ORDER_STEP", "resumption_of"]
+
+ORDER_STEP = 1_000_000
+"""By how much orders pass the one that was shown: other clients of the lost branch may have been given higher ones."""
+
+
+def resumption_of(
+    state: State, group: str, owner: str, told: Mapping[str, int], order: int | None = None
+) -> Resume | None:
+    """What to commit at ``state`` for a group that was told the numbers ``told``, if anything.
+
+    ``order`` is that of its cookie, where that is certainly of a lost branch.
+
+    A client that is bound to others stays as it is.
+    """
+    clients = [
+        (client, here, number)
+        for client, number in sorted(told.items())
+        if (here := _last(state, client)) < number and _may_resume(state, client, group, owner)
+    ]
+    lead = state.orders[0] if order is None else _lead(state, order)
+    if not clients and lead == state.orders[0]:
+        return None
+    return Resume(group, owner, tuple(clients), lead)
+
+
+def _may_resume(state: State, client: str, group: str, owner: str) -> bool:
+    binding = state.binding(client)
+    if binding is None:
+        return not state.group_collected(group) and state.group_owner(group) in (None, owner)
+    return binding == (group, owner)
+
+
+def _last(state: State, client: str) -> int:
+    newest = state.client(client)
+    return newest.id if newest else 0
+
+
+def _lead(state: State, order: int) -> int:
+    """The lead after which no order of this history was given on the lost branch, too.
+
+    It is moved once for each lost branch: later cookies of that one have orders below the first under the lead. A
+    cookie that claims to be very far ahead moves nobody else's orders.
+    """
+    lead, first = state.orders
+    if order < first or order > state.order + COOKIE_ORDER_AHEAD_MAX:
+        return lead
+    return max(state.order, order) + ORDER_STEP - state.version
