@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import msgspec
 
 from stratalog.errors import Corrupt
+from stratalog.limits import INTEGER_MAX
 from stratalog.protocol.messages import Outcome, Status
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Pushed
 
 __all__ = ["COMMITTED", "NEVER", "OPEN", "REFUSED", "PushDecision", "Waiting", "interpret_push"]
 
-REFUSALS = frozenset({"unknown-client", "collected", "wrong-group"})
+REFUSALS = frozenset({"collected", "wrong-group"})
+UNKNOWN = "unknown-client"
 COMMITTED = frozenset({"applied", "rejected", "seen"})
 NEVER = 0
 REFUSED = 1
@@ -56,13 +58,15 @@ class PushDecision(msgspec.Struct, frozen=True):
     """The server has nothing from this id on: send from there, whatever was answered before."""
 
     is_behind: bool = False
-    """The server has less than it had confirmed, as after a restore: pull, which raises its numbers, and push again."""
+    """The server has less than it had confirmed, as after a restore, or is another: pull, and push again. The pull
+    raises the server's numbers. Where it is told so again nonetheless: `reset`.
+    """
 
     reset: bool = False
     """The server will never again take a mutation of this client: go on as another."""
 
-    uncommitted: frozenset[int] = frozenset()
-    """With ``reset``: the sequences that certainly were not and will not be committed under their present ids."""
+    uncommitted: frozenset[int] | range = frozenset()
+    """With `reset` or `is_behind`: the sequences that certainly are not and will not be committed under these ids."""
 
 
 def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first: Waiting) -> PushDecision:
@@ -76,13 +80,15 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
     ]
     if any(outcome.status in REFUSALS or outcome.status == "mismatch" for _, outcome in pairs):
         return PushDecision(committed=committed, reset=True, uncommitted=_uncommitted(pairs))
+    if any(outcome.status == UNKNOWN for _, outcome in pairs):
+        return PushDecision(committed=committed, is_behind=True, uncommitted=_uncommitted(pairs))
     gap = next((outcome for _, outcome in pairs if outcome.status == "gap"), None)
     if gap is None:
         return PushDecision(committed=committed)
     if gap.expected is None or gap.expected >= gap.id:
         raise Corrupt("a gap does not say what came before it", id=gap.id, expected=gap.expected)
     if gap.expected < first.id:
-        return PushDecision(is_behind=True)
+        return PushDecision(is_behind=True, uncommitted=range(first.sequence, INTEGER_MAX))
     return PushDecision(committed=committed, resend_from=gap.expected)
 
 
@@ -91,7 +97,7 @@ def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
     return frozenset(
         waiting.sequence
         for waiting, outcome in pairs
-        if outcome.status == "mismatch" or (outcome.status in REFUSALS and waiting.sent != OPEN)
+        if outcome.status == "mismatch" or (outcome.status in {*REFUSALS, UNKNOWN} and waiting.sent != OPEN)
     )
 
 

@@ -22,7 +22,6 @@ __all__ = ["SyncCycle"]
 PUSH_BYTES_TARGET = 1024 * 1024
 QUEUED_SECONDS_MAX = 30
 SETBACKS_MAX = 4
-SEQUENCES_MAX = 2**62
 
 # After these a push has certainly committed nothing: see Transport.
 NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
@@ -100,7 +99,7 @@ class SyncCycle:
             size = min(2 * size, MUTATIONS_PER_BATCH_MAX)
             self._follow(batch, decision)
             if decision.is_behind:
-                self._catch_up(batch, again=is_behind)
+                self._catch_up(batch, decision, again=is_behind)
             is_behind = decision.is_behind
             setbacks += is_behind or decision.reset or decision.resend_from is not None
 
@@ -134,13 +133,14 @@ class SyncCycle:
         if decision.reset:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
 
-    def _catch_up(self, batch: Sequence[Waiting], *, again: bool) -> None:
+    def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
         """The server lost what it had confirmed. A pull raises its numbers; if it did not, go on as another client."""
         if again:
-            uncommitted = range(batch[0].sequence, SEQUENCES_MAX)
-            self._replica.settle(lambda local: local.reset(uncommitted))
-        else:
-            self._pull()
+            self._replica.settle(lambda local: local.reset(decision.uncommitted))
+            return
+        with self._replica.held() as local:
+            local.note_refused(batch)
+        self._pull()
 
     def _refuse(self, waiting: Waiting, reason: str) -> None:
         self._replica.settle(lambda local: local.refuse(waiting, reason))

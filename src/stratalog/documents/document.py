@@ -139,7 +139,7 @@ class Document:
         forgotten = [[client, bound[0] if bound else ""] for client, bound in sorted(bindings.items())]
         return self._append_event(Event(COLLECT, [forgotten, buried]))
 
-    def resume(self, group: str, owner: str, told: Mapping[str, int], order: int | None = None) -> State:
+    def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
         """Raise the numbers of a group's clients to those that a lost branch told them. The newest state after it.
 
         ``order`` is that of a cookie which is certainly of a lost branch. Where nothing is behind, nothing is
@@ -149,7 +149,7 @@ class Document:
         while True:
             try:
                 with self._commit_lock, self.log.turn() if retry else no_turn() as has_turn:
-                    return self._try_resume(group, owner, told, order)
+                    return self._try_resume(group, owner, reported, order)
             except VersionConflict as exc:
                 retry = retry or self.log.retry()
                 if not retry.wait(exc, has_turn=has_turn):
@@ -288,9 +288,9 @@ class Document:
             event, expected=state.version, author=author, principal=owner, blob_batch=blob_batch, checked=True
         )
 
-    def _try_resume(self, group: str, owner: str, told: Mapping[str, int], order: int | None) -> State:
+    def _try_resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None) -> State:
         state = self._states.fresh()
-        resume = resumption_of(state, group, owner, told, order)
+        resume = resumption_of(state, group, owner, reported, order)
         if resume is None:
             return state
         try:

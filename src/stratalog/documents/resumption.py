@@ -20,9 +20,9 @@ ORDER_STEP = 1_000_000
 
 
 def resumption_of(
-    state: State, group: str, owner: str, told: Mapping[str, int], order: int | None = None
+    state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None = None
 ) -> Resume | None:
-    """What to commit at ``state`` for a group that was told the numbers ``told``, if anything.
+    """What to commit at ``state`` for a group that was told the numbers ``reported``, if anything.
 
     ``order`` is that of its cookie, where that is certainly of a lost branch.
 
@@ -30,7 +30,7 @@ def resumption_of(
     """
     clients = [
         (client, here, number)
-        for client, number in sorted(told.items())
+        for client, number in sorted(reported.items())
         if (here := _last(state, client)) < number and _may_resume(state, client, group, owner)
     ]
     lead = state.orders[0] if order is None else _lead(state, order)

@@ -70,7 +70,7 @@ class _Answer:
         self._own = own
         """The cookie, where it is of this document."""
 
-        self._told: Mapping[str, int] = own.last if own and own.group == self._group else {}
+        self._reported: Mapping[str, int] = own.last if own and own.group == self._group else {}
 
     def give(self, state: State) -> Pulled:
         """The answer at ``state``, or at a newer one."""
@@ -96,7 +96,7 @@ class _Answer:
         if not self._may_write():
             return state
         order = cookie.order if is_lost or cookie.order >= state.order else None
-        return self._document.resume(self._group, self._owner, self._told, order)
+        return self._document.resume(self._group, self._owner, self._reported, order)
 
     def _complete(self, state: State) -> Pulled:
         """Everything, under an order that no client of the request's cookie has passed."""
@@ -125,7 +125,7 @@ class _Answer:
         for member in group_members:
             if member.owner != self._owner:
                 raise Forbidden("the group belongs to another principal", group=member.group)
-            if member.id >= self._told.get(member.client, 0):
+            if member.id >= self._reported.get(member.client, 0):
                 last[member.client] = member.id
         return last
 
@@ -146,7 +146,7 @@ class _Answer:
             raise Invalid("a cookie's order leaves its range", value=order, limit=INTEGER_MAX)
         hash = state.hash.hex()
         self._document.log.note_hash(state.version, state.hash)
-        return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._told, **last}, last))
+        return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._reported, **last}, last))
 
     def _order_passed(self, state: State) -> int:
         """The order of the request's cookie and what came since; a cookie may be ahead of the document's own order."""
@@ -161,8 +161,8 @@ def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:
     return (member for member in candidates if member is not None and member.group == group)
 
 
-def _newest(told: Mapping[str, int], last: Mapping[str, int]) -> dict[str, int]:
-    """What a cookie keeps of ``told``: the numbers told now, and as many of those before as there is room for."""
-    before = [client for client in told if client not in last]
+def _newest(reported: Mapping[str, int], last: Mapping[str, int]) -> dict[str, int]:
+    """What a cookie keeps of ``reported``: the numbers told now, and as many of those before as there is room for."""
+    before = [client for client in reported if client not in last]
     kept = [*before, *last][-COOKIE_CLIENTS_MAX:]
-    return {client: told[client] for client in kept}
+    return {client: reported[client] for client in kept}
