@@ -10,7 +10,7 @@ import msgspec
 from stratalog.codec import decode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import load_arguments
-from stratalog.documents.commits import COLLECT, Commit, Recorded, read_commit
+from stratalog.documents.commits import COLLECT, RESUME, Commit, Recorded, read_commit
 from stratalog.documents.values import Values
 from stratalog.errors import Corrupt
 from stratalog.keys import parse_number
@@ -59,6 +59,8 @@ class Truth:
         for version, entry in self.entries.items():
             if entry.events[0].type == COLLECT:
                 collected |= set(entry.events[0].data[1])
+            if entry.events[0].type == RESUME:
+                check_resumed(entry, newest)
             for one in read_commit(entry).mutations:
                 if group_of(one.client) in collected:
                     raise Violation("collected", "a collected client took effect", client=one.client, version=version)
@@ -115,6 +117,14 @@ class Truth:
             return True
         draft.merge(child)
         return False
+
+
+def check_resumed(entry: Entry, newest: dict[str, int]) -> None:
+    """Clients go on from where they were. ``newest`` is taken to where the entry takes them."""
+    for client, here, reported, _ in entry.events[0].data[2]:
+        if newest.get(client, 0) != here or here >= reported:
+            raise Violation("resumed", "a client goes on from another number", client=client, version=entry.version)
+        newest[client] = reported
 
 
 def _keys_of(state: State) -> Callable[[str], Iterator[str]]:

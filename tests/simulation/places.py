@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
@@ -32,10 +33,19 @@ class LaggingIndex:
         self._scheduler = scheduler
         self._stale_ms_max = stale_ms_max
         self._draw = scheduler.random.random
+        self._blobs = blobs
         self._present = MemoryIndex(blobs if joint_commits else None, BLOB_BYTES_MAX)
         self.blob_bytes_max = self._present.blob_bytes_max
         self._journal: list[tuple[int, Sequence[Write]]] = []
         self._replicas = [_Replica() for _ in range(REPLICAS)]
+
+    def restored(self, commits: int) -> LaggingIndex:
+        """Another index, which holds what the first so many commits left: a backup that was put back, or a copy."""
+        restored = LaggingIndex(self._scheduler, self._stale_ms_max, self._blobs, joint_commits=self.joint_commits)
+        for at_ms, writes in self._journal[:commits]:
+            restored._present.commit(writes)
+            restored._journal.append((at_ms, writes))
+        return restored
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         return self._source(consistent).get(partition, sort)
@@ -106,18 +116,39 @@ class Place:
         self.blobs = MemoryBlobs(self.clock)
         self.index = LaggingIndex(scheduler, self.weather.stale_ms_max, self.blobs, joint_commits=joint_commits)
         self.queue = MemoryQueue(self.clock)
+        self._processes: list[Process] = []
+        self._stopped = False
+
+    def branch(self, commits: int, *, keep_queue: bool) -> Place:
+        """Another place, which begins with what the first ``commits`` left in the index. Blobs are never taken back.
+
+        A message of a kept queue is given to workers of either place.
+        """
+        branch = copy(self)
+        branch.index = self.index.restored(commits)
+        branch.queue = self.queue if keep_queue else MemoryQueue(self.clock)
+        branch._processes = []
+        branch._stopped = False
+        return branch
+
+    def stop(self) -> None:
+        """End all processes, at their next step, for good."""
+        self._stopped = True
+        for process in self._processes:
+            process.end()
 
     def start(
         self, name: str, main: Callable[[Process], None], *, restart: bool = True, background: bool = False
     ) -> None:
         """Run ``main`` in a process of its own; after a crash, again in a new one that remembers nothing."""
         process = Process(self, name)
+        self._processes.append(process)
 
         def run() -> None:
             try:
                 main(process)
             except Crash:
-                if restart:
+                if restart and not self._stopped:
                     self._restart(name, main, background)
                 raise
 
@@ -126,7 +157,12 @@ class Place:
     def _restart(self, name: str, main: Callable[[Process], None], background: bool) -> None:
         self.scheduler.counts.bump("restarts")
         delay_ms = int(self.scheduler.random.random() * RESTART_MS_MAX)
-        self.scheduler.later(delay_ms, lambda: self.start(name, main, background=background))
+
+        def start() -> None:
+            if not self._stopped:
+                self.start(name, main, background=background)
+
+        self.scheduler.later(delay_ms, start)
 
 
 class Process:
@@ -136,6 +172,7 @@ class Process:
         draw = place.scheduler.random.random
         weather = place.weather
         self.name = name
+        self.place = place
         self.scheduler = place.scheduler
         self.clock = SimulatedClock(
             place.scheduler,
@@ -155,7 +192,11 @@ class Process:
 
     def crash(self) -> None:
         """End all actors of this process, the calling one now. Raises Crash."""
+        self.end()
+        raise Crash
+
+    def end(self) -> None:
+        """End all actors of this process, each at its next step."""
         for actor in self._actors:
             actor.crashed = True
             self.scheduler.wake(actor)  # from a lock that nobody will release
-        raise Crash

@@ -20,6 +20,7 @@ import msgspec
 
 from stratalog.clock import SystemClock
 from tests.simulation.mutants import Catch, hunt
+from tests.simulation.mutants_branches import MUTANTS as BRANCHES_MUTANTS
 from tests.simulation.mutants_collect import MUTANTS as COLLECT_MUTANTS
 from tests.simulation.mutants_disk import MUTANTS as DISK_MUTANTS
 from tests.simulation.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
@@ -28,6 +29,7 @@ from tests.simulation.mutants_queue import MUTANTS as QUEUE_MUTANTS
 from tests.simulation.mutants_records import MUTANTS as RECORDS_MUTANTS
 from tests.simulation.mutants_sync import MUTANTS as SYNC_MUTANTS
 from tests.simulation.mutants_threads import MUTANTS as THREADS_MUTANTS
+from tests.simulation.world_branches import BranchesWorld
 from tests.simulation.world_collect import CollectWorld
 from tests.simulation.world_disk import DiskWorld
 from tests.simulation.world_documents import DocumentWorld
@@ -61,6 +63,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 WORLDS: Mapping[str, Listed] = {
+    "branches": Listed(BranchesWorld, weight=2),
     "collect": Listed(CollectWorld, weight=1),
     "documents": Listed(DocumentWorld, weight=2),
     "disk": Listed(DiskWorld, weight=1),
@@ -73,6 +76,7 @@ WORLDS: Mapping[str, Listed] = {
     "turns": Listed(TurnsWorld, weight=1),
 }
 MUTANTS = (
+    *BRANCHES_MUTANTS,
     *COLLECT_MUTANTS,
     *DISK_MUTANTS,
     *DOCUMENTS_MUTANTS,

@@ -219,14 +219,12 @@ class Local:
 
     def _lose(self, connection: apsw.Connection, pulled: Pulled) -> list[SettledMutation]:
         """Name the confirmed mutations that the server does not have any more. Those long ago are not known here."""
-        above, upto = pulled.lost.get(self.client, (0, 0))
-        rows = self._file.read(
-            "SELECT sequence, id, name, args FROM confirmed WHERE id > ? AND id <= ? ORDER BY sequence", above, upto
-        )
         settled = []
-        for sequence, id, name, args in list(rows):
-            connection.execute("DELETE FROM confirmed WHERE sequence = ?", (sequence,))
-            settled.append(self._fail(connection, Waiting(sequence, id, name, args), "lost", LOST))
+        for above, upto in pulled.lost.get(self.client, ()):
+            rows = connection.execute(
+                "DELETE FROM confirmed WHERE id > ? AND id <= ? RETURNING sequence, id, name, args", (above, upto)
+            )
+            settled += [self._fail(connection, Waiting(*row), "lost", LOST) for row in sorted(rows)]
         return settled
 
     def _confirm(self, connection: apsw.Connection, pulled: Pulled, rejections_reported: bool) -> list[SettledMutation]:

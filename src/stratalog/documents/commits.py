@@ -105,8 +105,11 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
     group: str
     owner: str
-    clients: tuple[tuple[str, int, int], ...]
-    """(client, last number here, last number it was told): the mutations between went with the branch."""
+    clients: tuple[tuple[str, int, int, tuple[tuple[int, int], ...]], ...]
+    """(client, last number here, last number it was told, what went with lost branches).
+
+    What went are ranges of numbers (above, up to) in order. The last one ends with the number it was told.
+    """
 
     order_lead: int
     """How far the orders of cookies are ahead of versions from here on."""

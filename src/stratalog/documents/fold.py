@@ -86,9 +86,9 @@ class Fold:
         group, owner, clients, lead = data
         if lead != self.orders[0]:
             self.orders = lead, version + lead
-        for client, here, reported in clients:
+        for client, _, reported, lost in clients:
             self._newest[client] = ([client, reported, UNSTORABLE, NOTHING, None, None], version)
-            self._bookkeeping[RESUMED + client] = Slot(encode([here, reported]), version)
+            self._bookkeeping[RESUMED + client] = Slot(encode(lost), version)
             self._bind(client, group, owner, version)
 
     def _collect(self, data: list[Any], version: int) -> None:

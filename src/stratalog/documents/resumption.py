@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stratalog.documents.commits import Resume
-from stratalog.documents.state import State
+from stratalog.documents.state import Ranges, State
 from stratalog.limits import COOKIE_ORDER_AHEAD_MAX
 
 __all__ = ["ORDER_STEP", "resumption_of"]
 
+LOST_RANGES_MAX = 16
 ORDER_STEP = 1_000_000
 """By how much orders pass the one that was shown: other clients of the lost branch may have been given higher ones."""
 
@@ -29,7 +30,7 @@ def resumption_of(
     A client that is bound to others stays as it is.
     """
     clients = [
-        (client, here, number)
+        (client, here, number, _joined(state.lost(client), (here, number)))
         for client, number in sorted(reported.items())
         if (here := _last(state, client)) < number and _may_resume(state, client, group, owner)
     ]
@@ -44,6 +45,13 @@ def _may_resume(state: State, client: str, group: str, owner: str) -> bool:
     if binding is None:
         return not state.group_collected(group) and state.group_owner(group) in (None, owner)
     return binding == (group, owner)
+
+
+def _joined(before: Ranges, lost: tuple[int, int]) -> Ranges:
+    """``before`` and one more range. A client may still have to be told of the others: an answer may have been lost."""
+    if before and before[-1][1] == lost[0]:
+        return (*before[:-1], (before[-1][0], lost[1]))
+    return (*before[1 - LOST_RANGES_MAX :], lost)
 
 
 def _last(state: State, client: str) -> int:

@@ -22,6 +22,8 @@ from stratalog.tree.nodes import EMPTY, Leaf, Root, Slot
 
 __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 
+# Of numbers (above, up to), in order.
+Ranges = tuple[tuple[int, int], ...]
 _UNKNOWN = Slot(GONE, 0)
 RECENT_MIN = 64
 RECENT_PART = 16
@@ -251,10 +253,10 @@ class State:
         slot = self._reading(self.clients, BINDING + client)
         return _decode_binding(slot.value) if slot else None
 
-    def lost(self, client: str) -> tuple[int, int] | None:
-        """The numbers (above, up to) of a client's mutations that were confirmed, and went with a lost branch."""
+    def lost(self, client: str) -> Ranges:
+        """The numbers of a client's mutations that were confirmed, and went with lost branches."""
         slot = self._reading(self.clients, RESUMED + client)
-        return _decode_lost(slot.value) if slot else None
+        return _decode_lost(slot.value) if slot else ()
 
     def members(self, group: str) -> Iterator[str]:
         """The clients of a group, in order. Those without a group are nobody's members."""
@@ -321,7 +323,7 @@ class State:
 
 _decode_client = msgspec.msgpack.Decoder(ClientState).decode
 _decode_binding = msgspec.msgpack.Decoder(tuple[str, str]).decode
-_decode_lost = msgspec.msgpack.Decoder(tuple[int, int]).decode
+_decode_lost = msgspec.msgpack.Decoder(tuple[tuple[int, int], ...]).decode
 
 
 def _is_in(key: str, prefix: str, after: str | None) -> bool:

@@ -62,11 +62,16 @@ class StateCache:
             return self._shared.offer(self.load(head.version, head))
         if state.version >= head.version:
             return state
-        state = state.after(self.log.read(state.version, head.version, head=head))
-        if state.snapshot_version < state.floor:
-            # The state's snapshot was forgotten with the history below the floor, and its chunks may be collected.
-            state = self.load(head.version, head)
-        return self._shared.offer(state)
+        return self._shared.offer(self._advanced(state, head))
+
+    def _advanced(self, state: State, head: Head) -> State:
+        """The state at ``head``: an older one and the entries since, or from a snapshot where those are forgotten."""
+        try:
+            state = state.after(self.log.read(state.version, head.version, head=head))
+        except VersionForgotten:
+            return self.load(head.version, head)
+        # The snapshot of a state may be forgotten with the history below the floor, and its chunks may be collected.
+        return self.load(head.version, head) if state.snapshot_version < state.floor else state
 
     def load(self, version: int, head: Head | None = None) -> State:
         """The state at a version, from its snapshot and the entries after. It is not held. See `load_state`."""

@@ -113,5 +113,5 @@ class Pulled(msgspec.Struct, frozen=True):
     last: dict[str, int]
     patch: list[Operation]
     rejected: list[Rejection] = []
-    lost: dict[str, tuple[int, int]] = {}
-    """Client → (above, up to): mutations that were confirmed, and that went with a branch the server does not have."""
+    lost: dict[str, list[tuple[int, int]]] = {}
+    """Client → ranges (above, up to) of mutations that were confirmed, and that went with branches the server lost."""

@@ -104,7 +104,7 @@ class _Answer:
         last = self._last_ids(group_members)
         patch: list[Operation] = [Clear()]
         patch += (PutKey(key, decode(self._document.values.load(slot.value))) for key, slot in state.scan())
-        lost = {client: numbers for client in last if (numbers := state.lost(client)) is not None}
+        lost = {client: list(numbers) for client in last if (numbers := state.lost(client))}
         return Pulled(self._next_cookie(state, last), last, patch, lost=lost)
 
     def _news(self, state: State, since: Cookie) -> Pulled:

@@ -1,0 +1,81 @@
+"""Travellers: devices whose server may be another one tomorrow, with less or with other history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import msgspec
+
+from stratalog.protocol.sync import Pull, Pulled, Push
+from stratalog.testing.checkers import Violation
+from tests.simulation.devices import Device
+from tests.simulation.places import Place
+
+__all__ = ["Traveller"]
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A state that a device came to by the answer of a place."""
+
+    place: Place
+    version: int
+    hash: str
+    content: Mapping[str, bytes]
+
+
+class Traveller(Device):
+    """A device that keeps its identity wherever it goes. Each of its changes is a value of its own."""
+
+    def __init__(self, name: str, document: str, random: Random, site: Any) -> None:
+        super().__init__(name, document, random)
+        self.site = site
+        self.place: Place = site.place
+        """Who gave the answer that is being taken."""
+
+        self.arrived: list[tuple[Place, Push | Pull, Any]] = []
+        self.made: set[str] = set()
+        self.lost: dict[str, tuple[Place, int]] = {}
+        """Change → where and at which version the device was told that it is gone."""
+
+        self.shown: list[Shown] = []
+        self._numbers: dict[tuple[str, int], str] = {}
+
+    def make(self) -> None:
+        """Another change."""
+        token = f"{self.name}/{len(self.made)}"
+        self.made.add(token)
+        self.mutate("put", {"key": self._random.choice(("name", "items/1", "items/2")), "value": token})
+        newest = self.pending[-1]
+        self._numbers[newest.client, newest.id] = token
+
+    def take(self, request: Pull, pulled: Pulled) -> bool:
+        """Take over the answer to a pull, and note what it names as lost."""
+        pending = {(one.client, one.id) for one in self.pending}
+        taken = super().take(request, pulled)
+        if taken:
+            for client, ranges in pulled.lost.items():
+                gone = {(client, number) for above, upto in ranges for number in range(above + 1, upto + 1)}
+                if gone & pending:
+                    raise Violation("lost", "a change that waits was named as lost", changes=sorted(gone & pending))
+                self.lost.update((self._numbers[one], (self.place, pulled.cookie.version)) for one in sorted(gone))
+        return taken
+
+    def check_seen(self, histories: Mapping[int, Any]) -> None:
+        """Each state is that of its version in the history of whoever answered. What was named as lost is not there."""
+        for shown in self.shown:
+            history = histories[id(shown.place)]
+            entry = history.entries.get(shown.version)
+            if shown.version and (entry is None or entry.hash.hex() != shown.hash):
+                raise Violation("branch", "a server answered with another history than its own", shown=shown)
+            if shown.content != history.states[shown.version]:
+                raise Violation("state", "a device holds what no version was", version=shown.version)
+        for change, (place, version) in self.lost.items():
+            found = histories[id(place)].changes.get(change)
+            if found is not None and found <= version:
+                raise Violation("lost", "a change that is there was named as lost", change=change, version=found)
+
+    def _see(self) -> None:
+        assert self.cookie is not None
+        self.shown.append(Shown(self.place, self.cookie.version, self.cookie.hash, dict(self.content)))

@@ -1,0 +1,283 @@
+"""The world of branches: backups are put back, copies are split, and devices go on at whatever server answers them.
+
+A restore ends all processes of a place, and begins others on an index as it was some commits ago. A split begins a
+second place beside the first. Requests, answers and queued messages outlive both. Every state that a device comes to is
+held against the history of the place that answered it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from stratalog.codec import decode, encode
+from stratalog.documents import Document, Rules
+from stratalog.documents.commits import RESUME
+from stratalog.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, QueueFull, Unavailable
+from stratalog.log import LogSettings, create_log, open_log
+from stratalog.protocol import BUILT_IN_MUTATORS
+from stratalog.protocol.sync import Clear, Pull, Pulled, Push, Pushed
+from stratalog.store import Store
+from stratalog.sync.pull import pull
+from stratalog.sync.push import push
+from stratalog.testing.checkers import Violation
+from stratalog.testing.network import Network
+from stratalog.testing.scheduler import Scheduler
+from stratalog.worker.queued_pushes import QueuedPushes
+from stratalog.worker.worker import Worker, WorkerSettings
+from tests.simulation.actors import Turns, log_place
+from tests.simulation.documents_truth import Truth
+from tests.simulation.places import Place, Process
+from tests.simulation.travellers import Traveller
+from tests.simulation.world_queue import beat
+
+__all__ = ["BranchesWorld"]
+
+ORGANISATION = "acme"
+MAIN = "plan"
+SITES_MAX = 3
+SERVERS = 2
+WORKERS = 2
+ROUNDS_MAX = 4
+IDLE_SECONDS_MAX = 600.0
+TRANSIENT = (Unavailable, OutcomeUnknown, Conflict, QueueFull)
+WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A message on its way to whichever server of a site takes it."""
+
+    device: Traveller
+    message: Push | Pull
+
+
+class Site:
+    """An address: the place that answers under it now, and the network to it. ``queued`` sites queue their pushes."""
+
+    def __init__(self, place: Place, network: Network[Request], *, queued: bool) -> None:
+        self.place = place
+        self.network = network
+        self.queued = queued
+
+
+class BranchesWorld:
+    """A document, its devices, and an operator who puts backups back and splits copies."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "restores",
+        "splits",
+        "moves",
+        "queued",
+        "applied",
+        "seen",
+        "gap",
+        "unknown-client",
+        "resumptions",
+        "mutations lost",
+        "whole states",
+        "patches",
+        "nothing new",
+        "stale answers",
+        "floor",
+        "snapshot",
+        "restarts",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.settings = LogSettings(
+            segment_entries_target=draw.choice((2, 8)),
+            snapshot_entries_interval=draw.choice((1, 3, 6)),
+            body_inline_bytes_max=256,
+            append_seconds_max=draw.choice((1, 10)),
+        )
+        place = Place(scheduler)
+        create_log(log_place(place, self.settings), ORGANISATION, MAIN, "document")
+        self.places = [place]
+        """Every place there ever was."""
+
+        self.sites = [Site(place, Network(scheduler), queued=draw.random() < 0.5)]
+        self.devices = [Traveller(f"device-{n}", MAIN, draw, self.sites[0]) for n in range(draw.choice((1, 2, 3)))]
+        self.scripts = Turns({device.name: draw.randrange(5, 12) for device in self.devices})
+        self.events = draw.choice((1, 1, 2, 3))
+        self._open(self.sites[0])
+        for device in self.devices:
+            scheduler.spawn(device.name, partial(self.live, device))
+        scheduler.spawn("operator", self.operate)
+
+    def live(self, device: Traveller) -> None:
+        """A device at work: it changes, sends, takes what comes in any order, until all is sent and confirmed."""
+        clock, draw, pause = self.places[0].clock, self.scheduler.random, 0.5
+        while self.scripts[device.name] or device.pending:
+            if clock.random() < 0.5 and self.scripts.take(device.name):
+                device.make()
+            if len(self.sites) > 1 and self.scheduler.stormy and draw.random() < 0.1:
+                device.site = draw.choice(self.sites)
+                self.scheduler.counts.bump("moves")
+            message = device.push() if device.pending and draw.random() < 0.5 else device.pull()
+            device.site.network.send(Request(device, message))
+            clock.sleep(pause * (0.5 + clock.random()))
+            pause = 0.5 if self._receive(device) else min(2 * pause, IDLE_SECONDS_MAX)
+        self.scripts.pop(device.name)
+
+    def operate(self) -> None:
+        """Put an older backup back, or split a copy."""
+        clock, draw = self.places[0].clock, self.scheduler.random
+        for _ in range(self.events):
+            clock.sleep(30 * clock.random())
+            site = draw.choice(self.sites)
+            commits = len(site.place.index._journal)
+            branch = site.place.branch(
+                max(1, commits - int(commits * draw.random() ** 2)), keep_queue=draw.random() < 0.5
+            )
+            self.places.append(branch)
+            if len(self.sites) < SITES_MAX and draw.random() < 0.4:
+                branch.queue = type(branch.queue)(branch.clock)
+                self.sites.append(Site(branch, Network(self.scheduler), queued=site.queued))
+                self._open(self.sites[-1])
+                self.scheduler.counts.bump("splits")
+            else:
+                site.place.stop()
+                site.place = branch
+                self._open(site)
+                self.scheduler.counts.bump("restores")
+
+    def serve(self, site: Site, process: Process) -> None:
+        """Answer whatever request is at hand, with a document kept warm."""
+        store = Store(log_place(process, self.settings), process.queue)
+        pushing = QueuedPushes(store).push if site.queued else push
+        pause = 0.1
+        while self.scripts:
+            request = site.network.receive(process.clock)
+            if request is None:
+                process.clock.sleep(pause)
+                pause = min(2 * pause, IDLE_SECONDS_MAX)
+                continue
+            self._answer(process, store, pushing, request)
+            pause = 0.1
+
+    def work(self, process: Process) -> None:
+        """A worker of the queue, and the thread that beats for it."""
+        store = Store(log_place(process, self.settings), process.queue, Rules(BUILT_IN_MUTATORS))
+        worker = Worker(store, WORKING)
+        process.spawn(f"{process.name}/beat", partial(beat, process, worker), background=True)
+        idle = 0.1
+        while self.scripts:
+            if worker.step():
+                idle = 0.1
+            else:
+                process.clock.sleep(idle)
+                idle = min(2 * idle, IDLE_SECONDS_MAX)
+
+    def keep(self, process: Process) -> None:
+        """Snapshot, and forget all but the newest versions."""
+        for _ in range(2):
+            process.clock.sleep(30 * process.clock.random())
+            with suppress(NotFound, *TRANSIENT):
+                document = Document(open_log(log_place(process, self.settings), ORGANISATION, MAIN))
+                document.snapshot()
+                self.scheduler.counts.bump("snapshot")
+                if process.clock.random() < 0.3 and document.version > 3:
+                    document.forget_below(document.version - 2, lambda floor: None)
+                    self.scheduler.counts.bump("floor")
+
+    def check(self) -> None:
+        """Hold what the devices saw and were told against the history of each place that answered them."""
+        for device in self.devices:
+            self._end(device)
+        histories = {id(place): self._history(place) for place in self.places}
+        for history in histories.values():
+            history.check_order(lambda client: client)
+            resumptions = (entry for entry in history.entries.values() if entry.events[0].type == RESUME)
+            self.scheduler.counts.bump("resumptions", len(list(resumptions)))
+        for device in self.devices:
+            device.check_seen(histories)
+            check_nothing_vanished(device, histories[id(device.site.place)])
+            self.scheduler.counts.bump("mutations lost", len(device.lost))
+
+    def _open(self, site: Site) -> None:
+        place, number = site.place, len(self.places)
+        for server in range(SERVERS):
+            place.start(f"server-{number}-{server}", partial(self.serve, site))
+        place.start(f"keeper-{number}", self.keep)
+        for worker in range(WORKERS if site.queued else 0):
+            place.start(f"worker-{number}-{worker}", self.work)
+
+    def _answer(self, process: Process, store: Store, pushing: Callable[..., Pushed], request: Request) -> None:
+        """What the server says, and where; nothing for an error that asks to try again."""
+        device, message, place = request.device, request.message, process.place
+        try:
+            document = store.document(ORGANISATION, MAIN)
+            if isinstance(message, Push):
+                answer: Pushed | Pulled = pushing(document, message, device.owner)
+            else:
+                answer = pull(document, message, device.owner)
+        except TRANSIENT:
+            return self.scheduler.counts.bump("tries failed")
+        except Forbidden as exc:
+            raise Violation("owner", "a device was refused what is its own", device=device.name) from exc
+        device.site.network.answer(lambda: device.arrived.append((place, message, answer)))
+        return None
+
+    def _receive(self, device: Traveller) -> bool:
+        """Take what came, in any order; whether any of it was news."""
+        before, final = device.cookie, False
+        arrived, device.arrived = device.arrived, []
+        self.scheduler.random.shuffle(arrived)
+        for place, message, answer in arrived:
+            device.place = place
+            if isinstance(message, Push):
+                device.learn(message, answer)
+                for outcome in answer.outcomes:
+                    self.scheduler.counts.bump(outcome.status)
+                final = final or bool(answer.outcomes)
+                self.scheduler.counts.bump("queued", answer.queued)
+            elif device.take(message, answer):
+                whole = any(isinstance(operation, Clear) for operation in answer.patch)
+                kind = "nothing new" if answer.cookie == message.cookie else "whole states" if whole else "patches"
+                self.scheduler.counts.bump(kind)
+            else:
+                self.scheduler.counts.bump("stale answers")
+        return final or device.cookie != before
+
+    def _end(self, device: Traveller) -> None:
+        """The device synchronises with the site it uses now, without faults, and holds the document then."""
+        place = device.place = device.site.place
+        document = Document(open_log(log_place(place, self.settings), ORGANISATION, MAIN))
+        for _ in range(ROUNDS_MAX):
+            device.take(device.pull(), pull(document, device.pull(), device.owner))
+            if not device.pending:
+                break
+            device.learn(device.push(), push(document, device.push(), device.owner))
+        if device.pending:
+            raise Violation("progress", "a device cannot get rid of what is pending", device=device.name)
+        if device.content != {key: encode(value) for key, value in document.scan()}:
+            raise Violation("converged", "a device does not hold the document", device=device.name)
+
+    def _history(self, place: Place) -> History:
+        return History(place, open_log(log_place(place, self.settings), ORGANISATION, MAIN).record.prefix)
+
+
+class History(Truth):
+    """A truth that knows the version of each device's change. None takes effect twice, under whatever numbers."""
+
+    def __init__(self, place: Place, prefix: str) -> None:
+        super().__init__(place, prefix, BUILT_IN_MUTATORS)
+        self.changes: dict[str, int] = {}
+        for version, recorded in self.committed.values():
+            change = decode(recorded.args)["value"]
+            if change in self.changes:
+                raise Violation("once", "a change was committed twice", change=change, version=version)
+            self.changes[change] = version
+
+
+def check_nothing_vanished(device: Traveller, history: History) -> None:
+    """Each change stands in the history of the server that the device uses, or the device names it as lost."""
+    missing = sorted(device.made - history.changes.keys() - device.lost.keys())
+    if missing:
+        raise Violation("vanished", "a change is neither there nor named as lost", device=device.name, changes=missing)
