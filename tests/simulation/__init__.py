@@ -10,6 +10,7 @@ world_documents    clients of documents over several processes
 world_records      writers, readers and retention of records
 world_collect      collectors beside documents
 world_sync         devices that push and pull over a network
+world_branches     devices whose server goes back, or is a copy that went its own way
 world_queue        devices whose pushes are queued, and workers
 world_disk         SQLite and files under power failures
 world_threads      threads of one handle
@@ -17,6 +18,7 @@ world_turns        processes that share a file
 actors             steps that actors of all worlds share
 hostile            writers who use keys and names that are not theirs
 devices            the clients of worlds `sync` and `queue`
+travellers         devices of the world `branches`
 places             backends in memory, and processes that reach them over faulty ports
 pool               thread pools on the scheduler
 threads_handle     a handle that checks each answer against earlier ones
@@ -32,6 +34,7 @@ mutants_records    bugs of records
 mutants_collect    bugs of collection
 mutants_disk       bugs of the SQLite file and the folder of blobs
 mutants_sync       bugs of push and pull
+mutants_branches   bugs of how clients of a lost branch go on
 mutants_queue      bugs of the queue path
 mutants_threads    bugs of shared handles
 """

@@ -30,10 +30,9 @@ from stratalog.testing.scheduler import Scheduler
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker, WorkerSettings
 from tests.simulation.actors import Turns, log_place
-from tests.simulation.documents_truth import Truth
 from tests.simulation.places import Place, Process
 from tests.simulation.travellers import Traveller
-from tests.simulation.world_queue import beat
+from tests.simulation.world_queue import QueueTruth, beat
 
 __all__ = ["BranchesWorld"]
 
@@ -263,7 +262,7 @@ class BranchesWorld:
         return History(place, open_log(log_place(place, self.settings), ORGANISATION, MAIN).record.prefix)
 
 
-class History(Truth):
+class History(QueueTruth):
     """A truth that knows the version of each device's change. None takes effect twice, under whatever numbers."""
 
     def __init__(self, place: Place, prefix: str) -> None:

@@ -38,7 +38,7 @@ from tests.simulation.devices import Device, check_heirs, check_owners
 from tests.simulation.documents_truth import Truth
 from tests.simulation.places import Place, Process
 
-__all__ = ["QueueWorld"]
+__all__ = ["QueueTruth", "QueueWorld", "beat"]
 
 ORGANISATION = "acme"
 MAIN = "plan"
@@ -180,7 +180,7 @@ class QueueWorld:
             raise violation
         for device in self.devices:
             self._check_end(device)
-        truths = {record.origin: _Truth(self.place, record.prefix, MUTATORS) for _, record in self._known()}
+        truths = {record.origin: QueueTruth(self.place, record.prefix, MUTATORS) for _, record in self._known()}
         groups = {client: group for device in self.devices for client, group in device.groups.items()}
         for truth in truths.values():
             truth.check_order(lambda client: groups.get(client, client))
@@ -270,7 +270,7 @@ class QueueWorld:
         if device.content != {key: encode(value) for key, value in document.scan()}:
             raise Violation("converged", "a device does not hold the document", device=device.name)
 
-    def _check_given_up(self, truth: _Truth) -> None:
+    def _check_given_up(self, truth: QueueTruth) -> None:
         """Only what is poisonous is given up, unless workers ended while something else was on trial."""
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
         for recorded in truth.given_up:
@@ -337,7 +337,7 @@ class Watch:
         self._queue.close()
 
 
-class _Truth(Truth):
+class QueueTruth(Truth):
     """What was committed; what workers gave up is a rejection whatever its mutator says."""
 
     def __init__(self, place: Place, prefix: str, mutators: Any) -> None:

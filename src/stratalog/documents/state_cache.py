@@ -6,13 +6,15 @@ from operator import attrgetter
 
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
-from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
 from stratalog.log import Log
 from stratalog.log.head import Head
 from stratalog.newest import Newest
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["StateCache"]
+
+LOOKS_MAX = 4
 
 
 class StateCache:
@@ -51,21 +53,27 @@ class StateCache:
     def fresh(self) -> State:
         """The state at the head, read now; or a newer one that another thread has made meanwhile.
 
-        Readers come here during a commit and do not wait for it.
+        Readers come here during a commit and do not wait for it. Raises NotFound; Unavailable where what is read was
+        forgotten again and again before it was read.
         """
-        head = self.log.head()
-        state, interval = self._shared.value, self.log.environment.settings.snapshot_entries_interval
+        for _ in range(LOOKS_MAX):
+            head = self.log.head()
+            try:
+                return self._shared.offer(self._at_head(self._shared.value, head))
+            except VersionForgotten:
+                continue  # somebody raised the floor meanwhile; the head is never below it
+        raise Unavailable("the history was forgotten while it was read; read again", document=self.log.record.name)
+
+    def _at_head(self, state: State | None, head: Head) -> State:
+        """The state at ``head``, or ``state`` if that is newer. Raises VersionForgotten where a floor rose meanwhile."""
+        interval = self.log.environment.settings.snapshot_entries_interval
         if state is not None and state.stale:
             self._shared.drop(state)
             state = None
         if state is None or head.version - state.version > interval:
-            return self._shared.offer(self.load(head.version, head))
+            return self.load(head.version, head)
         if state.version >= head.version:
             return state
-        return self._shared.offer(self._advanced(state, head))
-
-    def _advanced(self, state: State, head: Head) -> State:
-        """The state at ``head``: an older one and the entries since, or from a snapshot where those are forgotten."""
         try:
             state = state.after(self.log.read(state.version, head.version, head=head))
         except VersionForgotten:

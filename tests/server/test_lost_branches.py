@@ -1,0 +1,312 @@
+"""Lost branches: the store went back to an older backup, or is a copy that went its own way, and clients go on."""
+
+from __future__ import annotations
+
+import copy
+from io import BytesIO
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.backends.memory import MemoryQueue
+from stratalog.client import Client
+from stratalog.documents import Document
+from stratalog.errors import Forbidden
+from stratalog.maintenance.document_export import export_document
+from stratalog.maintenance.document_import import import_document
+from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push
+from stratalog.store import Store
+from stratalog.sync.origin import origin_of
+from stratalog.sync.pull import pull
+from stratalog.sync.push import push
+from stratalog.sync.replicache import pull_replicache
+from tests.client.helpers import InProcess
+from tests.documents.helpers import World, put
+from tests.server.helpers import Follower
+
+
+def backup(world: World) -> Any:
+    """What the index holds now."""
+    return copy.deepcopy(world.backend._partitions)
+
+
+def restored(world: World, backup: Any) -> Document:
+    """The document of a process that was started after the backup was put back."""
+    world.backend._partitions = copy.deepcopy(backup)
+    return world.open()
+
+
+def change(document: Document, follower: Follower, *ids: int, client: str = "ada") -> list[str]:
+    outcomes = push(document, Push(follower.group, [put(f"k{id}", id, client=client, id=id) for id in ids])).outcomes
+    return [outcome.status for outcome in outcomes]
+
+
+def is_whole(pulled: Pulled) -> bool:
+    return Clear() in pulled.patch
+
+
+def test_a_client_goes_on_where_it_was_told_to_be() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    change(document, follower, 1, 2)
+    follower.pull(document)
+    older = backup(world)
+    change(document, follower, 3, 4)
+    before = follower.pull(document)
+    document = restored(world, older)
+    assert change(document, follower, 5) == ["gap"]
+    answer = follower.pull(document)
+    assert is_whole(answer)
+    assert (answer.last, answer.lost) == ({"ada": 4}, {"ada": [(2, 4)]})
+    assert follower.content == {"k1": 1, "k2": 2}
+    assert answer.cookie.order > before.cookie.order
+    assert change(document, follower, 4, 5) == ["seen", "applied"]
+    after = follower.pull(document)
+    assert (is_whole(after), after.lost, follower.content["k5"]) == (False, {}, 5)
+    assert after.cookie.order == answer.cookie.order + 1
+
+
+def test_the_same_version_with_another_hash_is_another_state() -> None:
+    world = World()
+    document, follower, other = world.create(), Follower(), Follower("other")
+    older = backup(world)
+    change(document, follower, 1)
+    follower.pull(document)
+    document = restored(world, older)
+    push(document, Push("other", [put("theirs", 1, client="bob", id=1)]))
+    answer = follower.pull(document)
+    assert is_whole(answer)
+    assert follower.content == {"theirs": 1}
+    assert answer.last == {"ada": 1}
+    assert other.pull(document).last == {"bob": 1}
+
+
+def test_a_branch_with_equal_entries_is_no_other_branch() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    change(document, follower, 1)
+    follower.pull(document)
+    document = restored(world, backup(world))
+    version = document.version
+    assert follower.pull(document).patch == []
+    assert document.version == version
+
+
+def test_a_client_that_the_backup_never_knew_is_bound_again() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    older = backup(world)
+    change(document, follower, 1, 2)
+    follower.pull(document)
+    document = restored(world, older)
+    assert change(document, follower, 3) == ["unknown-client"]
+    assert follower.pull(document).last == {"ada": 2}
+    assert change(document, follower, 3) == ["applied"]
+    assert push(document, Push("g", [put("x", 1, id=4)]), "mallory").outcomes[0].status == "wrong-group"
+
+
+def test_a_late_repetition_of_an_old_pull_hides_nothing_that_is_lost() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    older = backup(world)
+    change(document, follower, 1, 2)
+    late = Pull("g", follower.pull(document).cookie)
+    change(document, follower, 3)
+    follower.pull(document)
+    document = restored(world, older)
+    assert pull(document, late).lost == {"ada": [(0, 2)]}
+    assert follower.pull(document).lost == {"ada": [(0, 3)]}
+
+
+def test_what_was_committed_between_two_losses_is_not_named() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    older = backup(world)
+    change(document, follower, 1)
+    late = Pull("g", follower.pull(document).cookie)
+    change(document, follower, 2, 3)
+    follower.pull(document)
+    document = restored(world, older)
+    pull(document, late)
+    change(document, follower, 2)
+    assert follower.pull(document).lost == {"ada": [(0, 1), (2, 3)]}
+    assert world.open().state().lost("ada") == ((0, 1), (2, 3))
+
+
+def test_a_second_restore_is_told_apart_too() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    older = backup(world)
+    orders = []
+    for id in (1, 2, 3):
+        change(document, follower, id)
+        orders.append(follower.pull(document).cookie.order)
+        document = restored(world, older)
+        orders.append(follower.pull(document).cookie.order)
+    assert orders == sorted(set(orders))
+    assert change(document, follower, 4) == ["applied"]
+
+
+def test_tabs_that_share_a_state_are_never_given_an_order_of_the_lost_branch() -> None:
+    world = World()
+    document, near, far = world.create(), Follower(), Follower()
+    older = backup(world)
+    change(document, near, 1)
+    near.pull(document)
+    change(document, near, 2, 3)
+    change(document, near, 4)
+    highest = far.pull(document).cookie.order
+    document = restored(world, older)
+    assert near.pull(document).cookie.order > highest
+    version = document.version
+    assert far.pull(document).cookie.order > highest
+    assert document.version == version + 1, "the numbers of the tab that was further"
+
+
+def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
+    world = World(snapshot_entries_interval=1)
+    document, follower = world.create(), Follower()
+    older = backup(world)
+    change(document, follower, 1, 2)
+    cookie = follower.pull(document).cookie
+    document = restored(world, older)
+    follower.pull(document)
+    again = world.open()
+    assert again.state().order == follower.cookie.order if follower.cookie else None
+    assert pull(again, Pull("g", cookie)).lost == {"ada": [(0, 2)]}
+    again.collect_clients(["ada"], ["g"])
+    assert again.state().lost("ada") == ()
+
+
+def test_who_may_not_write_is_answered_and_raises_nothing() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    older = backup(world)
+    change(document, follower, 1)
+    cookie = follower.pull(document).cookie
+    document = restored(world, older)
+    answer = pull(document, Pull("g", cookie), may_write=lambda: False)
+    assert (is_whole(answer), answer.last, document.version) == (True, {}, 0)
+    assert answer.cookie.order > cookie.order
+    assert answer.cookie.last == {"ada": 1}, "a later pull of one who may write raises it"
+
+
+def test_clients_of_others_are_not_raised() -> None:
+    world = World()
+    document, follower = world.create(), Follower()
+    change(document, follower, 1)
+    cookie = follower.pull(document).cookie
+    forged = msgspec.structs.replace(cookie, hash="00", last={"ada": 9})
+    with pytest.raises(Forbidden):
+        pull(document, Pull("g", forged), "mallory")
+    moved = msgspec.structs.replace(forged, group="h")
+    assert pull(document, Pull("h", moved), "mallory").last == {}
+    assert document.last_mutation("ada") == 1
+
+
+def test_a_cookie_that_claims_to_be_very_far_ahead_moves_nobody_elses_orders() -> None:
+    document = World().create()
+    far = 2**52
+    cookie = Cookie(far, origin_of(document.log), 5, "00", "g")
+    assert pull(document, Pull("g", cookie)).cookie.order == far + 1
+    assert pull(document, Pull("other")).cookie.order == 0
+
+
+def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
+    world = World()
+    document, follower = world.create("plan"), Follower()
+    change(document, follower, 1, 2)
+    file = BytesIO()
+    export_document(document, file)
+    change(document, follower, 3)
+    cookie = follower.pull(document).cookie
+    document.delete()
+    restored = import_document(Store(world.environment, MemoryQueue(world.clock)), "acme", "plan", file)
+    assert change(restored, follower, 4) == ["gap"]
+    answer = follower.pull(restored)
+    assert (answer.cookie.origin, answer.lost) == (cookie.origin, {"ada": [(2, 3)]})
+    assert push(restored, Push("g", [put("k4", 4, id=4)], cookie.origin)).outcomes[0].status == "applied"
+
+
+def test_a_fork_in_the_documents_place_begins_without_its_clients() -> None:
+    """It holds effects of clients that it does not know, so their numbers are of no use there."""
+    world = World()
+    document, follower = world.create("plan"), Follower()
+    change(document, follower, 1)
+    cookie = follower.pull(document).cookie
+    fork = document.fork("copy")
+    answer = pull(fork, Pull("g", cookie))
+    assert (is_whole(answer), answer.last, answer.cookie.last) == (True, {}, {})
+    assert answer.cookie.origin != cookie.origin
+
+
+def test_replicache_is_told_no_lower_number_and_not_to_begin_again() -> None:
+    world = World()
+    document = world.create()
+    older = backup(world)
+    push(document, Push("g", [put("a", 1, id=1), put("a", 2, id=2)]))
+    cookie = pull_replicache(document, {"pullVersion": 1, "clientGroupID": "g", "cookie": None}).body["cookie"]
+    document = restored(world, older)
+    body = {"pullVersion": 1, "clientGroupID": "g", "cookie": msgspec.to_builtins(cookie)}
+    answer = pull_replicache(document, body)
+    assert answer.status == 200
+    assert answer.body["lastMutationIDChanges"] == {"ada": 2}
+    assert answer.body["patch"] == [Clear()]
+    assert answer.body["cookie"].order > cookie.order
+
+
+def test_a_python_client_names_what_is_lost_and_its_pending_mutations_arrive_once() -> None:
+    world = World()
+    document = world.create()
+    transport = InProcess(document)
+    with Client(transport) as client:
+        client.mutate("put", {"key": "kept", "value": 1})
+        client.sync()
+        older = backup(world)
+        gone = client.mutate("inc", {"key": "n"})
+        client.sync()
+        document = restored(world, older)
+        transport.servers = (document,)
+        pending = client.mutate("inc", {"key": "m"})
+        client.sync()
+        assert (gone.status, pending.status) == ("lost", "applied")
+        assert [(one.name, one.args, one.status) for one in client.failures()] == [("inc", {"key": "n"}, "lost")]
+        assert dict(client.scan()) == dict(document.scan()) == {"kept": 1, "m": 1}
+        client.sync()
+        assert len(client.failures()) == 1
+
+
+def test_a_client_moves_between_two_copies_and_back() -> None:
+    world, other = World(), World()
+    document = world.create()
+    transport = InProcess(document)
+    with Client(transport) as client:
+        client.mutate("append", {"key": "list", "item": "both"})
+        client.sync()
+        other.blobs = world.blobs
+        copied = restored(other, backup(world))
+        places = {"one": document, "other": copied}
+        for name in ("one", "other", "one", "other"):
+            transport.servers = (places[name],)
+            client.mutate("append", {"key": f"only/{name}", "item": 1})
+            client.sync()
+            assert dict(client.scan()) == dict(places[name].scan())
+        assert dict(document.scan())["only/one"] == dict(copied.scan())["only/other"] == [1, 1]
+        assert {failure.status for failure in client.failures()} == {"lost"}
+
+
+def test_a_mutation_is_at_most_a_thousand_numbers_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was confirmed longer ago is not named any more."""
+    monkeypatch.setattr("stratalog.client.local.CONFIRMED_MAX", 2)
+    world = World()
+    document = world.create()
+    older = backup(world)
+    transport = InProcess(document)
+    with Client(transport) as client:
+        for number in range(4):
+            client.mutate("put", {"key": f"k{number}", "value": number})
+            client.sync()
+        transport.servers = (restored(world, older),)
+        client.sync()
+        assert [failure.args["key"] for failure in client.failures()] == ["k2", "k3"]
