@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import pytest
 
 from stratalog.documents import Document, Projection
 from stratalog.documents.commits import read_commit
-from stratalog.errors import LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.errors import HistoryChanged, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.keys import checkpoints_partition
 from stratalog.log import Entry
 from stratalog.ports.index import Delete, Item, Put, Write
 from tests.documents.helpers import World, inc
@@ -101,6 +103,20 @@ def test_too_many_effects_of_one_entry_are_refused() -> None:
     many = [Delete("projected", str(n)) for n in range(100)]
     with pytest.raises(LimitExceeded):
         Projection(document.log, "counts", lambda entry: many).catch_up()
+
+
+def test_a_projection_of_a_lost_branch_is_told_apart() -> None:
+    world = World()
+    document = grown(world)
+    older = copy.deepcopy(world.backend._partitions)
+    document.apply([inc()])
+    Projection(document.log, "counts", count).catch_up()
+    checkpoint = world.backend._partitions[checkpoints_partition(document.log.record.prefix)]
+    world.backend._partitions = older | {checkpoints_partition(document.log.record.prefix): checkpoint}
+    for _ in range(2):
+        with pytest.raises(HistoryChanged):
+            Projection(world.open().log, "counts", count).catch_up()
+        world.open().apply([inc(by=2)])
 
 
 def test_checkpoints_have_names() -> None:

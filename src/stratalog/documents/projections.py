@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from stratalog.errors import ConditionFailed, LimitExceeded
+from stratalog.errors import ConditionFailed, HistoryChanged, LimitExceeded, VersionForgotten
 from stratalog.keys import checkpoints_partition, escape
 from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.log import Entry, Log
@@ -18,7 +18,8 @@ class Projection:
     """Follows one log. ``project(entry)`` gives the writes an entry means; they commit with the checkpoint, once.
 
     For an outside target give no writes and act in ``project`` itself: it is then called at least once per entry, and
-    (incarnation, version) is the key to do it once by.
+    the entry's hash is the key to do it once by. A target that holds a hash which the log does not have at its version
+    was fed from a lost branch.
     """
 
     def __init__(self, log: Log, name: str, project: Callable[[Entry], Sequence[Write]]) -> None:
@@ -29,13 +30,16 @@ class Projection:
 
     def checkpoint(self) -> int:
         """The version up to which the projection has gone."""
-        item = self._log.environment.index.get(self._partition, self._sort)
-        return int(item.attributes["v"]) if item else 0
+        return self._position()[0]
 
     def catch_up(self, version_min: int | None = None) -> int:
-        """Project what is new; answer the checkpoint. ``version_min`` stops there, so that a query waits no longer."""
-        checkpoint = self.checkpoint()
+        """Project what is new; answer the checkpoint. ``version_min`` stops there, so that a query waits no longer.
+
+        Raises HistoryChanged where the checkpoint is of another history than the log's: build the projection anew.
+        """
+        checkpoint, hash = self._position()
         head = self._log.head()
+        self._check_continues(checkpoint, hash, head.version)
         upto = head.version if version_min is None else min(version_min, head.version)
         if upto <= checkpoint:
             return checkpoint
@@ -50,13 +54,34 @@ class Projection:
         checkpoint = self.checkpoint()
         return self._log.read(checkpoint, max(version_min, checkpoint))
 
+    def _position(self) -> tuple[int, bytes]:
+        """The checkpoint's version and the hash of the entry there."""
+        item = self._log.environment.index.get(self._partition, self._sort)
+        if item is None:
+            return 0, b""
+        hash = item.attributes["h"]
+        assert isinstance(hash, bytes)
+        return int(item.attributes["v"]), hash
+
+    def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:
+        """A checkpoint below the floor cannot be compared. The entries after it are forgotten, and reading them says so."""
+        if checkpoint > head_version:
+            found = b""
+        else:
+            try:
+                found = self._log.hash_at(checkpoint) if checkpoint else hash
+            except VersionForgotten:
+                return
+        if found != hash:
+            raise HistoryChanged("a projection was fed from another history", log=self._log.record.name, at=checkpoint)
+
     def _advance(self, checkpoint: int, entry: Entry) -> bool:
         """Commit an entry's effects with the checkpoint. False: another follower was first."""
         effects = list(self._project(entry))
         if len(effects) >= COMMIT_WRITES_MAX:
             raise LimitExceeded("an entry projects to too many writes", value=len(effects), limit=COMMIT_WRITES_MAX - 1)
         condition: Condition = Equals("v", checkpoint) if checkpoint else Absent()
-        writes = [Put(Item(self._partition, self._sort, {"v": entry.version}), condition), *effects]
+        writes = [Put(Item(self._partition, self._sort, {"v": entry.version, "h": entry.hash}), condition), *effects]
         try:
             commit_once(self._log.environment, writes, lambda: self.checkpoint() >= entry.version)
         except ConditionFailed as exc:

@@ -65,7 +65,7 @@ class StateCache:
         raise Unavailable("the history was forgotten while it was read; read again", document=self.log.record.name)
 
     def _at_head(self, state: State | None, head: Head) -> State:
-        """The state at ``head``, or ``state`` if that is newer. Raises VersionForgotten where a floor rose meanwhile."""
+        """The state at ``head``, or ``state`` if that is newer. Raises VersionForgotten if a floor rises meanwhile."""
         interval = self.log.environment.settings.snapshot_entries_interval
         if state is not None and state.stale:
             self._shared.drop(state)
