@@ -10,6 +10,7 @@ import pytest
 
 from stratalog.client import Client, HttpTransport
 from stratalog.errors import Forbidden
+from stratalog.sync.pull import LOST_BRANCH
 from stratalog.testing.emulators import program
 from tests.aws.template import TEMPLATE, TOKENS, Stack, deployed_stack, resources
 
@@ -56,9 +57,15 @@ def test_the_table_is_paid_by_request_and_can_be_put_back_to_any_moment() -> Non
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
+def test_the_alarm_of_lost_branches_counts_what_is_logged() -> None:
+    (counted,) = resources("AWS::Logs::MetricFilter").values()
+    assert LOST_BRANCH in counted["FilterPattern"]
+
+
 def test_whatever_fails_has_an_alarm() -> None:
     alarms = resources("AWS::CloudWatch::Alarm").values()
-    watched = {(one["MetricName"], one["Dimensions"][0]["Value"].get("Ref")) for one in alarms}
+    watched = {(one["MetricName"], one["Dimensions"][0]["Value"].get("Ref")) for one in alarms if "Dimensions" in one}
+    assert "LostBranchCookies" in {one["MetricName"] for one in alarms}
     assert {("Errors", name) for name in resources("AWS::Lambda::Function")} <= watched
     metrics = {metric for metric, _ in watched}
     assert {"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible", "Throttles"} <= metrics

@@ -64,7 +64,7 @@ class Projection:
         return int(item.attributes["v"]), hash
 
     def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:
-        """A checkpoint below the floor cannot be compared: reading the entries after it says that they are forgotten."""
+        """A checkpoint below the floor cannot be compared: reading on says that the entries are forgotten."""
         if checkpoint > head_version:
             found = b""
         else:

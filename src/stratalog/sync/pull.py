@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from stratalog.codec import decode
@@ -14,7 +15,12 @@ from stratalog.protocol.messages import check_client, check_identity
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Operation, Pull, Pulled, PutKey, Rejection
 from stratalog.sync.origin import origin_of
 
-__all__ = ["MayWrite", "always", "pull"]
+__all__ = ["LOST_BRANCH", "MayWrite", "always", "pull"]
+
+LOST_BRANCH = "cookie of a lost branch"
+"""What is counted and logged where a client was ahead: expected after a restore, and else a reason to look."""
+
+_log = logging.getLogger("stratalog.sync")
 
 MayWrite = Callable[[], bool]
 """Asked only where the answer counts: whether who pulls may also write."""
@@ -93,6 +99,9 @@ class _Answer:
 
         A version that is forgotten cannot be compared: it is of a lost branch where its order says so.
         """
+        if is_lost:
+            self._document.log.environment.counters[LOST_BRANCH] += 1
+            _log.warning("%s: document=%s version=%s", LOST_BRANCH, self._document.name, cookie.version)
         if not self._may_write():
             return state
         order = cookie.order if is_lost or cookie.order >= state.order else None
