@@ -33,8 +33,8 @@ PATTERN = r"(?<=[ (])/(?![/* ])(?:\\.|\[[^\]\n]*\]|[^/\n\\\[])+/"
 PROSE = re.compile(rf"{PATTERN}|{TEXT_OR_COMMENT.pattern}|(?P<template>{TEMPLATE})", re.DOTALL)
 IN_TEMPLATE = re.compile(r"\$\{((?:[^{}`]|\{[^{}`]*\})*)\}")
 STORY = re.compile(r"^  async \w+\((?:base|browser)?\) \{$", re.MULTILINE)
-FIXED_NAME = re.compile(r"\bslot:|\.slot\b|\w*NotFound\b")
-"""A field of the browser's store, as formats/browser.md names it, and what Replicache calls when it finds no state."""
+FIXED_NAME = re.compile(r"\w*NotFound\b")
+"""What Replicache calls when it finds no state."""
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=short_name)
@@ -84,7 +84,6 @@ def test_a_word_of_prose_as_a_name_would_be_noticed(line: str) -> None:
         'report("kept");',
         "say(`${count} kept ${of({ it })}, most`);",
         "match(text, /is [/] not kept: [^a]*/);",
-        "put({ slot: tabLease }, row.slot);",
         "client.onClientStateNotFound = null;",
         "  async aRecordIsFound(browser) {",
     ],

@@ -46,9 +46,9 @@ async function writeStore([name, golden]) {
   const opening = indexedDB.open(name, 1);
   opening.onupgradeneeded = () => {
     const { result } = opening;
-    result.createObjectStore("slots", { keyPath: "slot" });
+    result.createObjectStore("tabLeases", { keyPath: "tabLease" });
     result.createObjectStore("items");
-    for (const store of ["pending", "failures"]) result.createObjectStore(store, { keyPath: ["slot", "sequence"] });
+    for (const store of ["pending", "failures"]) result.createObjectStore(store, { keyPath: ["tabLease", "sequence"] });
   };
   const connection = await done(opening);
   const transaction = connection.transaction(Object.keys(golden), "readwrite");
@@ -295,7 +295,7 @@ const stories = {
         const opening = indexedDB.open(name);
         await new Promise((resolve) => (opening.onsuccess = resolve));
         const connection = opening.result;
-        const request = connection.transaction("slots").objectStore("slots").count();
+        const request = connection.transaction("tabLeases").objectStore("tabLeases").count();
         return new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
       });
     while ((await countTabLeases()) !== 2) await evaluate(staying, ([client]) => client.hurry());

@@ -1,12 +1,16 @@
-// The IndexedDB behind the clients of one document. Each tab leases a part of it, which the stores call a slot, and
-// holds a Web Lock on that part, so that no client id is ever used by two tabs. The browser releases the lock however
-// the tab ends.
+// The IndexedDB behind the clients of one document. Each tab leases a part of it, and holds a Web Lock on that part, so
+// that no client id is ever used by two tabs. The browser releases the lock however the tab ends.
 
 import { StratalogError } from "./errors.js";
 
 const FORMAT = 1;
 const RELOAD_MS_MAX = 1000;
-const STORES = { slots: "slot", items: null, pending: ["slot", "sequence"], failures: ["slot", "sequence"] };
+const STORES = {
+  tabLeases: "tabLease",
+  items: null,
+  pending: ["tabLease", "sequence"],
+  failures: ["tabLease", "sequence"],
+};
 
 export class Database {
   #connection;
@@ -55,9 +59,9 @@ export class Database {
   }
 
   async tabLeases() {
-    const [rows, pending] = await this.read((store) => [store("slots").getAll(), store("pending").getAllKeys()]);
+    const [rows, pending] = await this.read((store) => [store("tabLeases").getAll(), store("pending").getAllKeys()]);
     const waiting = new Set(pending.map(([tabLease]) => tabLease));
-    return rows.map(({ slot: tabLease, used }) => ({ tabLease, used, waits: waiting.has(tabLease) }));
+    return rows.map(({ tabLease, used }) => ({ tabLease, used, waits: waiting.has(tabLease) }));
   }
 
   /** Take a lease that no other tab holds: this tab's own, else one with work left, else the newest, else a new one. */

@@ -16,7 +16,7 @@ const UNTOLD = "it was committed, but too long ago to be told whether it was rej
 
 export class Local {
   state = new State();
-  /** In order: {slot, sequence, id, name, args, sent, answer, reason}, and `isDurable` once it is. */
+  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason}, and `isDurable` once it is. */
   pending = [];
   failures = [];
   #database;
@@ -25,13 +25,13 @@ export class Local {
 
   static async open(database, tabLease) {
     const [facts, keys, values, pending, failures] = await database.read((store) => [
-      store("slots").get(tabLease),
+      store("tabLeases").get(tabLease),
       store("items").getAllKeys(within(tabLease)),
       store("items").getAll(within(tabLease)),
       store("pending").getAll(within(tabLease)),
       store("failures").getAll(within(tabLease)),
     ]);
-    const local = new Local(database, facts ?? { slot: tabLease, sequence: 0, cookie: null });
+    const local = new Local(database, facts ?? { tabLease, sequence: 0, cookie: null });
     keys.forEach(([, key], index) => local.state.set(key, canonical(values[index])));
     local.pending = pending.map((waiting) => ({ ...waiting, args: canonical(waiting.args), isDurable: true }));
     local.failures = failures;
@@ -61,9 +61,9 @@ export class Local {
     if (this.pending.length >= PENDING_MAX) {
       throw new StratalogError("limit-exceeded", "too many mutations wait for the server", { limit: PENDING_MAX });
     }
-    const { slot: tabLease, next } = this.#facts;
+    const { tabLease, next } = this.#facts;
     const sequence = ++this.#facts.sequence;
-    const row = { slot: tabLease, sequence, id: next, name, args, sent: NEVER, answer: "", reason: null };
+    const row = { tabLease, sequence, id: next, name, args, sent: NEVER, answer: "", reason: null };
     const waiting = { ...row, isDurable: false };
     this.#facts.next = next + 1;
     const durable = this.#store([waiting]).then(() => {
@@ -160,18 +160,18 @@ export class Local {
 
   async dropFailure(sequence) {
     this.failures = this.failures.filter((failure) => failure.sequence !== sequence);
-    await this.#store([], (stores) => stores.failures.delete([this.#facts.slot, sequence]));
+    await this.#store([], (stores) => stores.failures.delete([this.#facts.tabLease, sequence]));
   }
 
   /** End another client of this browser, for which nothing waits: its failures are told here from now on. */
   async inherit(other) {
-    const { slot: tabLease } = this.#facts;
-    const failed = other.failures.map((failure) => ({ ...failure, slot: tabLease, sequence: ++this.#facts.sequence }));
+    const { tabLease } = this.#facts;
+    const failed = other.failures.map((failure) => ({ ...failure, tabLease, sequence: ++this.#facts.sequence }));
     const dropped = this.#fail(failed);
     await this.#store([], (stores) => {
       writeFailures(stores.failures, failed, dropped);
-      for (const name of ["items", "pending", "failures"]) stores[name].delete(within(other.#facts.slot));
-      stores.slots.delete(other.#facts.slot);
+      for (const name of ["items", "pending", "failures"]) stores[name].delete(within(other.#facts.tabLease));
+      stores.tabLeases.delete(other.#facts.tabLease);
     });
   }
 
@@ -223,13 +223,13 @@ export class Local {
     const failed = settled
       .filter(({ status }) => status !== "applied")
       .map(({ waiting, status, reason }) => {
-        const { slot: tabLease, sequence, name, args } = waiting;
-        return { slot: tabLease, sequence, name, args, status, reason };
+        const { tabLease, sequence, name, args } = waiting;
+        return { tabLease, sequence, name, args, status, reason };
       });
     const dropped = this.#fail(failed);
     const durable = this.#store(changed, (stores) => {
       this.#writePatch(stores.items, patch);
-      for (const { slot: tabLease, sequence } of gone) stores.pending.delete([tabLease, sequence]);
+      for (const { tabLease, sequence } of gone) stores.pending.delete([tabLease, sequence]);
       writeFailures(stores.failures, failed, dropped);
     });
     return { settled, durable };
@@ -257,12 +257,12 @@ export class Local {
     return this.#write((stores) => {
       more(stores);
       for (const { isDurable, ...waiting } of changed) stores.pending.put(waiting);
-      stores.slots.put(this.#facts);
+      stores.tabLeases.put(this.#facts);
     });
   }
 
   #writePatch(items, patch) {
-    const { slot: tabLease } = this.#facts;
+    const { tabLease } = this.#facts;
     for (const { op, key, value } of patch) {
       if (op === "put") items.put(value, [tabLease, key]);
       else items.delete(op === "clear" ? within(tabLease) : [tabLease, key]);
@@ -283,7 +283,7 @@ export class Local {
 
 function writeFailures(store, failed, dropped) {
   for (const failure of failed) store.put(failure);
-  for (const { slot: tabLease, sequence } of dropped) store.delete([tabLease, sequence]);
+  for (const { tabLease, sequence } of dropped) store.delete([tabLease, sequence]);
 }
 
 function settle(waiting, reason, areRejectionsKnown) {

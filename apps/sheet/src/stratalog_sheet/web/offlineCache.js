@@ -15,7 +15,7 @@ export class OfflineCache {
   static async open(name) {
     const database = await Database.open(`stratalog sheet ${name}`);
     const { tabLease, release } = await database.takeTabLease();
-    await database.write(({ slots }) => slots.put({ slot: tabLease, used: Date.now() }));
+    await database.write(({ tabLeases }) => tabLeases.put({ tabLease, used: Date.now() }));
     return new OfflineCache(database, tabLease, release);
   }
 
@@ -56,7 +56,7 @@ export class OfflineCache {
     if (latest === this.#stored) return;
     this.#stored = latest;
     await this.#database.write(({ pending }) => {
-      if (messages.length) pending.put({ slot: this.tabLease, sequence: 0, version, messages, incarnation });
+      if (messages.length) pending.put({ tabLease: this.tabLease, sequence: 0, version, messages, incarnation });
       else pending.delete([this.tabLease, 0]);
     });
   }
