@@ -93,7 +93,7 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
     records = store.records("bench")
     (folder / "in").mkdir()
     write(folder / "in" / "Packages", count, 1)
-    settings = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "whole": True}
+    settings = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "complete": True}
     add_source(records, Source(name="debian", adapter="folder", location=str(folder / "in"), **settings))
     source = read_source(records, "debian")
 

@@ -108,10 +108,10 @@ def idle_table(_: Figures) -> str:
     idle = monthly(deployment, FUNCTIONS, measure_maintenance(), load_prices().prices)
     what = {
         "alarms": f"{deployment.alarms} alarms",
-        "upkeep": f"{deployment.maintenance_runs} runs of upkeep over ten documents, by a function that has to start",
+        "maintenance": f"{deployment.maintenance_runs} runs over ten documents, by a function that has to start",
         "queue polled by Lambda": f"{deployment.pollers} receives of 20 seconds at a time, as long as nothing comes",
-        "kept in DynamoDB": f"{deployment.index_gb:g} GB in DynamoDB, with recovery of any moment",
-        "kept in S3": f"{deployment.blobs_gb:g} GB in S3",
+        "stored in DynamoDB": f"{deployment.index_gb:g} GB in DynamoDB, with recovery of any moment",
+        "stored in S3": f"{deployment.blobs_gb:g} GB in S3",
     }
     rows = [[what[name], f"{dollars:.3f}"] for name, dollars in idle.items()]
     return markdown([["what", "$ a month"], *rows, ["**in all**", f"**{sum(idle.values()):.2f}**"]])

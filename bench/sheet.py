@@ -141,7 +141,7 @@ def load_of(engines: EnginePool, store: stratalog.Store, settings: SheetSettings
 
 def stored(sheet: Sheet) -> int:
     owner = sheet.log.record.owner
-    return sum(stat.stored_bytes for stat in sheet.log.environment.blobs.list(f"{owner}/parts/"))
+    return sum(stat.stored_bytes for stat in sheet.log.environment.blobs.list(f"{owner}/app-snapshots/"))
 
 
 def timed(do: Callable[[], object]) -> float:

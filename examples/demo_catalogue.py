@@ -83,7 +83,7 @@ def show_change(store: Store) -> None:
 
 def sources(folder: Path) -> list[Source]:
     """Those whose records are there."""
-    packages = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "whole": True}
+    packages = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "complete": True}
     entries = {"format": "json", "transformer": "rfc-json", "id": "doc_id"}
     documents = {"format": "xml", "transformer": "rfc-xml", "records": "rfc", "id": "@number", "time": "@prepTime"}
     films = {"format": "json", "transformer": "film", "id": "Title"}

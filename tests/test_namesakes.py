@@ -57,7 +57,7 @@ def test_deleting_and_collecting_one_leaves_the_other_whole(store: stratalog.Sto
     store.records("globex").delete("r")
     for _ in range(3):
         clock.sleep(LONG_SECONDS)
-        report = maintain(store, MaintenancePolicy(collect_hours=0, keep_record_versions=1))
+        report = maintain(store, MaintenancePolicy(collect_hours=0, retain_record_versions=1))
         assert report.failures == ()
     blobs = [stat.key for stat in store.environment.blobs.list("")]
     assert [key for key in blobs if key.startswith("globex/budget@")] == []

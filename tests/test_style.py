@@ -44,9 +44,8 @@ RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "
 RETIRED_IN_PYTHON = RETIRED_NAMES - {"slot"} | {"places", "keeps", "notes", "one"}
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
 """Tests' names, an error's, and a turn of phrase."""
-STORED_NAMES = {"blobs_kept", "keep_days", "keep_record_days", "keep_record_versions", "keep_segments", "keep_snapshot"}
-STORED_NAMES |= {"kept", "notes", "whole", "keep_blank_values"}
-"""Stored or sent fields and an operation of OpenAPI, which change with their formats, and a parameter of Python."""
+STORED_NAMES = {"keep_blank_values"}
+"""A parameter of Python."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 

@@ -216,8 +216,8 @@ def connection_partition(connection: str) -> str:
 
 NAME_SORT = "name"
 ORGANISATIONS_PARTITION = "!organisations"
-QUEUE_ATTEMPTS_PARTITION = "!queue"
-REJECTED_PARTITION = "!given-up"
+QUEUE_ATTEMPTS_PARTITION = "!attempts"
+REJECTED_PARTITION = "!rejected"
 COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
 

@@ -32,7 +32,7 @@ from tests.aws.template import STACK, TOKENS, Stack, deployed_stack
 from tests.server.api import mutation
 
 KEYS = Path(__file__).parents[2] / "formats/golden/keys-v1.json"
-FUNCTIONS = ("Api", "Processor", "Sockets", "Upkeep")
+FUNCTIONS = ("Api", "Processor", "Sockets", "Maintenance")
 LARGE = "x" * 3_000_000
 SECONDS_MAX = 20
 TABLE = f"arn:aws:dynamodb:us-east-1:000000000000:table/{STACK}"
@@ -45,10 +45,10 @@ OF_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:GetQueueAttribute
 # What S3 looks at to say that a key is not there, and not that it is forbidden.
 OF_S3 = {"s3:ListBucket"}
 # What comes with age alone, by the services' own clocks: a document's second snapshot, after a thousand versions; a
-# snapshot and an archive made by upkeep; what was deleted, or nobody refers to, and is ten minutes old.
+# snapshot and an archive made by maintenance; what was deleted, or nobody refers to, and is ten minutes old.
 OF_AGE = {
     "Processor": {"dynamodb:ConditionCheckItem"},
-    "Upkeep": {
+    "Maintenance": {
         "dynamodb:ConditionCheckItem",
         "dynamodb:DeleteItem",
         "s3:DeleteObjectVersion",
@@ -129,7 +129,7 @@ def worked(guarded: Guarded) -> Guarded:
     use_sockets(guarded)
     guarded.stack.configure("Api", STRATALOG_QUEUED="all")
     use_queue(guarded)
-    guarded.stack.invoke("Upkeep", {"source": "aws.events"})
+    guarded.stack.invoke("Maintenance", {"source": "aws.events"})
     return guarded
 
 
@@ -209,7 +209,7 @@ def test_a_role_may_do_nothing_that_its_function_never_does(name: str, worked: G
     assert allowed(role) - role.actions - OF_LAMBDA - OF_S3 <= OF_AGE.get(name, set())
 
 
-def test_only_upkeep_may_delete_what_is_kept(worked: Guarded) -> None:
+def test_only_maintenance_may_delete_what_is_kept(worked: Guarded) -> None:
     prefix = worked.store.document("acme", "plan").log.record.prefix
     blob = f"arn:aws:s3:::{worked.stack.physical('Bucket')}/acme/plan@x/bodies/{'0' * 64}"
     deletions = [Asked(f"s3:{action}", blob) for action in ("DeleteObject", "DeleteObjectVersion")]
@@ -217,12 +217,12 @@ def test_only_upkeep_may_delete_what_is_kept(worked: Guarded) -> None:
     deletions += [Asked("dynamodb:DeleteItem", TABLE, partition) for partition in kept]
     deletions += [Asked("dynamodb:DeleteTable", TABLE), Asked("dynamodb:UpdateItem", TABLE, "acme/plan")]
     may = {name: [one for one in deletions if role.allows(one)] for name, role in worked.roles.items()}
-    assert [name for name in FUNCTIONS if may[name]] == ["Upkeep"]
-    assert {one.action for one in may["Upkeep"]} == {"dynamodb:DeleteItem", "s3:DeleteObjectVersion"}
+    assert [name for name in FUNCTIONS if may[name]] == ["Maintenance"]
+    assert {one.action for one in may["Maintenance"]} == {"dynamodb:DeleteItem", "s3:DeleteObjectVersion"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_of_all_kinds_of_items_only_upkeep_may_delete_more_than_marks(name: str, worked: Guarded) -> None:
+def test_of_all_kinds_of_items_only_maintenance_may_delete_more_than_marks(name: str, worked: Guarded) -> None:
     """Of those in the keys' golden file; who listens and notes on messages are not in it."""
     role = worked.roles[name]
     may = {
@@ -230,7 +230,7 @@ def test_of_all_kinds_of_items_only_upkeep_may_delete_more_than_marks(name: str,
     }
     marks = {
         "Api": {"line under a name", "line of the directory of logs", "upload going on"},
-        "Upkeep": set(PARTITIONS),
+        "Maintenance": set(PARTITIONS),
     }
     assert may == marks.get(name, set())
 

@@ -113,5 +113,5 @@ def test_nobody_without_a_token_gets_past_a_deployed_stack(stack: Stack) -> None
         stranger.sync()
 
 
-def test_upkeep_of_a_deployed_stack_comes_to_its_end(stack: Stack) -> None:
-    assert stack.invoke("Upkeep", {"source": "aws.events"})["is_finished"] is True
+def test_maintenance_of_a_deployed_stack_comes_to_its_end(stack: Stack) -> None:
+    assert stack.invoke("Maintenance", {"source": "aws.events"})["is_finished"] is True

@@ -146,7 +146,7 @@ def test_a_fork_stays_in_its_organisation(budget: Run) -> None:
     budget("fork", "acme/budget", "zeta/copy", code=2)
 
 
-def test_upkeep_keeps_what_it_should(budget: Run) -> None:
+def test_maintenance_keeps_what_it_should(budget: Run) -> None:
     assert json.loads(budget("snapshot", "acme/budget", "--at", "2", "--json").stdout)["version"] == 2
     assert "archived 0 segments" in budget("archive", "acme/budget", "--upto", "2").stdout
     assert "from 2 on" in budget("forget", "acme/budget", "--below", "2").stdout
@@ -172,7 +172,7 @@ def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path
 
 
 def test_maintaining_goes_by_a_policy_and_an_application(budget: Run, tmp_path: Path) -> None:
-    (tmp_path / "policy.json").write_text('{"documents": {"keep_days": 90}}')
+    (tmp_path / "policy.json").write_text('{"documents": {"retain_days": 90}}')
     (tmp_path / "steps.py").write_text(
         "from stratalog.server.application import Application\n"
         "app = Application(maintenance=[lambda store: store.create('acme', 'made-by-a-step')])\n"

@@ -25,12 +25,12 @@ from tests.cli.test_commands import (
     test_history_follows_one_key,
     test_list_shows_every_organisation_or_one,
     test_log_is_newest_first_and_bounded,
+    test_maintenance_keeps_what_it_should,
     test_mutate_tells_what_became_of_the_mutation,
     test_records_are_deleted_brought_back_pruned_and_listed,
     test_records_keep_versions_of_a_value,
     test_show_looks_at_any_time,
     test_show_looks_at_any_version,
-    test_upkeep_keeps_what_it_should,
     test_verify_proves_all_documents_or_those_named,
 )
 from tests.server.api import BUDGET, mutation
@@ -53,12 +53,12 @@ __all__ = [
     "test_history_follows_one_key",
     "test_list_shows_every_organisation_or_one",
     "test_log_is_newest_first_and_bounded",
+    "test_maintenance_keeps_what_it_should",
     "test_mutate_tells_what_became_of_the_mutation",
     "test_records_are_deleted_brought_back_pruned_and_listed",
     "test_records_keep_versions_of_a_value",
     "test_show_looks_at_any_time",
     "test_show_looks_at_any_version",
-    "test_upkeep_keeps_what_it_should",
     "test_verify_proves_all_documents_or_those_named",
 ]
 

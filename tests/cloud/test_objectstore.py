@@ -225,7 +225,7 @@ def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: E
     environment = Environment(index, blobs, later, settings)
     found = collect_family(environment, document.log.record.owner)
     assert (found.garbage, found.young) == ((orphan,), 0)
-    assert found.kept > 10
+    assert found.retained > 10
     with pytest.raises(NotFound):
         blobs.get(orphan)
     assert verify(Store(environment, MemoryQueue(later)).document("acme", "plan")).version == document.version

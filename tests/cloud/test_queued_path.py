@@ -75,7 +75,7 @@ def test_pushes_small_and_large_arrive_in_order_and_leave_no_claim(store: Store)
     assert store.queue.receive() == []
 
 
-def test_a_mutation_that_ends_every_worker_is_given_up_and_the_rest_goes_on(store: Store) -> None:
+def test_a_mutation_that_ends_every_worker_is_rejected_and_the_rest_goes_on(store: Store) -> None:
     document = store.create("acme", "plan")
     push(store, document, Mutation(client="c", id=1, name="kill"), put(2, "after"))
     work(store)

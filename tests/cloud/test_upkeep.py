@@ -70,7 +70,7 @@ def test_a_collection_is_foretold_stopped_and_gone_on_with(store: Store) -> None
 
 def test_a_pass_archives_forgets_frees_and_collects(store: Store) -> None:
     orphan = fill(store, 14)
-    policy = MaintenancePolicy(documents=RetentionPolicy(keep_segments=3, archive_days=0), collect_hours=0)
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=3, archive_days=0), collect_hours=0)
     found = [maintain(store, policy)]
     for _ in range(2):
         store.environment.clock.sleep(OLD_SECONDS)
@@ -87,7 +87,7 @@ def test_a_pass_archives_forgets_frees_and_collects(store: Store) -> None:
 
 def test_deletes_are_billed_one_by_one(store: Store) -> None:
     fill(store, 14)
-    maintain(store, MaintenancePolicy(documents=RetentionPolicy(keep_segments=1)))
+    maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
     store.environment.clock.sleep(OLD_SECONDS)
     meter = store.environment.index.meter  # type: ignore[attr-defined]
     before = dict(meter.read())

@@ -30,7 +30,7 @@ def opened(entries: int = 3, index: Index | None = None) -> Log:
 
 
 def stored(log: Log) -> set[str]:
-    return {stat.key.rsplit("/", 1)[1][:8] for stat in log.environment.blobs.list(f"{log.record.owner}/parts/")}
+    return {stat.key.rsplit("/", 1)[1][:8] for stat in log.environment.blobs.list(f"{log.record.owner}/app-snapshots/")}
 
 
 def parts_at(log: Log, version: int) -> list[bytes] | None:
@@ -87,7 +87,7 @@ def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts
     base = log.snapshot_at(1)
     assert base is not None
     log.environment.index.commit([Delete(f"{base.prefix}/snapshots", "0000000000000001")])
-    log.environment.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
+    log.environment.blobs.delete(key := f"{log.record.owner}/app-snapshots/{_only(log)}", _stamp(log, key))
     monkeypatch.setattr(log, "snapshot_at", lambda version: base)
     # The list of the base's parts is in its record, which the caller still holds.
     assert log.save_snapshot(2, [b"same", b"new"])
@@ -96,7 +96,7 @@ def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts
 
 
 def _only(log: Log) -> str:
-    (stat,) = log.environment.blobs.list(f"{log.record.owner}/parts/")
+    (stat,) = log.environment.blobs.list(f"{log.record.owner}/app-snapshots/")
     return stat.key.rsplit("/", 1)[1]
 
 
@@ -128,7 +128,7 @@ def test_a_snapshot_of_another_kind_is_no_kept_state() -> None:
 def test_a_missing_part_is_damage() -> None:
     log = opened()
     log.save_snapshot(1, [b"only"])
-    log.environment.blobs.delete(key := f"{log.record.owner}/parts/{_only(log)}", _stamp(log, key))
+    log.environment.blobs.delete(key := f"{log.record.owner}/app-snapshots/{_only(log)}", _stamp(log, key))
     with pytest.raises(Corrupt):
         parts_at(log, 1)
 
@@ -138,7 +138,7 @@ def test_the_collector_keeps_every_part_and_takes_what_nothing_names() -> None:
     many = [str(number).encode() for number in range(1000)]
     log.save_snapshot(1, many)
     log.save_snapshot(2, [b"few"])
-    lost = f"{log.record.owner}/parts/{sha256(b'lost').hex()}"
+    lost = f"{log.record.owner}/app-snapshots/{sha256(b'lost').hex()}"
     log.environment.blobs.put(lost, b"lost")
     for _ in range(3):
         log.environment.clock.sleep(10_000)

@@ -392,7 +392,7 @@ def test_blobs_in_a_place_that_is_an_applications_own_stay() -> None:
     own = put_blob(document, f"{owner(document)}/pictures")
     document.log.environment.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX * 2)
     found = collect(document.log.environment, "acme")
-    assert (found.garbage, found.kept) == ((), 1)
+    assert (found.garbage, found.retained) == ((), 1)
     assert document.log.environment.blobs.stat(own) is not None
 
 

@@ -138,9 +138,9 @@ def test_a_deployment_that_nobody_uses_costs_what_stands() -> None:
     idle = monthly(deployment, Functions(), measure_maintenance(), PRICES)
     assert idle["alarms"] == pytest.approx(1)
     assert idle["queue polled by Lambda"] == pytest.approx(0.324)
-    assert idle["kept in DynamoDB"] == pytest.approx(0.45)
-    assert idle["kept in S3"] == pytest.approx(0.23)
-    assert 0 < idle["upkeep"] < 0.05
+    assert idle["stored in DynamoDB"] == pytest.approx(0.45)
+    assert idle["stored in S3"] == pytest.approx(0.23)
+    assert 0 < idle["maintenance"] < 0.05
 
 
 def test_what_is_assumed_of_a_deployment_is_what_the_template_makes() -> None:

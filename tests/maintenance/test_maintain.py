@@ -111,7 +111,7 @@ def test_the_newest_segments_are_kept_and_older_ones_forgotten_then_freed(store:
     document = store.create("acme", "budget")
     fill(document, 14)
     before = firsts(document.log)
-    policy = MaintenancePolicy(documents=RetentionPolicy(keep_segments=2))
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=2))
     assert maintain(store, policy).floors == 1
     floor = document.log.floor()
     assert floor == before[-2] - 1
@@ -129,7 +129,7 @@ def test_the_versions_of_the_last_days_are_kept(store: stratalog.Store) -> None:
         for number in range(3):
             log.append(Event("noted", [day, number]))
         pass_days(store, 1)
-    maintain(store, MaintenancePolicy(logs=RetentionPolicy(keep_days=4)))
+    maintain(store, MaintenancePolicy(logs=RetentionPolicy(retain_days=4)))
     kept = [entry.events[0].data[0] for entry in log.read(log.floor())]
     assert kept[0] <= 6
     assert kept[-1] == 9
@@ -139,9 +139,9 @@ def test_the_versions_of_the_last_days_are_kept(store: stratalog.Store) -> None:
 def test_of_two_rules_the_one_that_keeps_more_holds(store: stratalog.Store) -> None:
     log = a_log(store, "events", 20)
     pass_days(store, 100)
-    maintain(store, MaintenancePolicy(logs=RetentionPolicy(keep_segments=1, keep_days=365)))
+    maintain(store, MaintenancePolicy(logs=RetentionPolicy(retain_segments=1, retain_days=365)))
     assert log.floor() == 0
-    maintain(store, MaintenancePolicy(logs=RetentionPolicy(keep_segments=4, keep_days=1)))
+    maintain(store, MaintenancePolicy(logs=RetentionPolicy(retain_segments=4, retain_days=1)))
     assert log.floor() == firsts(log)[-4] - 1
 
 
@@ -149,7 +149,7 @@ def test_a_fork_holds_the_floor(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14)
     fork = document.fork("copy", at=2)
-    maintain(store, MaintenancePolicy(documents=RetentionPolicy(keep_segments=1)))
+    maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
     assert document.log.floor() == 2
     assert fork.get("notes/a") == "1 "
 
@@ -170,7 +170,7 @@ def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_ol
     store: stratalog.Store,
 ) -> None:
     log = a_log(store, "sheet", 10)
-    policy = MaintenancePolicy(logs=RetentionPolicy(keep_segments=1))
+    policy = MaintenancePolicy(logs=RetentionPolicy(retain_segments=1))
     log.save_snapshot(3, [b"the state of version 3"])
     maintain(store, policy)
     assert log.floor() == 3
@@ -184,20 +184,20 @@ def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_ol
 
 def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.Store) -> None:
     logs = [a_log(store, name) for name in ("kept", "cut")]
-    policy = MaintenancePolicy(logs=RetentionPolicy(keep_segments=1), exceptions={"acme/kept": RetentionPolicy()})
+    policy = MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), exceptions={"acme/kept": RetentionPolicy()})
     maintain(store, policy)
     assert [log.floor() > 0 for log in logs] == [False, True]
-    assert policy.retention("other", "any", "log").keep_segments == 1
+    assert policy.retention("other", "any", "log").retain_segments == 1
     assert (
-        MaintenancePolicy(exceptions={"acme": RetentionPolicy(keep_days=3)})
+        MaintenancePolicy(exceptions={"acme": RetentionPolicy(retain_days=3)})
         .retention("acme", "x", "document")
-        .keep_days
+        .retain_days
         == 3
     )
 
 
 def test_an_exception_of_a_document_is_none_of_an_organisation_that_is_called_alike() -> None:
-    ours, theirs = RetentionPolicy(keep_days=3), RetentionPolicy(keep_days=9)
+    ours, theirs = RetentionPolicy(retain_days=3), RetentionPolicy(retain_days=9)
     policy = MaintenancePolicy(exceptions={"acme/plan": ours, "acme%2Fplan": theirs})
     assert policy.retention("acme", "plan", "log") == ours
     assert [policy.retention("acme/plan", id, "log") for id in ("x", "plan")] == [theirs, theirs]
@@ -208,7 +208,7 @@ def test_records_are_pruned_and_freed_by_policy(store: stratalog.Store) -> None:
     records = store.records("acme")
     for number in range(5):
         records.put("invoice", f"{number} {LONG * 20}".encode())
-    policy = MaintenancePolicy(keep_record_versions=2)
+    policy = MaintenancePolicy(retain_record_versions=2)
     assert maintain(store, policy).pruned_records == 1
     assert [found.version for found in records.versions("invoice")] == [4, 5]
     pass_days(store, 1)
@@ -223,7 +223,7 @@ def test_records_superseded_long_ago_are_pruned(store: stratalog.Store) -> None:
     for number in range(3):
         records.put("invoice", f"{number}".encode())
         pass_days(store, 10)
-    maintain(store, MaintenancePolicy(keep_record_days=15))
+    maintain(store, MaintenancePolicy(retain_record_days=15))
     assert [found.version for found in records.versions("invoice")] == [2, 3]
 
 
@@ -259,9 +259,9 @@ def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:
 
 def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
     policy = MaintenancePolicy(
-        documents=RetentionPolicy(keep_segments=3),
+        documents=RetentionPolicy(retain_segments=3),
         logs=RetentionPolicy(archive_days=1),
-        keep_record_versions=1,
+        retain_record_versions=1,
         collect_hours=0,
     )
     planned, did = [], []
@@ -303,7 +303,7 @@ def test_one_broken_document_stops_no_other(store: stratalog.Store) -> None:
     damage(store.create("acme", "broken").log)
     fine = store.create("acme", "fine")
     fill(fine, 14)
-    found = maintain(store, MaintenancePolicy(documents=RetentionPolicy(keep_segments=1)))
+    found = maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
     assert [(failure.what, failure.code) for failure in found.failures] == [("acme/broken", Corrupt.code)]
     assert fine.log.floor() > 0
     assert found.is_finished
@@ -387,7 +387,7 @@ def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
 def test_two_passes_at_once_do_no_harm(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14, LONG)
-    policy = MaintenancePolicy(documents=RetentionPolicy(keep_segments=2, archive_days=0), collect_hours=0)
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=2, archive_days=0), collect_hours=0)
     nested: list[MaintenanceReport] = []
 
     def another(what: str) -> None:
@@ -425,15 +425,15 @@ def test_a_closed_store_ends_the_pass(store: stratalog.Store) -> None:
 
 
 def test_a_policy_is_read_from_json_and_says_what_is_wrong_with_it() -> None:
-    text = '{"documents": {"keep_days": 90, "archive_days": 7}, "keep_record_versions": 10}'
+    text = '{"documents": {"retain_days": 90, "archive_days": 7}, "retain_record_versions": 10}'
     assert read_policy(text) == MaintenancePolicy(
-        documents=RetentionPolicy(keep_days=90, archive_days=7), keep_record_versions=10
+        documents=RetentionPolicy(retain_days=90, archive_days=7), retain_record_versions=10
     )
     assert read_policy("{}") == MaintenancePolicy()
     for wrong in (
-        '{"documents": {"keep_segments": 0}}',
+        '{"documents": {"retain_segments": 0}}',
         '{"keep_all": true}',
-        '{"keep_record_versions": 2, "keep_record_days": 3}',
+        '{"retain_record_versions": 2, "retain_record_days": 3}',
         "[]",
         "{",
     ):

@@ -38,12 +38,12 @@ LONG = Random(0).randbytes(20_000).hex()
 
 counts = st.none() | st.integers(1, 4)
 days = st.none() | st.floats(0, 20)
-retentions = st.builds(RetentionPolicy, keep_segments=counts, keep_days=days, archive_days=days)
+retentions = st.builds(RetentionPolicy, retain_segments=counts, retain_days=days, archive_days=days)
 policies = st.builds(
     MaintenancePolicy,
     documents=retentions,
     logs=retentions,
-    keep_record_versions=counts,
+    retain_record_versions=counts,
     collect_hours=st.sampled_from((0.0, 24.0)),
 )
 pauses = st.sampled_from((0, OLD_SECONDS, DAY_SECONDS))
@@ -168,7 +168,7 @@ class MaintainMachine(RuleBasedStateMachine):
     def maintain_by_default(self, policy: MaintenancePolicy) -> None:
         """What is said of archives alone, or nothing, lets nothing go."""
         floors = {name: self.document(name).log.floor() for name in self.states}
-        archives = msgspec.structs.replace(policy.documents, keep_segments=None, keep_days=None)
+        archives = msgspec.structs.replace(policy.documents, retain_segments=None, retain_days=None)
         assert maintain(self.store(), MaintenancePolicy(documents=archives)).failures == ()
         assert {name: self.document(name).log.floor() for name in self.states} == floors
         self.check()

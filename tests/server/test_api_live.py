@@ -14,7 +14,7 @@ from litestar.exceptions import WebSocketDisconnect
 
 from stratalog.errors import LimitExceeded, Unavailable
 from stratalog.log.head import Head
-from stratalog.protocol.live import SUBPROTOCOL, Beat, FromClient, FromServer, Gone, Here, Poke, Ready
+from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Heartbeat, Here, Poke, Ready
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.errors import Refused
 from stratalog.server.hub import Hub
@@ -168,7 +168,7 @@ def test_a_silent_connection_is_given_a_sign_of_life() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
-        assert await listener.next() == [Beat()]
+        assert await listener.next() == [Heartbeat()]
 
     on_a_hub(story, ServerLimits(live_poll_seconds=60, live_heartbeat_seconds=0.001))
 

@@ -18,7 +18,7 @@ def inc(client: str, id: int) -> Mutation:
     return Mutation(client=client, id=id, name="inc", args={"key": "n"})
 
 
-def given_up(poisons: int = 1) -> QueuePath:
+def rejected_path(poisons: int = 1) -> QueuePath:
     """A path on which that many mutations of one message ended the worker each time."""
     path = QueuePath(kill=kill)
     path.push(inc("ada", 1), *[named("ada", id, "kill") for id in range(2, poisons + 2)], put("ada", poisons + 2))
@@ -55,17 +55,17 @@ def letters(path: QueuePath) -> list[RejectedPush]:
     return list(list_letters(path.store))
 
 
-def test_a_mutation_that_was_given_up_is_a_letter_with_its_reason() -> None:
-    (letter,) = letters(given_up())
+def test_a_mutation_that_was_rejected_after_its_last_attempt_is_a_letter_with_its_reason() -> None:
+    (letter,) = letters(rejected_path())
     assert (letter.organisation, letter.document, letter.client, letter.mutation) == ("acme", "plan", "ada", 2)
     assert (letter.reason, letter.redriven_ms) == (
-        "given up by the worker after 2 failures: the process ended while it ran",
+        "rejected after the last attempt, 2 failures: the process ended while it ran",
         0,
     )
 
 
 def test_it_runs_again_under_an_operators_client_that_names_its_origin() -> None:
-    path = mended(given_up())
+    path = mended(rejected_path())
     (letter,) = letters(path)
     (outcome,) = redrive(path.store, letter.id)
     assert (outcome.client, outcome.id, outcome.status) == (f"redrive/{letter.id}", 1, "applied")
@@ -75,7 +75,7 @@ def test_it_runs_again_under_an_operators_client_that_names_its_origin() -> None
 
 
 def test_redriving_it_again_changes_nothing() -> None:
-    path = mended(given_up())
+    path = mended(rejected_path())
     (letter,) = letters(path)
     assert [redrive(path.store, letter.id)[0].status for _ in range(3)] == ["applied", "seen", "seen"]
     assert path.document.get("mended") == 1
@@ -83,7 +83,7 @@ def test_redriving_it_again_changes_nothing() -> None:
 
 
 def test_what_is_left_when_too_many_end_the_process_is_moved_aside_whole() -> None:
-    path = given_up(poisons=5)
+    path = rejected_path(poisons=5)
     moved, *gave_up = letters(path)
     assert [letter.mutation for letter in gave_up] == [2, 3, 4]
     assert moved.mutation == 0
@@ -92,7 +92,7 @@ def test_what_is_left_when_too_many_end_the_process_is_moved_aside_whole() -> No
 
 
 def test_its_client_sends_the_rest_again_and_goes_on() -> None:
-    path = given_up(poisons=5)
+    path = rejected_path(poisons=5)
     path.push(*[named("ada", id, "kill") for id in (5, 6)], put("ada", 7))
     path.work_through(3000)
     assert path.document.last_mutation("ada") == 7
@@ -120,7 +120,7 @@ def test_a_client_that_sends_it_again_and_an_operator_who_redrives_it_apply_it_o
 
 
 def test_a_letter_of_a_document_that_is_gone_does_not_touch_its_heir() -> None:
-    for path in (broken(), mended(given_up())):
+    for path in (broken(), mended(rejected_path())):
         (letter,) = letters(path)
         path.document.delete()
         heir = path.store.create("acme", "plan")
@@ -130,7 +130,7 @@ def test_a_letter_of_a_document_that_is_gone_does_not_touch_its_heir() -> None:
 
 
 def test_letters_are_listed_in_order_after_an_id() -> None:
-    path = given_up(poisons=5)
+    path = rejected_path(poisons=5)
     ids = [letter.id for letter in letters(path)]
     assert ids == sorted(ids)
     assert [letter.id for letter in list_letters(path.store, after=ids[1])] == ids[2:]

@@ -466,7 +466,7 @@ def test_a_mutation_that_ends_the_process_is_rejected_and_its_client_goes_on() -
     assert dict(path.document.scan()) == {"a": 1, "b": 1, "c": 1}
     reasons = {one.id: one.reason for one in committed(path)}
     assert [id for id, reason in reasons.items() if reason] == [2]
-    assert "given up by the worker" in (reasons[2] or "")
+    assert "rejected after the last attempt" in (reasons[2] or "")
     assert list(path.store.queue.dead_letters()) == []
 
 

@@ -73,13 +73,13 @@ def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
     return msgspec.structs.replace(envelope, inline=b""), push
 
 
-def test_a_golden_note_still_reads_and_is_written_alike() -> None:
+def test_a_golden_attempt_record_still_reads_and_is_written_alike() -> None:
     store, _ = golden_place()
-    kept = Item(**GOLDEN["note"])
+    kept = Item(**GOLDEN["attempt record"])
     store.environment.index.commit([Put(kept)])
-    note = read_attempts(store.environment.index, kept.sort)
-    assert note == AttemptRecord("RuntimeError: a fault", 1_700_000_000_000, "c1", 2, 1, 5, 0)
-    write_attempts(store.environment.index, kept.sort, note)
+    record = read_attempts(store.environment.index, kept.sort)
+    assert record == AttemptRecord("RuntimeError: a fault", 1_700_000_000_000, "c1", 2, 1, 5, 0)
+    write_attempts(store.environment.index, kept.sort, record)
     assert store.environment.index.get(kept.partition, kept.sort) == kept
 
 

@@ -150,7 +150,7 @@ def test_a_worker_killed_amid_a_message_leaves_it_to_another(folder: Path) -> No
     assert content(folder) == {"k": 1, "slow": 1, "after": 1}
 
 
-def test_a_mutation_that_kills_every_worker_is_given_up_and_redriven_once_it_is_mended(folder: Path) -> None:
+def test_a_mutation_that_kills_every_worker_is_rejected_and_redriven_once_it_is_mended(folder: Path) -> None:
     (folder / "poisonous").touch()
     queue(folder, put("ada", 1), named("ada", 2, "poison"), put("ada", 3, "after"))
     kills = 0

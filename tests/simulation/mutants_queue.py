@@ -32,16 +32,16 @@ def _acknowledge_first(self: Worker, messages: Sequence[Message]) -> int:
 
 def _no_claim_stands(blobs: Any, envelope: Envelope) -> bool:
     """A message that says where its push lies is taken for settled, unread."""
-    return envelope.claim is None
+    return envelope.claim_check is None
 
 
-def _never_given_up(self: Any, position: int, one: Carried, tries: int) -> list[Outcome]:
+def _never_rejected(self: Any, position: int, one: Carried, tries: int) -> list[Outcome]:
     outcomes: list[Outcome] = self._try(one, tries)
     return outcomes
 
 
 def _unmarked(self: Any, one: Carried, tries: int, receives: int) -> None:
-    """No note says who was on trial."""
+    """No attempt record says who was on trial."""
 
 
 def _any_incarnation(self: Settler, envelope: Envelope) -> Document | None:
@@ -102,11 +102,11 @@ MUTANTS = (
     Mutant(
         "queue: moved aside without rejection",
         QueueWorld,
-        replaced(_trial, "_reject_after_last_attempt", _never_given_up),
+        replaced(_trial, "_reject_after_last_attempt", _never_rejected),
         ("moved aside", "progress"),
     ),
     Mutant("queue: suspect not noted", QueueWorld, replaced(_trial, "_mark", _unmarked), ("moved aside", "progress")),
-    Mutant("queue: innocent given up", QueueWorld, replaced(execution, "TRIES_MAX", 0), ("innocent",)),
+    Mutant("queue: innocent rejected", QueueWorld, replaced(execution, "TRIES_MAX", 0), ("innocent",)),
     Mutant("queue: errors of ports count", QueueWorld, replaced(Worker, "_settle", _ports_count), ("failure",)),
     Mutant(
         "queue: other incarnation applied",

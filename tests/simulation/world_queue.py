@@ -72,7 +72,7 @@ class QueueWorld:
         "port errors",
         "held too long",
         "poisoned",
-        "given up",
+        "rejected by a worker",
         "made anew",
         "begun again",
         "restarts",
@@ -185,7 +185,7 @@ class QueueWorld:
         for truth in truths.values():
             truth.check_order(lambda client: groups.get(client, client))
             check_owners(truth, groups)
-            self._check_given_up(truth)
+            self._check_rejected(truth)
         check_heirs(list(truths.values()))
         for device in self.devices:
             device.check(truths)
@@ -270,13 +270,13 @@ class QueueWorld:
         if device.content != {key: encode(value) for key, value in document.scan()}:
             raise Violation("converged", "a device does not hold the document", device=device.name)
 
-    def _check_given_up(self, truth: QueueTruth) -> None:
-        """Only what is poisonous is given up, unless workers ended while something else was on trial."""
+    def _check_rejected(self, truth: QueueTruth) -> None:
+        """Only what is poisonous is rejected, unless workers ended while something else was on trial."""
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
-        for recorded in truth.given_up:
-            self.scheduler.counts.bump("given up")
+        for recorded in truth.rejected:
+            self.scheduler.counts.bump("rejected by a worker")
             if recorded.name != POISON and not crashes:
-                raise Violation("innocent", "a harmless mutation was given up", mutation=recorded)
+                raise Violation("innocent", "a harmless mutation was rejected", mutation=recorded)
 
 
 class _Judged(Settler):
@@ -310,7 +310,7 @@ class Watch:
         self._queue.send(group, bodies)
         for body in bodies:
             envelope = read_message(body)
-            self._world.scheduler.counts.bump("claimed", envelope.claim is not None)
+            self._world.scheduler.counts.bump("claimed", envelope.claim_check is not None)
             self.pushes[envelope.token] = open_push(self._world.place.blobs, envelope)
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
@@ -341,12 +341,12 @@ class QueueTruth(Truth):
     """What was committed; what workers gave up is a rejection whatever its mutator says."""
 
     def __init__(self, place: Place, prefix: str, mutators: Any) -> None:
-        self.given_up: list[Recorded] = []
+        self.rejected: list[Recorded] = []
         super().__init__(place, prefix, mutators)
 
     def _run(self, draft: Draft, one: Recorded, commit: Commit) -> bool:
         if (one.reason or "").startswith(WORKER_REJECTION):
-            self.given_up.append(one)
+            self.rejected.append(one)
             return True
         return super()._run(draft, one, commit)
 

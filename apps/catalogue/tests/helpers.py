@@ -51,7 +51,7 @@ class Catalogue:
             "format": "rfc822",
             "transformer": "debian-package",
             "id": "Package,Architecture",
-            "whole": True,
+            "complete": True,
         }
         return add_source(self.records, Source(name=name, **{**given, **settings}))
 

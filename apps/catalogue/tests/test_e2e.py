@@ -42,7 +42,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def fill(catalogue: Catalogue) -> None:
     catalogue.add()
-    catalogue.add("films", format="json", transformer="film", id="Title", whole=False)
+    catalogue.add("films", format="json", transformer="film", id="Title", complete=False)
     for day, (version, director) in enumerate([("5.8", "R. Scott"), ("5.9", "Ridley Scott"), ("6.0", "")], 1):
         names = {"bash": "5.2", "zsh": version} | ({"dash": "0.5"} if day == 1 else {})
         text = "\n".join(PACKAGE.format(name=name, version=at) for name, at in names.items())

@@ -41,7 +41,7 @@ def settings_of(feed: Feed) -> dict[str, Any]:
         "id": "id",
         "time": "changed",
         "next": "next",
-        "whole": False,
+        "complete": False,
     }
 
 
@@ -55,7 +55,7 @@ def repository(catalogue: Catalogue) -> Iterator[Repository]:
 
 
 def add_archive(catalogue: Catalogue, repository: Repository, **settings: Any) -> None:
-    usual = {"adapter": "oai", "format": "xml", "transformer": "dublin-core", "whole": False}
+    usual = {"adapter": "oai", "format": "xml", "transformer": "dublin-core", "complete": False}
     catalogue.add("archive", location=repository.url, **{**usual, **settings})
 
 
@@ -107,7 +107,7 @@ def test_a_feed_that_breaks_off_between_pages_is_read_anew_and_nothing_twice(cat
 
 
 def test_a_feed_of_whole_states_deletes_what_none_of_its_pages_has_any_more(catalogue: Catalogue, feed: Feed) -> None:
-    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
     assert catalogue.poll().taken.new == 8
     del feed.books[4]
     feed.etag = '"2"'
@@ -117,7 +117,7 @@ def test_a_feed_of_whole_states_deletes_what_none_of_its_pages_has_any_more(cata
 
 
 def test_a_whole_state_that_breaks_off_between_pages_deletes_nothing(catalogue: Catalogue, feed: Feed) -> None:
-    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
     catalogue.poll()
     feed.etag = '"2"'
     real = feed.answer
@@ -130,7 +130,7 @@ def test_a_whole_state_that_breaks_off_between_pages_deletes_nothing(catalogue: 
 def test_a_whole_state_that_shifts_while_it_is_read_deletes_nothing_and_is_read_again(
     catalogue: Catalogue, feed: Feed
 ) -> None:
-    catalogue.add("books", **{**settings_of(feed), "whole": True})
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
     catalogue.poll()
     feed.etag = '"2"'
     real = feed.answer
@@ -250,7 +250,7 @@ def test_another_selection_is_harvested_from_its_beginning(catalogue: Catalogue,
 def test_a_repository_that_forgets_its_deletions_can_be_harvested_whole(
     catalogue: Catalogue, repository: Repository
 ) -> None:
-    add_archive(catalogue, repository, whole=True)
+    add_archive(catalogue, repository, complete=True)
     catalogue.poll()
     del repository.records["oai:x:5"]
     taken = catalogue.poll().taken

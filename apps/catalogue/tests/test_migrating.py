@@ -60,13 +60,13 @@ def catalogue(
     for name, value in aws_environment(tables, objects, tables).items():
         monkeypatch.setenv(name, value)
     made = Catalogue(stratalog.open("memory:"), tmp_path)
-    made.add("miro", format="json", transformer="plain", id="id", whole=False)
+    made.add("miro", format="json", transformer="plain", id="id", complete=False)
     yield made
     made.store.close()
 
 
 def run(catalogue: Catalogue, old: Old, **options: Any) -> tuple[int, int, int]:
-    source = catalogue.add("miro", format="json", transformer="plain", id="id", whole=False)
+    source = catalogue.add("miro", format="json", transformer="plain", id="id", complete=False)
     done = migrate(catalogue.records, source, old.table, dynamodb=old.dynamodb, s3=old.s3, **options)
     return done.new, done.same, done.failed
 

@@ -43,7 +43,7 @@ def test_a_catalogue_lives_on_aws(catalogue: Catalogue) -> None:
 
 
 def test_a_record_larger_than_an_item_may_be_is_kept_whole(catalogue: Catalogue) -> None:
-    catalogue.add("scans", format="file", transformer="plain", whole=False)
+    catalogue.add("scans", format="file", transformer="plain", complete=False)
     large = bytes(range(256)) * 4000
     catalogue.write(large, source="scans", name="box.tiff")
     assert catalogue.poll().taken.new == 1

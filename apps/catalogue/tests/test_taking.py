@@ -60,7 +60,7 @@ def test_a_state_that_cannot_be_read_whole_deletes_nothing(catalogue: Catalogue)
 
 
 def test_a_records_own_time_decides_which_is_newer(catalogue: Catalogue) -> None:
-    catalogue.add("books", format="json", transformer="plain", id="id", time="changed", records="items", whole=False)
+    catalogue.add("books", format="json", transformer="plain", id="id", time="changed", records="items", complete=False)
 
     def take(title: str, changed: str, day: int) -> int:
         body = {"items": [{"id": 7, "title": title, "changed": changed}]}
@@ -91,7 +91,7 @@ def test_a_crash_before_the_checkpoint_repeats_and_never_skips(
 
 
 def test_files_that_are_taken_together_have_each_its_own_time(catalogue: Catalogue) -> None:
-    source = catalogue.add("books", format="json", transformer="plain", id="id", whole=False)
+    source = catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     for day in range(5):
         catalogue.write(b'{"id": %d}' % day, source="books", name=f"{day}.json", day=day)
     catalogue.write(b'{"id": 0, "title": "newer"}', source="books", name="a.json", day=9)
@@ -121,7 +121,7 @@ def test_every_format_is_cut_into_records_however_its_bytes_arrive(
 
 
 def test_xml_that_declares_entities_is_refused_and_kept_as_a_dead_letter(catalogue: Catalogue) -> None:
-    catalogue.add("feed", format="xml", records="a", id="id", whole=False)
+    catalogue.add("feed", format="xml", records="a", id="id", complete=False)
     catalogue.write(BOMB, source="feed", name="bomb.xml")
     assert catalogue.poll().taken.failed == 1
     (letter,) = catalogue.records.dead_letters()
@@ -140,7 +140,7 @@ def test_a_bomb_is_refused_in_any_encoding_and_in_any_pieces(encoding: str) -> N
 
 
 def test_one_bad_record_is_kept_and_the_others_are_taken(catalogue: Catalogue) -> None:
-    catalogue.add("lines", format="jsonl", transformer="plain", id="id", whole=False)
+    catalogue.add("lines", format="jsonl", transformer="plain", id="id", complete=False)
     catalogue.write(b'{"id": 1}\n{broken\n{"no": "id"}\n{"id": 2}\n', source="lines", name="a.jsonl")
     taken = catalogue.poll().taken
     assert (taken.new, taken.failed) == (2, 2)
@@ -152,18 +152,18 @@ def test_one_bad_record_is_kept_and_the_others_are_taken(catalogue: Catalogue) -
 
 
 def test_a_letter_whose_cause_is_gone_is_taken_in_by_a_redrive(catalogue: Catalogue) -> None:
-    catalogue.add("lines", format="jsonl", transformer="plain", id="isbn", whole=False)
+    catalogue.add("lines", format="jsonl", transformer="plain", id="isbn", complete=False)
     catalogue.write(b'{"id": 1, "title": "a"}\n', source="lines", name="a.jsonl")
     catalogue.poll()
     assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
-    catalogue.add("lines", format="jsonl", transformer="plain", id="id", whole=False)
+    catalogue.add("lines", format="jsonl", transformer="plain", id="id", complete=False)
     assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert catalogue.ids("source/lines/") == ["1"]
     assert list(catalogue.records.dead_letters()) == []
 
 
 def test_a_file_that_could_not_be_read_is_read_again_by_a_redrive(catalogue: Catalogue) -> None:
-    catalogue.add("books", format="json", transformer="plain", id="id", whole=False)
+    catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     catalogue.write(b'[{"id": 1}', source="books", name="a.json")
     assert catalogue.poll().taken.failed == 1
     catalogue.write(b'[{"id": 1}]', source="books", name="a.json")
@@ -183,7 +183,7 @@ def test_a_source_that_is_out_of_reach_so_often_becomes_a_dead_letter_until_it_a
 
 
 def test_a_file_of_any_size_is_a_record_of_its_own(catalogue: Catalogue) -> None:
-    catalogue.add("scans", format="file", transformer="plain", whole=False)
+    catalogue.add("scans", format="file", transformer="plain", complete=False)
     large = bytes(range(256)) * 4000
     catalogue.write(large, source="scans", name="box 1.tiff")
     assert catalogue.poll().taken.new == 1
@@ -193,7 +193,7 @@ def test_a_file_of_any_size_is_a_record_of_its_own(catalogue: Catalogue) -> None
 
 def test_a_long_id_is_kept_short_and_no_two_become_one(catalogue: Catalogue) -> None:
     ids = ["\u00e9" * 460 + str(n) for n in range(3)]
-    catalogue.add("lines", format="jsonl", transformer="plain", id="id", whole=False)
+    catalogue.add("lines", format="jsonl", transformer="plain", id="id", complete=False)
     lines = b"\n".join(msgspec.json.encode({"id": id}) for id in ids)
     catalogue.write(lines, source="lines", name="a.jsonl")
     assert catalogue.poll().taken.new == 3

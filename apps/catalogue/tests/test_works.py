@@ -59,9 +59,9 @@ def test_an_entry_of_the_rfc_index_becomes_a_work() -> None:
 
 def test_three_formats_become_one_model_in_one_scan(catalogue: Catalogue) -> None:
     filled(catalogue, 2)
-    catalogue.add("films", format="json", transformer="film", id="Title", whole=False)
+    catalogue.add("films", format="json", transformer="film", id="Title", complete=False)
     catalogue.write(b'[{"Title": "Alien", "Director": "Ridley Scott"}]', source="films", name="films.json")
-    catalogue.add("rfc", format="xml", transformer="rfc-index", records="rfc-entry", id="doc-id", whole=False)
+    catalogue.add("rfc", format="xml", transformer="rfc-index", records="rfc-entry", id="doc-id", complete=False)
     catalogue.write(b"<rfc-index>" + RFC + b"</rfc-index>", source="rfc", name="index.xml")
     catalogue.poll()
     assert catalogue.scan().made == 4
@@ -147,13 +147,13 @@ def test_a_record_that_is_deleted_takes_its_work_along_and_brings_it_back(catalo
 
 
 def test_what_no_work_can_be_made_of_is_a_dead_letter_once_and_not_again(catalogue: Catalogue) -> None:
-    catalogue.add("films", format="json", transformer="rfc-index", id="id", whole=False)
+    catalogue.add("films", format="json", transformer="rfc-index", id="id", complete=False)
     catalogue.write(b'[{"id": 1}, {"id": 2}]', source="films", name="films.json")
     catalogue.poll()
     assert [catalogue.scan().failed for _ in range(3)] == [2, 2, 2]
     assert [letter.failures for letter in catalogue.records.dead_letters()] == [1, 1]
     assert read_stats(catalogue.records).dead_letters == {"films": 2}
-    catalogue.add("films", format="json", transformer="plain", id="id", whole=False)
+    catalogue.add("films", format="json", transformer="plain", id="id", complete=False)
     assert all(one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect))
     assert list(catalogue.records.dead_letters()) == []
 
@@ -189,7 +189,7 @@ def test_versions_and_the_lines_between_two_of_them(catalogue: Catalogue) -> Non
 
 
 def test_json_differs_by_value(catalogue: Catalogue) -> None:
-    catalogue.add("books", format="json", transformer="plain", id="id", whole=False)
+    catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     for day, body in enumerate([b'[{"id":1,"a":{"b":[1,2]},"c":1}]', b'[{"id":1,"a":{"b":[1,3,4]},"d":null}]'], 1):
         catalogue.write(body, source="books", name="books.json", day=day)
         catalogue.poll()

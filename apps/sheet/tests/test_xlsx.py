@@ -68,7 +68,9 @@ def _parts(sheet: Sheet) -> list[bytes]:
 
 
 def _stored(sheet: Sheet) -> int:
-    return sum(stat.stored_bytes for stat in sheet.log.environment.blobs.list(f"{sheet.log.record.owner}/parts/"))
+    return sum(
+        stat.stored_bytes for stat in sheet.log.environment.blobs.list(f"{sheet.log.record.owner}/app-snapshots/")
+    )
 
 
 def test_what_is_exported_comes_in_again(sheets: Sheets) -> None:

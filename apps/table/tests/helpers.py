@@ -65,7 +65,7 @@ def new_file(filename: str, *references: tuple[str, int], partition: str = "root
     """A file on one partition, or on those given with their rows."""
     chosen = references or ((partition, rows),)
     whole = len(chosen) == 1
-    return NewFile(filename, tuple(NewReference(id, count, whole=whole) for id, count in chosen))
+    return NewFile(filename, tuple(NewReference(id, count, complete=whole) for id, count in chosen))
 
 
 def assignment(job: str, *filenames: str, partition: str = "root") -> Assignment:
@@ -84,7 +84,7 @@ def halves(filename: str, parent: str, children: Sequence[str], rows: int) -> Sp
     """A reference split in two, by halves that add up."""
     left = rows // 2
     pieces = tuple(
-        NewReference(child, count, approximate=True, whole=False)
+        NewReference(child, count, approximate=True, complete=False)
         for child, count in zip(children, (left, rows - left), strict=True)
     )
     return Split(filename, parent, pieces)

@@ -328,7 +328,7 @@ def _fits(stored: Partition, parent: Partition, children: Sequence[Partition]) -
 
 
 def _reference(filename: str, new: NewReference) -> FileReference:
-    return FileReference(filename, new.partition, new.rows, new.approximate, new.whole)
+    return FileReference(filename, new.partition, new.rows, new.approximate, new.complete)
 
 
 def _refuse(wrong: bool, reason: str) -> None:

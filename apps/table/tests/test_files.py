@@ -207,7 +207,7 @@ def test_a_reference_may_be_split_over_several_levels(table: Table) -> None:
     table.add_files([new_file("a", rows=30)])
     table.extend_at("root", [10, 20])
     below = [one.partition for one in table.at().holdings() if one.leaf]
-    pieces = tuple(NewReference(id, 10, whole=False) for id in below)
+    pieces = tuple(NewReference(id, 10, complete=False) for id in below)
     table.split_file_references([Split("a", "root", pieces)])
     assert table.at().files_by_partition() == {id: ["a"] for id in sorted(below)}
 

@@ -26,7 +26,7 @@ def grown() -> Table:
     table.split_partition(parent, [left, right])
     parent, low, high = split(table.at().partition("right"), "6d", 1, "low", "high")
     table.split_partition(parent, [low, high])
-    pieces = tuple(NewReference(id, n, approximate=True, whole=False) for id, n in (("left", 50), ("right", 51)))
+    pieces = tuple(NewReference(id, n, approximate=True, complete=False) for id, n in (("left", 50), ("right", 51)))
     table.split_file_references([Split("a", "root", pieces)])
     table.assign_job_ids([assignment("merge", "b", "d")])
     table.replace_file_references([replacement("merge", "b", output="e", rows=100)])

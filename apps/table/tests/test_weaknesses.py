@@ -135,7 +135,7 @@ def test_8_a_split_that_loses_a_row_is_refused() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a", rows=101)])
     table.split_at("root", 50)
-    pieces = tuple(NewReference(id, 50, approximate=True, whole=False) for id in children_of(table))
+    pieces = tuple(NewReference(id, 50, approximate=True, complete=False) for id in children_of(table))
     with refused("partitions", "Split of 101 rows into 100, in partition root, filename a"):
         table.split_file_references([Split("a", "root", pieces)])
     with refused("partitions", "Split leaves out a part of partition root, filename a"):

@@ -79,7 +79,7 @@ def _version_row(version: Version) -> list[str]:
 def _mutations(mutations: tuple[Applied, ...]) -> str:
     """The first mutation, and how many came with it."""
     if not mutations:
-        return dim("upkeep")
+        return dim("maintenance")
     first = f"{mutations[0].client}#{mutations[0].id} {mutations[0].name}"
     return first if len(mutations) == 1 else f"{first} (of {len(mutations)})"
 

@@ -185,10 +185,10 @@ def _say_collected(session: Session, report: CollectionReport, dry_run: bool) ->
         return
     for key in report.garbage if dry_run else ():
         click.echo(key)
+    deleted = "would delete" if dry_run else "deleted"
     click.echo(
-        f"{report.scope}: looked at {report.looked_at} blobs, kept {report.kept} referred to, {report.young} young and"
-        f" {report.changed} changed since; {'would delete' if dry_run else 'deleted'} {len(report.garbage)}"
-        f" ({size_text(report.garbage_bytes)})"
+        f"{report.scope}: looked at {report.looked_at} blobs, retained {report.retained} referred to,"
+        f" {report.young} young and {report.changed} changed since; {deleted} {len(report.garbage)} ({size_text(report.garbage_bytes)})"
     )
     if not report.is_finished:
         note("stopped before the end; the next run goes on from there")

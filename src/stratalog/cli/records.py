@@ -140,7 +140,7 @@ def prune(session: Session, record: str, retain: int | None, before: str | None)
     """Forget old versions; `sweep` frees their room later."""
     handle, id = _open(session, record)
     oldest = handle.prune(id, retain=retain, before_ms=milliseconds(before) if before else None)
-    session.answer({"name": record, "oldest_kept": oldest}, f"{record} keeps its versions from {oldest} on")
+    session.answer({"name": record, "oldest_retained": oldest}, f"{record} keeps its versions from {oldest} on")
 
 
 def _open(session: Session, record: str) -> tuple[Records, str]:

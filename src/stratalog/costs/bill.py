@@ -107,12 +107,12 @@ def monthly(deployment: Deployment, functions: Functions, maintenance: Units, pr
     polls = deployment.pollers * MINUTES_A_MONTH * 3
     return {
         "alarms": prices.alarm_months.of(deployment.alarms),
-        "upkeep": prices.schedule_runs.of(deployment.maintenance_runs)
+        "maintenance": prices.schedule_runs.of(deployment.maintenance_runs)
         + total(run.times(deployment.maintenance_runs), prices, arm=functions.arm),
         "queue polled by Lambda": prices.sqs_requests.of(polls),
-        "kept in DynamoDB": prices.dynamodb_gb_months.of(deployment.index_gb)
+        "stored in DynamoDB": prices.dynamodb_gb_months.of(deployment.index_gb)
         + prices.dynamodb_recovery_gb_months.of(deployment.index_gb),
-        "kept in S3": prices.s3_gb_months.of(deployment.blobs_gb),
+        "stored in S3": prices.s3_gb_months.of(deployment.blobs_gb),
     }
 
 

@@ -23,7 +23,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str
     source: str
     looked_at: str
-    note: str = ""
+    remark: str = ""
 
     def of(self, amount: float) -> float:
         """The dollars for an amount."""
@@ -60,7 +60,7 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     region: str
     date: str
     prices: Prices
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def load_prices(path: Path | None = None) -> PriceList:

@@ -38,7 +38,7 @@ ADDRESS_BYTES = 32
 class Manifest(msgspec.Struct, frozen=True, array_like=True):
     """What a snapshot record holds of an app snapshot: the hashes of its parts in order, here or in a body."""
 
-    kind: Literal["parts"]
+    kind: Literal["app-snapshot"]
     format: Literal[1]
     inline: bytes | None
     body: BodyRef | None
@@ -136,8 +136,8 @@ def _write(owner: str, blob_batch: BlobBatch, parts: Sequence[bytes], shared: se
             shared.add(address)
     listed = b"".join(addresses)
     if len(listed) <= BODY_INLINE_BYTES_MAX:
-        return Manifest("parts", 1, listed, None)
-    return Manifest("parts", 1, None, blob_batch.write(_prefix(owner), listed))
+        return Manifest("app-snapshot", 1, listed, None)
+    return Manifest("app-snapshot", 1, None, blob_batch.write(_prefix(owner), listed))
 
 
 def _shared(blobs: Blobs, owner: str, base: Snapshot | None) -> set[bytes]:
@@ -145,7 +145,7 @@ def _shared(blobs: Blobs, owner: str, base: Snapshot | None) -> set[bytes]:
 
 
 def _prefix(owner: str) -> str:
-    return f"{owner}/parts"
+    return f"{owner}/app-snapshots"
 
 
 _decode_manifest = msgspec.msgpack.Decoder(Manifest).decode

@@ -42,7 +42,7 @@ SAVE_SECONDS = 60
 FAILURES_MAX = 3
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
 # What blobs of a family's owner may be for. Others are an application's own, and it alone knows who refers to them.
-BLOB_FOLDERS = ("archive", "arguments", "bodies", "chunks", "collecting", "fields", "items", "parts")
+BLOB_FOLDERS = ("app-snapshots", "archive", "arguments", "bodies", "chunks", "collecting", "fields", "items")
 
 
 class MaintenanceFailure(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
     """What a collection did with the blobs it looked at; a dry run says what one would do."""
 
     scope: str
-    kept: int
+    retained: int
     """Old enough, and referred to."""
 
     young: int
@@ -77,7 +77,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
     @property
     def looked_at(self) -> int:
         """How many blobs in all."""
-        return self.kept + self.young + self.changed + len(self.garbage)
+        return self.retained + self.young + self.changed + len(self.garbage)
 
 
 def _unheard(blobs: int) -> None:
@@ -183,7 +183,7 @@ class _Collection:
         if not _is_old(now_ms, stat.modified_ms):
             work.young += 1
         elif not _is_ours(work.owner, stat.key):
-            work.kept += 1
+            work.retained += 1
         else:
             work.listed += 1
             name = stat.key.removeprefix(f"{work.owner}/")
@@ -200,7 +200,7 @@ class _Collection:
         try:
             if not work.is_marked:
                 self._mark(work)
-                work.kept += work.listed - len(work.candidates)
+                work.retained += work.listed - len(work.candidates)
                 work.is_marked = True
             self._delete_unmarked(work)
         except (Unavailable, OutcomeUnknown) as exc:
@@ -208,8 +208,8 @@ class _Collection:
         except (Corrupt, NotFound, Invalid, LimitExceeded) as exc:
             self._pass_over(work.owner, exc)
         else:
-            self._referenced, self._young = self._referenced + work.kept, self._young + work.young
-            self._report(work.kept + work.young)
+            self._referenced, self._young = self._referenced + work.retained, self._young + work.young
+            self._report(work.retained + work.young)
             self._work = CollectionProgress(after=work.upto)
 
     def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
@@ -311,7 +311,7 @@ class _Collection:
     def _build_report(self, is_finished: bool) -> CollectionReport:
         return CollectionReport(
             scope=self._scope,
-            kept=self._referenced,
+            retained=self._referenced,
             young=self._young,
             changed=self._changed,
             garbage=tuple(self._garbage),

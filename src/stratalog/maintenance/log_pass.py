@@ -51,10 +51,10 @@ def maintain_log(
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
     """The version that the floor may rise to; 0 where it stays. The end of a segment, since those go as a whole."""
     bounds = []
-    if retention.keep_segments is not None:
-        bounds.append(len(segments) - retention.keep_segments)
-    if retention.keep_days is not None:
-        bounds.append(_ended_before(log.environment.clock, segments, retention.keep_days))
+    if retention.retain_segments is not None:
+        bounds.append(len(segments) - retention.retain_segments)
+    if retention.retain_days is not None:
+        bounds.append(_ended_before(log.environment.clock, segments, retention.retain_days))
     position = min(bounds, default=0)
     if position <= 0:
         return 0

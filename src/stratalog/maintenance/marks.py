@@ -159,9 +159,9 @@ class Marking:
     def _mark_parts(self, snapshot: Snapshot, manifest: Manifest) -> None:
         """The parts of an app snapshot, and the list of them where that is a body."""
         if manifest.body is not None:
-            self._mark_body("parts", manifest.body)
+            self._mark_body("app-snapshots", manifest.body)
         for address in app_snapshot_addresses(self._environment.blobs, self._owner, snapshot):
-            self._mark(f"parts/{address.hex()}")
+            self._mark(f"app-snapshots/{address.hex()}")
 
     def _mark_tree(self, root: Root) -> None:
         if root.inline is not None:

@@ -18,10 +18,10 @@ Days = Annotated[float, msgspec.Meta(ge=0)]
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of a log's history. Where both are said, what either of them keeps is kept."""
 
-    keep_segments: Count | None = None
+    retain_segments: Count | None = None
     """The newest so many segments, the current one among them; what is older is forgotten."""
 
-    keep_days: Days | None = None
+    retain_days: Days | None = None
     """The versions of so many days; segments that ended before are forgotten."""
 
     archive_days: Days | None = None
@@ -44,17 +44,17 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     A slash in an organisation's id is written `%2F`, or one tenant's policy would hold for another's documents.
     """
 
-    keep_record_versions: Count | None = None
+    retain_record_versions: Count | None = None
     """The newest so many versions of each record."""
 
-    keep_record_days: Days | None = None
-    """The versions of records that were the latest within so many days; not beside `keep_record_versions`."""
+    retain_record_days: Days | None = None
+    """The versions of records that were the latest within so many days; not beside `retain_record_versions`."""
 
     collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24
     """How long after one collection of blobs the next one begins."""
 
     def __post_init__(self) -> None:
-        if self.keep_record_versions is not None and self.keep_record_days is not None:
+        if self.retain_record_versions is not None and self.retain_record_days is not None:
             raise ValueError("records are kept by number of versions or by days, not by both")
 
     def retention(self, organisation: str, id: str, kind: str) -> RetentionPolicy:

@@ -43,7 +43,7 @@ class CollectionProgress(msgspec.Struct):
 
     upto: str = ""
     young: int = 0
-    kept: int = 0
+    retained: int = 0
     listed: int = 0
     """How many candidates there were before any was marked."""
 

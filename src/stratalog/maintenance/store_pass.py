@@ -60,7 +60,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     pruned_records: int = 0
     freed_record_versions: int = 0
     steps: int = 0
-    blobs_kept: int = 0
+    blobs_retained: int = 0
     blobs_young: int = 0
     blobs_changed: int = 0
     blobs_deleted: int = 0
@@ -216,9 +216,9 @@ class _Pass:
     def _maintain_record(self, organisation: str, id: str) -> None:
         environment, name, policy = self._store.environment, Name(organisation, id), self._policy
         self._counts["records"] += 1
-        days = policy.keep_record_days
+        days = policy.retain_record_days
         before_ms = None if days is None else self._clock.wall_ms() - int(days * DAY_MS)
-        count = policy.keep_record_versions
+        count = policy.retain_record_versions
         if count is not None or before_ms is not None:
             floor = read_floor(environment.index, name).version
             with suppress(NotFound):  # no version was ever put
@@ -268,7 +268,7 @@ class _Pass:
         self._garbage += report.garbage
         self._failures += report.failures
         self._counts.update(
-            blobs_kept=report.kept,
+            blobs_retained=report.retained,
             blobs_young=report.young,
             blobs_changed=report.changed,
             blobs_deleted=len(report.garbage),

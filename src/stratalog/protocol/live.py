@@ -13,10 +13,10 @@ __all__ = [
     "ADDRESS_HEADER",
     "SILENCE_SECONDS_MAX",
     "SUBPROTOCOL",
-    "Beat",
     "FromClient",
     "FromServer",
     "Gone",
+    "Heartbeat",
     "Hello",
     "Here",
     "Poke",
@@ -70,7 +70,7 @@ class Here(msgspec.Struct, frozen=True, tag="here"):
     present: dict[str, Any]
 
 
-class Beat(msgspec.Struct, frozen=True, tag="beat"):
+class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     """Nothing new; the connection lives."""
 
 
@@ -79,4 +79,4 @@ class Gone(msgspec.Struct, frozen=True, tag="gone"):
 
 
 FromClient = Hello | Presence
-FromServer = Ready | Poke | Here | Beat | Gone
+FromServer = Ready | Poke | Here | Heartbeat | Gone

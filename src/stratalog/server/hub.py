@@ -18,7 +18,7 @@ from stratalog.codec import Value, encode
 from stratalog.errors import Forbidden, LimitExceeded, NotFound, StratalogError
 from stratalog.limits import PRESENCE_BYTES_MAX, PRESENCE_CONNECTIONS_MAX
 from stratalog.log import Log
-from stratalog.protocol.live import Beat, FromServer, Gone, Here, Poke, Ready
+from stratalog.protocol.live import FromServer, Gone, Heartbeat, Here, Poke, Ready
 from stratalog.server.application import ServerLimits
 from stratalog.server.errors import Refused
 from stratalog.server.metrics import Metrics
@@ -60,12 +60,12 @@ class Listener:
         self._wake.set()
 
     async def next(self) -> list[FromServer]:
-        """What is new, waiting for it; a beat where nothing is for a while. Empty at the end."""
+        """What is new, waiting for it; a heartbeat where nothing is for a while. Empty at the end."""
         with anyio.move_on_after(self._heartbeat_seconds):
             await self._wake.wait()
         self._wake = anyio.Event()
         messages, self._waiting = list(self._waiting.values()), {}
-        return [] if self._ended else messages or [Beat()]
+        return [] if self._ended else messages or [Heartbeat()]
 
     def show(self, state: Value) -> None:
         """Tell the others of this client; None tells nothing any more. Raises LimitExceeded."""

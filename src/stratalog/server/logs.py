@@ -76,7 +76,7 @@ class EntryPage(msgspec.Struct, frozen=True):
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
-    """A version of which a state is kept."""
+    """A version of which a state is saved."""
 
     version: int
     created_ms: int
@@ -171,7 +171,7 @@ def entries(
     return EntryPage(page, None)
 
 
-@reading("/snapshots", opt={"action": "read"}, summary="The versions of which a state is kept")
+@reading("/snapshots", opt={"action": "read"}, summary="The versions of which a state is saved")
 def snapshots(service: Served, organisation: Name, log: Name, limit: Count = 100) -> SnapshotPage:
     """The newest of them."""
     opened = service.log(organisation, log)
@@ -189,8 +189,8 @@ def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> S
     return SnapshotState(stored.version, stored.created_ms, _decoded(stored))
 
 
-@putting("/snapshot", opt={"action": "write"}, status_code=200, summary="Keep the state of a version")
-def keep_snapshot(
+@putting("/snapshot", opt={"action": "write"}, status_code=200, summary="Save the state of a version")
+def save_snapshot(
     service: Served, organisation: Name, log: Name, version: Number, data: JSONBody[SnapshotBody]
 ) -> SnapshotInfo:
     """The first one kept for a version stays; one of another version is another snapshot."""
@@ -237,6 +237,6 @@ def _decoded(snapshot: Snapshot) -> Any:
 
 LOGS = Router(
     PREFIX + "/logs/{log:str}",
-    route_handlers=[create, show, remove, append, entries, snapshots, snapshot, keep_snapshot, fork],
+    route_handlers=[create, show, remove, append, entries, snapshots, snapshot, save_snapshot, fork],
     tags=["logs"],
 )

@@ -57,7 +57,7 @@ class RejectedMutation(msgspec.Struct, frozen=True):
     id: int
     reason: str
     receives: int
-    given_up_ms: int
+    rejected_ms: int
     redriven_ms: int = 0
     args: bytes = b""
 
@@ -68,9 +68,9 @@ def read_attempts(index: Index, message_id: str) -> AttemptRecord:
     return AttemptRecord() if item is None else _read(item, AttemptRecord)
 
 
-def write_attempts(index: Index, message_id: str, note: AttemptRecord) -> None:
+def write_attempts(index: Index, message_id: str, record: AttemptRecord) -> None:
     """Replace the record of a message. Raises what ``commit`` raises."""
-    index.commit([_put(QUEUE_ATTEMPTS_PARTITION, message_id, note)])
+    index.commit([_put(QUEUE_ATTEMPTS_PARTITION, message_id, record)])
 
 
 def drop_attempts(index: Index, message_id: str) -> None:
@@ -101,4 +101,4 @@ def _read(item: Item, kind: type[Stored]) -> Stored:
     try:
         return msgspec.convert(dict(item.attributes), kind)
     except msgspec.ValidationError as exc:
-        raise Corrupt("an item is no note of the queue", sort=item.sort, reason=str(exc)) from exc
+        raise Corrupt("an item is no attempt record of the queue", sort=item.sort, reason=str(exc)) from exc

@@ -53,7 +53,7 @@ def _readable(blobs: Blobs, messages: Sequence[Message]) -> Iterator[Opened]:
             return
         try:
             envelope = read_message(message.body)
-            if envelope.claim is not None:
+            if envelope.claim_check is not None:
                 return
             yield Opened(message, envelope, open_push(blobs, envelope))
         except StratalogError:

@@ -104,9 +104,11 @@ def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     envelope = read_message(letter.body)
     document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
     outcomes = apply(document, open_push(store.environment.blobs, envelope))
-    note = read_attempts(store.environment.index, letter.id)
+    attempts = read_attempts(store.environment.index, letter.id)
     write_attempts(
-        store.environment.index, letter.id, msgspec.structs.replace(note, redriven_ms=store.environment.clock.wall_ms())
+        store.environment.index,
+        letter.id,
+        msgspec.structs.replace(attempts, redriven_ms=store.environment.clock.wall_ms()),
     )
     return outcomes
 
@@ -140,7 +142,7 @@ def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, A
         for mutation in committed.mutations:
             if (mutation.client, mutation.id) == origin and (mutation.reason or "").startswith(WORKER_REJECTION):
                 return mutation.name, mutation.args
-    raise NotFound("the mutation was not given up after all", client=rejection.client, id=rejection.id)
+    raise NotFound("the mutation was not rejected after all", client=rejection.client, id=rejection.id)
 
 
 def _document(store: Store, organisation: str, name: str, incarnation: str) -> Document:
@@ -151,17 +153,17 @@ def _document(store: Store, organisation: str, name: str, incarnation: str) -> D
 
 
 def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
-    note = read_attempts(store.environment.index, letter.id)
+    attempts = read_attempts(store.environment.index, letter.id)
     try:
         envelope = read_message(letter.body)
         names = (envelope.organisation, envelope.document)
     except StratalogError:
         names = ("", "")
-    reason = note.reason or UNKNOWN
-    return RejectedPush(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, note.redriven_ms)
+    reason = attempts.reason or UNKNOWN
+    return RejectedPush(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, attempts.redriven_ms)
 
 
 def _of_rejection(id: str, rejection: RejectedMutation) -> RejectedPush:
     names = (rejection.organisation, rejection.document, rejection.client, rejection.id)
-    state = (rejection.given_up_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
+    state = (rejection.rejected_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
     return RejectedPush(id, *names, *state, edited=bool(rejection.args))

@@ -1,8 +1,8 @@
 """Applying a queued push: all of it at once, or, where it has failed too often, one mutation at a time.
 
 A mutation that ends the worker's process leaves nothing but a message that is given out again. So before a suspect
-runs, a note in the index names it; a successor finds the note, and after enough of them rejects the mutation without
-running it. Its client goes on, long before the queue would move the message aside.
+runs, an attempt record in the index names it. A successor finds the record, and after enough failures it rejects the
+mutation without running it. Its client goes on, long before the queue would move the message aside.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SUSPECT_RECEIVES = 5
 TRIES_MAX = 2
 """How often a mutation may fail where it runs alone, before it is rejected."""
 
-WORKER_REJECTION = "given up by the worker"
+WORKER_REJECTION = "rejected after the last attempt"
 """How the reason of a worker's own rejection begins."""
 
 
@@ -68,7 +68,7 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
 def apply_one_by_one(
     document: Document, message: Message, queued: QueuedPush, receives_max: int = QUEUE_RECEIVES_MAX
 ) -> list[Outcome]:
-    """Run each mutation alone, under a note that names it; reject one that has failed so too often.
+    """Run each mutation alone, under a record that names it; reject one that has failed so too often.
 
     Raises NotRun where the queue would not give the message out again: what is left must not run, since it may end the
     process. Raises what `push` does.
@@ -104,7 +104,7 @@ class _Trial:
         return self._try(carried, tries)
 
     def _would_run(self, carried: Carried) -> bool:
-        """Whether it is its turn. Another harms nobody, and must not take the place of the suspect in the note."""
+        """Whether it is its turn. Another harms nobody, and must not take the place of the suspect in the record."""
         mutations, queued = self._queued.push([carried]).mutations, self._queued
         state, values = self._document.state(), self._document.values
         (outcome,) = run_batch(state, values, {}, mutations, queued.group, queued.owner).outcomes
@@ -128,7 +128,7 @@ class _Trial:
     def _reject_after_last_attempt(self, position: int, carried: Carried, tries: int) -> list[Outcome]:
         """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
         why = self._note.reason or "the process ended while it ran"
-        reason = f"{WORKER_REJECTION} after {tries} failures: {why}"
+        reason = f"{WORKER_REJECTION}, {tries} failures: {why}"
         record, now_ms = self._document.log.record, self._document.log.environment.clock.wall_ms()
         names = (record.organisation, record.name, record.incarnation, carried.client, carried.id)
         letter = f"{self._message.id}/{position}"

@@ -74,7 +74,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     token: str
     sent_ms: int
     inline: bytes
-    claim: BodyRef | None = None
+    claim_check: BodyRef | None = None
     """Where the push lies, if it is not ``inline``."""
 
     @property
@@ -111,7 +111,7 @@ def write_message(
         return message
     claimed = Envelope(*names, inline=b"")
     return _message(
-        msgspec.structs.replace(claimed, claim=write_body(environment.blobs, claimed.claim_check_owner, body))
+        msgspec.structs.replace(claimed, claim_check=write_body(environment.blobs, claimed.claim_check_owner, body))
     )
 
 
@@ -127,10 +127,10 @@ def read_message(message: bytes) -> Envelope:
 
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
     """The push that a message carries or claims. Raises Corrupt, Unavailable; ReservedName, which no server queues."""
-    if envelope.claim is None:
+    if envelope.claim_check is None:
         body = decompress(envelope.inline, QUEUED_BYTES_MAX)
     else:
-        body = read_body(blobs, envelope.claim_check_owner, envelope.claim)
+        body = read_body(blobs, envelope.claim_check_owner, envelope.claim_check)
     try:
         push = _decode_push(body)
     except msgspec.DecodeError as exc:
@@ -142,14 +142,14 @@ def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
 
 def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:
     """Whether the push can still be read: its claim check is removed once it is settled, before the message is."""
-    return envelope.claim is None or blobs.stat(_claim_check_key(envelope, envelope.claim)) is not None
+    return envelope.claim_check is None or blobs.stat(_claim_check_key(envelope, envelope.claim_check)) is not None
 
 
 def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
     """Remove the blobs of a push that is settled, the one that says it stands first. Can be called again."""
-    if envelope.claim is None:
+    if envelope.claim_check is None:
         return
-    first = _claim_check_key(envelope, envelope.claim)
+    first = _claim_check_key(envelope, envelope.claim_check)
     for stat in sorted(blobs.list(f"{envelope.claim_check_owner}/"), key=lambda stat: stat.key != first):
         blobs.delete(stat.key, stat.stamp)
 

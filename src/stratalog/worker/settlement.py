@@ -105,9 +105,9 @@ class Settler:
         self.counts["failures"] += 1
         index = self._store.environment.index
         with suppress(*TRANSIENT, Corrupt):
-            note = read_attempts(index, message.id)
+            attempts = read_attempts(index, message.id)
             failed_ms = self._store.environment.clock.wall_ms()
-            write_attempts(index, message.id, msgspec.structs.replace(note, reason=reason, failed_ms=failed_ms))
+            write_attempts(index, message.id, msgspec.structs.replace(attempts, reason=reason, failed_ms=failed_ms))
         return reason
 
     def _settle_joined(self, joined: Sequence[Opened]) -> list[Settlement]:

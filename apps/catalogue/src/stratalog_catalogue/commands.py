@@ -51,7 +51,7 @@ def catalogue() -> None:
 @click.option("--time", default="", metavar="FIELD", help="When the source last changed a record.")
 @click.option("--next", "next_page", default="", metavar="FIELD", help="Where a page names the next one.")
 @click.option(
-    "--complete", "whole", is_flag=True, help="Each file or answer is the complete state: missing records are deleted."
+    "--complete", is_flag=True, help="Each file or answer is the complete state: missing records are deleted."
 )
 @click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="In which form OAI-PMH gives its records.")
@@ -75,7 +75,7 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
         id=more["id_fields"],
         time=more["time"],
         next=more["next_page"],
-        whole=more["whole"],
+        complete=more["complete"],
         pattern=more["pattern"],
         metadata_prefix=more["prefix"],
         set=more["part"],

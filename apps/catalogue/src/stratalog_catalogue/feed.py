@@ -45,7 +45,7 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
         if first.status == 304:
             return
         done, time_ms = _validators(first), _time_of(first)
-        if source.whole:
+        if source.complete:
             yield Step(_all_pages(source, client, first), done, time_ms, True)
             return
         for answer, is_last in _pages(source, client, first):

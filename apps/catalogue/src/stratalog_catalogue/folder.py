@@ -43,15 +43,15 @@ def poll_folder(source: Source, checkpoint: Checkpoint) -> Iterator[Step]:
     known: dict[str, list[int]] = dict(checkpoint.get("files", {}))
     newest = int(checkpoint.get("newest", 0))
     changed = [file for file in _files(folder, source.pattern) if known.get(file[2]) != [file[0], file[1]]]
-    size = 1 if source.whole else FILES_PER_STEP
+    size = 1 if source.complete else FILES_PER_STEP
     for start in range(0, len(changed), size):
         batch = changed[start : start + size]
         known |= {name: [time_ns, length] for time_ns, length, name in batch}
         time_ms = batch[-1][0] // 1_000_000
-        if source.whole and time_ms < newest:
+        if source.complete and time_ms < newest:
             continue
         newest = max(newest, time_ms)
-        yield Step(_records(source, folder, batch), {"files": dict(known), "newest": newest}, time_ms, source.whole)
+        yield Step(_records(source, folder, batch), {"files": dict(known), "newest": newest}, time_ms, source.complete)
 
 
 def _files(folder: Path, pattern: str) -> list[tuple[int, int, str]]:

@@ -42,7 +42,7 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
     one step. Raises Unavailable, Invalid.
     """
     with connect() as client:
-        if source.whole:
+        if source.complete:
             pages = _pages(source, {}, client)
             first = next(pages)
             records = (record for page in chain([first], pages) for record in _records(page.root))

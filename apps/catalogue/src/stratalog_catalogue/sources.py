@@ -41,7 +41,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     next: str = ""
     """In JSON and XML, the field with the next page's URL; else the answer's `Link` header is followed."""
 
-    whole: bool = False
+    complete: bool = False
     """Whether each file or answer is the source's whole state, so that what it no longer has was deleted."""
 
     pattern: str = "**/*"

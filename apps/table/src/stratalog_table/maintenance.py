@@ -178,7 +178,7 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
     counted = list(zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True))
     chosen = [(leaf.partition, count) for leaf, count in counted if count] or [(leaves[0].partition, 0)]
     is_complete = reference.complete and len(chosen) == 1
-    pieces = tuple(NewReference(id, count, whole=is_complete) for id, count in chosen)
+    pieces = tuple(NewReference(id, count, complete=is_complete) for id, count in chosen)
     return _is_committed(lambda: table.split_file_references([Split(reference.filename, source.id, pieces)]))
 
 

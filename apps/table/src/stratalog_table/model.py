@@ -87,7 +87,7 @@ class NewReference(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     partition: str
     rows: Rows
     approximate: bool = False
-    whole: bool = True
+    complete: bool = True
     """Whether all rows of the file lie in the partition."""
 
 

@@ -194,7 +194,7 @@ def _split(table_draft: TableDraft, request: Split) -> None:
     _check_pieces(table_draft, reference, request.references)
     table_draft.drop_reference(reference, [new.partition for new in request.references])
     for new in request.references:
-        piece = FileReference(request.filename, new.partition, new.rows, new.approximate, complete=new.whole)
+        piece = FileReference(request.filename, new.partition, new.rows, new.approximate, complete=new.complete)
         table_draft.put_reference(piece)
 
 

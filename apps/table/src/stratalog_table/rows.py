@@ -57,7 +57,7 @@ def ingest(
     leaves = [leaf for leaf in view.in_range(bounds_of(data_files, rows)) if view.partition(leaf.partition).is_leaf]
     counted = zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True)
     chosen = [(leaf.partition, count) for leaf, count in counted if count]
-    references = tuple(NewReference(id, count, whole=len(chosen) == 1) for id, count in chosen)
+    references = tuple(NewReference(id, count, complete=len(chosen) == 1) for id, count in chosen)
     filename = new_filename(table)
     data_files.write(filename, rows)
     version = _add(table, NewFile(filename, references), source, job)

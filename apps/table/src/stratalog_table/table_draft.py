@@ -139,7 +139,7 @@ class TableDraft:
         self.check_apart(filename, partitions)
         self._locate(key, filename, partitions)
         for new in references:
-            self.put_reference(FileReference(filename, new.partition, new.rows, new.approximate, new.whole))
+            self.put_reference(FileReference(filename, new.partition, new.rows, new.approximate, new.complete))
 
     def check_apart(self, filename: str, partitions: Sequence[str]) -> None:
         """Raise Rejected where two of the partitions are one, or one lies in another: a row would be there twice."""
