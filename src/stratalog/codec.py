@@ -1,4 +1,4 @@
-"""Bytes and values: one canonical encoding, one compression, one hash.
+"""Bytes and values: one canonical encoding, one compression, one hash, and the tags that say how bytes are stored.
 
 A *value* is what JSON can say, and bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict
 with str keys; what derives from one of these (an ordered dict, an enumeration of text) is stored as the plain kind, and
@@ -12,19 +12,23 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import zstandard
 
-from stratalog.errors import Corrupt, Invalid, LimitExceeded
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 
 __all__ = [
+    "PLAIN",
+    "ZSTD",
+    "Codec",
     "Plain",
     "Value",
     "canonical",
+    "codec_named",
     "compress",
     "decode",
     "decompress",
@@ -32,6 +36,8 @@ __all__ = [
     "encode_checked",
     "reread",
     "sha256",
+    "unpack",
+    "unpack_item",
 ]
 
 Value = Any
@@ -115,6 +121,58 @@ def decompress(data: bytes, bytes_max: int) -> bytes:
         return _zstd().decompressor.decompress(data)
     except zstandard.ZstdError as exc:
         raise Corrupt("compressed bytes do not decompress", reason=str(exc)) from exc
+
+
+class Codec(NamedTuple):
+    """How bytes are stored. Each thing that is stored names its codec, so that another one can be added."""
+
+    tag: str
+    """One character: the name of an item's attribute, and what a row or a message holds."""
+
+    suffix: str
+    """How a file's name ends."""
+
+    encoding: str
+    """HTTP's content encoding."""
+
+
+PLAIN = Codec("b", "", "identity")
+"""As they are."""
+
+ZSTD = Codec("z", ".zst", "zstd")
+"""One zstd frame that names its content size."""
+
+_CODECS = {name: codec for codec in (PLAIN, ZSTD) for name in codec if name}
+
+
+def codec_named(name: str, key: str) -> Codec:
+    """The codec of a tag, suffix or content encoding. Raises Unsupported, which names it and ``key``."""
+    try:
+        return _CODECS[name]
+    except KeyError:
+        raise Unsupported("stored bytes have a codec that this program does not know", codec=name, key=key) from None
+
+
+def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
+    """The content of stored bytes. Raises what `decompress` raises."""
+    return data if codec is PLAIN else decompress(data, bytes_max)
+
+
+def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> bytes | None:
+    """The body that an item holds in the attribute named by its codec's tag; None where the item holds none.
+
+    The tag of a codec to come is an upper-case letter, which no other attribute is. Raises Unsupported for such a one,
+    which names it and ``key``, and what `decompress` raises.
+    """
+    body: bytes | None = attributes.get(PLAIN.tag)
+    if body is not None:
+        return body
+    if ZSTD.tag in attributes:
+        return decompress(attributes[ZSTD.tag], bytes_max)
+    for name in attributes:
+        if len(name) == 1 and name.isupper():
+            codec_named(name, key)
+    return None
 
 
 class _Zstd(threading.local):

@@ -17,7 +17,7 @@ import apsw
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.backends.sqlite_tables import BLOB_INSERTS, BlobRow
 from stratalog.clock import Clock
-from stratalog.codec import compress, decompress, sha256
+from stratalog.codec import codec_named, compress, sha256, unpack
 from stratalog.errors import Closed, Corrupt
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import Blobs, BlobStat, check_put, key_hash, verified
@@ -27,12 +27,12 @@ __all__ = ["SqliteBlobs", "blob_rows", "rows_bytes", "store_blobs"]
 PAGE_ROWS = 256
 STAMP_BYTES = 7
 
-GET = "SELECT body FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
+GET = "SELECT body, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 STAT = "SELECT bytes, modified_ms, stamp FROM blobs WHERE key = ?"
 PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= ? AND key > ? ORDER BY key LIMIT ?"
-STANDING = "SELECT id, body FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
+STANDING = "SELECT id, body, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 RENEW = "UPDATE blobs SET modified_ms = ?, stamp = ? WHERE key = ?"
-REPAIR = "INSERT OR REPLACE INTO blob_bodies VALUES (?, ?)"
+REPAIR = "INSERT OR REPLACE INTO blob_bodies(id, body) VALUES (?, ?)"
 FORGET = "DELETE FROM blobs WHERE key = ? AND stamp = ? RETURNING id"
 FREE = "DELETE FROM blob_bodies WHERE id = ?"
 
@@ -65,9 +65,10 @@ class SqliteBlobs:
         rows = self._file.read(GET, (key,))
         if not rows:
             return self._files.get(key)
-        if rows[0][0] is None:
+        body, tag = rows[0]
+        if body is None:
             raise Corrupt("a blob's body is missing in the database", key=key)
-        return verified(key, decompress(rows[0][0], BLOB_BYTES_MAX))
+        return verified(key, unpack(codec_named(tag, key), body, BLOB_BYTES_MAX))
 
     def stat(self, key: str) -> BlobStat | None:
         self._check_open()
@@ -147,15 +148,16 @@ def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connecti
         if not standing:
             connection.execute(BLOB_INSERTS, row)
             continue
-        id, body = standing[0]
-        if body != frame and not _is_intact(key, body):
+        id, body, tag = standing[0]
+        if body != frame and not _is_intact(key, body, tag):
             connection.execute(REPAIR, (id, frame))
         connection.execute(RENEW, (clock.wall_ms(), stamp, key))
 
 
-def _is_intact(key: str, frame: bytes | None) -> bool:
+def _is_intact(key: str, body: bytes | None, tag: str) -> bool:
+    """Raises Unsupported for a body that a newer program stored: whether it is whole cannot be told."""
     try:
-        return frame is not None and sha256(decompress(frame, BLOB_BYTES_MAX)) == key_hash(key)
+        return body is not None and sha256(unpack(codec_named(tag, key), body, BLOB_BYTES_MAX)) == key_hash(key)
     except Corrupt:
         return False
 

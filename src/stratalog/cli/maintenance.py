@@ -188,7 +188,8 @@ def _say_collected(session: Session, report: CollectionReport, dry_run: bool) ->
     deleted = "would delete" if dry_run else "deleted"
     click.echo(
         f"{report.scope}: looked at {report.looked_at} blobs, retained {report.retained} referred to,"
-        f" {report.young} young and {report.changed} changed since; {deleted} {len(report.garbage)} ({size_text(report.garbage_bytes)})"
+        f" {report.young} young and {report.changed} changed since;"
+        f" {deleted} {len(report.garbage)} ({size_text(report.garbage_bytes)})"
     )
     if not report.is_finished:
         note("stopped before the end; the next run goes on from there")

@@ -9,7 +9,7 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents.state import ClientState, State
 from stratalog.documents.values import Values, same_value
-from stratalog.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.limits import (
     DOCUMENT_FIELDS_BYTES_MAX,
     METADATA_BYTES_MAX,
@@ -26,7 +26,7 @@ __all__ = ["Ran", "Run", "net_changes", "run_batch"]
 
 REASON_CHARACTERS_MAX = 500
 VALUE_STORED_BYTES_MAX = VALUE_INLINE_BYTES_MAX + METADATA_BYTES_MAX
-PORT_ERRORS = (Unavailable, OutcomeUnknown, Corrupt, Closed)
+PORT_ERRORS = (Unavailable, OutcomeUnknown, Corrupt, Unsupported, Closed)
 
 
 class Ran(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stratalog.codec import Plain, Value, canonical, compress, decompress, encode, reread
+from stratalog.codec import PLAIN, ZSTD, Plain, Value, canonical, compress, encode, reread, unpack_item
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.keys import parse_number
 from stratalog.limits import (
@@ -94,17 +94,17 @@ def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
 
 
 def inline_body(body: bytes) -> tuple[str, bytes]:
-    """The attribute that holds ``body``: ``b`` as it is, or ``z`` compressed where that is smaller."""
+    """The tag of a codec, which names the attribute, and ``body`` in it: compressed where that is smaller."""
     if len(body) >= COMPRESS_BYTES_MIN and len(packed := compress(body)) < len(body):
-        return "z", packed
-    return "b", body
+        return ZSTD.tag, packed
+    return PLAIN.tag, body
 
 
 def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
     """The entry an item holds; opens its body where that lies in blobs. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     try:
-        events = _decode_events(attributes.get("b") or _stored_body(attributes, blobs, owner))
+        events = _decode_events(attributes.get("b") or _stored_body(item, blobs, owner))
         if upcasters:
             events = tuple(_upcast(event, upcasters) for event in events)
         return Entry(
@@ -161,10 +161,10 @@ _attributes_of: Callable[[Item], Any] = attrgetter("attributes")
 _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
-def _stored_body(attributes: Mapping[str, Any], blobs: Blobs, owner: str) -> bytes:
-    if "z" in attributes:
-        return decompress(attributes["z"], ENTRY_BYTES_MAX)
-    return read_body(blobs, f"{owner}/bodies", _decode_ref(attributes["x"]))
+def _stored_body(item: Item, blobs: Blobs, owner: str) -> bytes:
+    attributes: Mapping[str, Any] = item.attributes
+    body = unpack_item(attributes, ENTRY_BYTES_MAX, f"{item.partition}/{item.sort}")
+    return read_body(blobs, f"{owner}/bodies", _decode_ref(attributes["x"])) if body is None else body
 
 
 def _checked_body(events: Sequence[Event]) -> bytes:

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from stratalog.clock import new_id
+from stratalog.codec import PLAIN, unpack_item
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import number, parse_number, snapshots_partition
+from stratalog.limits import SNAPSHOT_BODY_BYTES_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
@@ -44,7 +46,7 @@ def put_snapshot(
     no longer than its record. Raises ConditionFailed where it is gone, and what ``Index.commit`` raises.
     """
     id = new_id(environment.clock)
-    attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, "b": body, "h": hash}
+    attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}
     partition = snapshots_partition(prefix)
     writes: list[Write] = [Put(Item(partition, number(version), attributes), Absent())]
     if base is not None:
@@ -78,9 +80,10 @@ def list_snapshots(index: Index, prefix: str, *, first: int = 0, limit: int | No
 
 def _from_item(prefix: str, item: Item) -> Snapshot:
     attributes: Any = item.attributes
+    body = unpack_item(attributes, SNAPSHOT_BODY_BYTES_MAX, f"{item.partition}/{item.sort}")
+    if body is None:
+        raise Corrupt("a snapshot holds no body", partition=item.partition, sort=item.sort)
     try:
-        return Snapshot(
-            prefix, parse_number(item.sort), attributes["c"], attributes["w"], attributes["b"], attributes["h"]
-        )
+        return Snapshot(prefix, parse_number(item.sort), attributes["c"], attributes["w"], body, attributes["h"])
     except KeyError as exc:
         raise Corrupt("an item is no snapshot", partition=item.partition, sort=item.sort) from exc

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from stratalog.codec import compress, decompress
-from stratalog.errors import Corrupt, LimitExceeded
+from stratalog.codec import ZSTD, compress, unpack_item
+from stratalog.errors import Corrupt, LimitExceeded, Unsupported
 from stratalog.keys import collecting_partition, unescape
 from stratalog.limits import BODY_INLINE_BYTES_MAX
 from stratalog.log.blob_batch import BlobBatch
@@ -24,6 +24,7 @@ __all__ = ["Candidate", "CollectionProgress", "drop_work", "load_work", "save_wo
 
 FORMAT = 1
 STORED_BYTES_MAX = 1024 * 1024 * 1024
+COLLECTING = "collecting"
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -66,20 +67,20 @@ def load_work(environment: Environment, scope: str) -> tuple[CollectionProgress,
     attributes: Any = item.attributes
     try:
         return _decode(_stored(environment, attributes)), True
-    except (Corrupt, KeyError, msgspec.DecodeError, LimitExceeded):
+    except (Corrupt, KeyError, msgspec.DecodeError, LimitExceeded, Unsupported):
         return CollectionProgress(after=str(attributes.get("a", ""))), True
 
 
 def save_work(environment: Environment, scope: str, work: CollectionProgress) -> None:
     """Keep the work in place of what is kept. Raises what the ports raise."""
     attributes: dict[str, Attribute] = {"f": FORMAT, "a": work.after, "c": environment.clock.wall_ms()}
-    body = compress(msgspec.msgpack.encode(work))
+    body = msgspec.msgpack.encode(work)
     blob_batch = BlobBatch(environment)
-    if len(body) <= BODY_INLINE_BYTES_MAX:
-        attributes["b"] = body
+    if len(packed := compress(body)) <= BODY_INLINE_BYTES_MAX:
+        attributes[ZSTD.tag] = packed
     else:
         attributes["o"] = work.owner
-        attributes["x"] = msgspec.msgpack.encode(blob_batch.write(f"{work.owner}/collecting", body))
+        attributes["x"] = msgspec.msgpack.encode(blob_batch.write(f"{work.owner}/{COLLECTING}", body))
     environment.index.commit([Put(Item(_partition(scope), scope, attributes))], blob_batch.blobs)
 
 
@@ -91,10 +92,10 @@ def drop_work(environment: Environment, scope: str) -> None:
 def _stored(environment: Environment, attributes: Any) -> bytes:
     if attributes["f"] != FORMAT:
         raise Corrupt("a collection's progress is of another format", format=attributes["f"])
-    body = attributes.get("b")
+    body = unpack_item(attributes, STORED_BYTES_MAX, COLLECTING)
     if body is None:
-        body = read_body(environment.blobs, f"{attributes['o']}/collecting", _decode_ref(attributes["x"]))
-    return decompress(body, STORED_BYTES_MAX)
+        body = read_body(environment.blobs, f"{attributes['o']}/{COLLECTING}", _decode_ref(attributes["x"]))
+    return body
 
 
 def _partition(scope: str) -> str:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import chain
 
 from stratalog.clock import Observation, new_id
-from stratalog.codec import encode, sha256
+from stratalog.codec import PLAIN, ZSTD, encode, sha256
 from stratalog.errors import (
     Corrupt,
     Invalid,
@@ -79,7 +79,7 @@ class RecordBody:
 
     def attributes(self) -> dict[str, Attribute]:
         """What the item keeps of the body, which is uploaded by now, and not too long ago. Raises Unavailable."""
-        if not self._attributes.keys() & {"b", "z", "x"} and self.bytes is not None:
+        if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)
         for _ in range(UPLOADS_MAX):
             if not self._ages():

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog.codec import Value, canonical, decode, decompress, encode, sha256
+from stratalog.codec import Value, canonical, decode, encode, sha256, unpack_item
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.keys import RecordKey, number, parse_number, record_key, record_partition
 from stratalog.limits import BODY_PART_BYTES, INTEGER_MAX, METADATA_BYTES_MAX
@@ -102,10 +102,9 @@ def version_from_item(name: Name, item: Item) -> RecordVersion:
 def inline_content(item: Item) -> bytes:
     """The body an item itself holds, verified. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
-    try:
-        body: bytes = attributes["b"] if "b" in attributes else decompress(attributes["z"], BODY_PART_BYTES)
-    except KeyError as exc:
-        raise Corrupt("an item holds neither a body nor a pointer", partition=item.partition, sort=item.sort) from exc
+    body = unpack_item(attributes, BODY_PART_BYTES, f"{item.partition}/{item.sort}")
+    if body is None:
+        raise Corrupt("an item holds neither a body nor a pointer", partition=item.partition, sort=item.sort)
     if sha256(body) != attributes.get("h"):
         raise Corrupt("a body does not have the hash beside it", partition=item.partition, sort=item.sort)
     return body

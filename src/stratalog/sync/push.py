@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from stratalog.documents import Document, Rules
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.errors import Invalid, LimitExceeded, Unsupported
 from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import Draft, Rejected
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome, Status, check_identity, check_unreserved
@@ -88,6 +88,9 @@ def _apply(document: Document, batch: Sequence[Mutation], group: str, owner: str
     """Apply a batch as one entry, or as several where one cannot hold it."""
     try:
         return document.apply(batch, group=group, owner=owner, author=author)
+    except Unsupported:
+        # What is stored is newer than this program: that says nothing of the mutations.
+        raise
     except (Invalid, LimitExceeded) as exc:
         if len(batch) == 1:
             empty = Mutation(client=batch[0].client, id=batch[0].id, name=UNSTORABLE)

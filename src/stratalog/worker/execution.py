@@ -16,7 +16,7 @@ import msgspec
 
 from stratalog.documents import Document
 from stratalog.documents.run import run_batch
-from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable
+from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome
@@ -88,7 +88,7 @@ class _Trial:
         self._queued = queued
         self._is_last = message.receives >= receives_max
         self._index = document.log.environment.index
-        self._note = read_attempts(self._index, message.id)
+        self._attempts = read_attempts(self._index, message.id)
 
     def take(self, position: int, carried: Carried) -> list[Outcome]:
         """What becomes of the next mutation."""
@@ -112,22 +112,22 @@ class _Trial:
 
     def _tries(self, carried: Carried) -> int:
         """How often it failed alone. A trial of this same giving-out met an error of a port, which does not count."""
-        if (self._note.client, self._note.id) != (carried.client, carried.id):
+        if (self._attempts.client, self._attempts.id) != (carried.client, carried.id):
             return 0
-        return self._note.tries - (self._note.receives == self._message.receives)
+        return self._attempts.tries - (self._attempts.receives == self._message.receives)
 
     def _try(self, carried: Carried, tries: int) -> list[Outcome]:
         self._mark(carried, tries + 1, self._message.receives)
         try:
             return apply(self._document, self._queued, [carried])
-        except TRANSIENT:
+        except (*TRANSIENT, Unsupported):
             with suppress(*TRANSIENT):
                 self._mark(carried, tries, 0)
             raise
 
     def _reject_after_last_attempt(self, position: int, carried: Carried, tries: int) -> list[Outcome]:
         """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
-        why = self._note.reason or "the process ended while it ran"
+        why = self._attempts.reason or "the process ended while it ran"
         reason = f"{WORKER_REJECTION}, {tries} failures: {why}"
         record, now_ms = self._document.log.record, self._document.log.environment.clock.wall_ms()
         names = (record.organisation, record.name, record.incarnation, carried.client, carried.id)
@@ -136,10 +136,10 @@ class _Trial:
         return [_reject(self._document, self._queued, carried, carried.name, reason)]
 
     def _mark(self, carried: Carried, tries: int, receives: int) -> None:
-        self._note = msgspec.structs.replace(
-            self._note, client=carried.client, id=carried.id, tries=tries, receives=receives
+        self._attempts = msgspec.structs.replace(
+            self._attempts, client=carried.client, id=carried.id, tries=tries, receives=receives
         )
-        write_attempts(self._index, self._message.id, self._note)
+        write_attempts(self._index, self._message.id, self._attempts)
 
 
 def _reject(document: Document, queued: QueuedPush, carried: Carried, name: str, reason: str) -> Outcome:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stratalog.clock import new_id
-from stratalog.codec import compress, decompress, encode
+from stratalog.codec import ZSTD, codec_named, compress, encode, unpack
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from stratalog.keys import name_partition, queued_owner
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_BYTES_MAX
@@ -73,6 +73,9 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     incarnation: str
     token: str
     sent_ms: int
+    codec: str
+    """The tag of the codec of ``inline``."""
+
     inline: bytes
     claim_check: BodyRef | None = None
     """Where the push lies, if it is not ``inline``."""
@@ -106,10 +109,10 @@ def write_message(
         raise LimitExceeded("a push is too large to be queued", value=len(body), limit=QUEUED_BYTES_MAX)
     token = new_id(environment.clock, TOKEN_CHARACTERS)
     names = (record.organisation, record.name, record.incarnation, token, environment.clock.wall_ms())
-    message = _message(Envelope(*names, inline=compress(body)))
+    message = _message(Envelope(*names, ZSTD.tag, compress(body)))
     if len(message) <= bytes_max:
         return message
-    claimed = Envelope(*names, inline=b"")
+    claimed = Envelope(*names, ZSTD.tag, inline=b"")
     return _message(
         msgspec.structs.replace(claimed, claim_check=write_body(environment.blobs, claimed.claim_check_owner, body))
     )
@@ -126,9 +129,11 @@ def read_message(message: bytes) -> Envelope:
 
 
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
-    """The push that a message carries or claims. Raises Corrupt, Unavailable; ReservedName, which no server queues."""
+    """The push that a message carries or claims. Raises Corrupt, Unavailable; ReservedName, which no server queues;
+    Unsupported for a codec of a newer program.
+    """
     if envelope.claim_check is None:
-        body = decompress(envelope.inline, QUEUED_BYTES_MAX)
+        body = unpack(codec_named(envelope.codec, envelope.claim_check_owner), envelope.inline, QUEUED_BYTES_MAX)
     else:
         body = read_body(blobs, envelope.claim_check_owner, envelope.claim_check)
     try:
