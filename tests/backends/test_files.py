@@ -24,6 +24,7 @@ from stratalog.testing.clock import ManualClock
 
 BODY = os.urandom(100_000)
 KEY = f"organisation/document/{sha256(BODY).hex()}"
+FILE = f"{KEY}.bin.zst"
 
 
 class TestFileBlobs(BlobsContract):
@@ -68,7 +69,7 @@ class ClockThatIsFrozen(ManualClock):
 def test_putting_over_a_damaged_file_restores_it(tmp_path: Path, damage: bytes) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
-    (tmp_path / KEY).write_bytes(damage)
+    (tmp_path / FILE).write_bytes(damage)
     blobs.put(KEY, BODY)
     assert blobs.get(KEY) == BODY
     assert [path for path in (tmp_path / ".aside").rglob("*") if path.is_file()] == []
@@ -99,7 +100,7 @@ def test_a_key_that_would_leave_the_folder_is_invalid(tmp_path: Path, folder: st
 def test_a_damaged_file_is_corrupt(tmp_path: Path, damage: bytes | None) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
-    path = tmp_path / KEY
+    path = tmp_path / FILE
     path.write_bytes(path.read_bytes()[:-10] if damage is None else damage)
     with pytest.raises(Corrupt):
         blobs.get(KEY)
@@ -110,7 +111,7 @@ def test_another_blob_s_bytes_are_corrupt(tmp_path: Path) -> None:
     other = f"organisation/{sha256(b'other').hex()}"
     blobs.put(KEY, BODY)
     blobs.put(other, b"other")
-    (tmp_path / KEY).write_bytes((tmp_path / other).read_bytes())
+    (tmp_path / FILE).write_bytes((tmp_path / f"{other}.bin.zst").read_bytes())
     with pytest.raises(Corrupt):
         blobs.get(KEY)
 
@@ -136,7 +137,7 @@ def test_a_full_disk_still_refreshes_what_stands(tmp_path: Path) -> None:
 
 def test_a_folder_in_the_way_is_unavailable(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
-    (tmp_path / KEY).mkdir(parents=True)
+    (tmp_path / FILE).mkdir(parents=True)
     with pytest.raises(Unavailable):
         blobs.get(KEY)
 
@@ -153,8 +154,8 @@ def test_left_over_files_are_invisible(tmp_path: Path) -> None:
 def test_a_reader_that_meets_the_gap_of_a_delete_looks_once_more(tmp_path: Path) -> None:
     FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
     for look in (lambda blobs: blobs.get(KEY) == BODY, lambda blobs: blobs.stat(KEY) is not None):
-        os.rename(tmp_path / KEY, tmp_path / "aside")
-        clock = ClockThatLetsAnotherIn(lambda: os.rename(tmp_path / "aside", tmp_path / KEY))
+        os.rename(tmp_path / FILE, tmp_path / "aside")
+        clock = ClockThatLetsAnotherIn(lambda: os.rename(tmp_path / "aside", tmp_path / FILE))
         assert look(FileBlobs(tmp_path, clock))
 
 
@@ -227,9 +228,9 @@ def test_a_put_that_was_frozen_makes_no_blob_older_that_was_deleted_and_put_anew
 def test_a_blob_left_aside_by_a_crash_is_put_back(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
-    aside = tmp_path / ".aside" / f"{KEY}.id"
+    aside = tmp_path / ".aside" / f"{FILE}.id"
     aside.parent.mkdir(parents=True)
-    os.rename(tmp_path / KEY, aside)
+    os.rename(tmp_path / FILE, aside)
     assert FileBlobs(tmp_path, ManualClock()).get(KEY) == BODY
     assert not aside.exists()
 

@@ -57,7 +57,7 @@ def test_a_small_blob_is_a_row_and_a_large_one_a_file(tmp_path: Path) -> None:
     _, blobs = _open(tmp_path)
     for body in (SMALL, LARGE):
         blobs.put(_key(body), body)
-    assert _files(tmp_path) == [_key(LARGE)]
+    assert _files(tmp_path) == [f"{_key(LARGE)}.bin.zst"]
     assert sorted(stat.key for stat in blobs.list("")) == sorted([_key(SMALL), _key(LARGE)])
 
 
@@ -184,7 +184,7 @@ def test_a_folder_of_the_older_format_goes_on(tmp_path: Path) -> None:
             stratalog.log.Environment(_without_blobs(store), FileBlobs(folder / "blobs", clock), clock), store.queue
         )
         old.create("acme", "budget").mutate("put", {"key": "notes/a", "value": LONG})
-    _make_old(folder / "index.sqlite")
+    _make_old(folder)
     files = _files(folder)
     assert files
     with stratalog.open(folder, clock=clock) as store, stratalog.open("memory:", clock=clock) as copy:
@@ -202,10 +202,13 @@ def _without_blobs(store: stratalog.Store) -> Index:
     return index
 
 
-def _make_old(path: Path) -> None:
-    connection = apsw.Connection(str(path))
+def _make_old(folder: Path) -> None:
+    """Without the tables, and with files that are called by the key alone."""
+    connection = apsw.Connection(str(folder / "index.sqlite"))
     connection.execute(OLD_FORMAT)
     connection.close()
+    for path in (folder / "blobs").rglob("*.zst"):
+        path.rename(path.with_name(path.name.partition(".")[0]))
 
 
 def _open(folder: Path, clock: Clock | None = None) -> tuple[SqliteDatabase, SqliteBlobs]:

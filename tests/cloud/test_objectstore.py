@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 from base64 import b64decode
 
 import pytest
+import zstandard
 
 from stratalog.backends import objectstore
 from stratalog.backends.memory import MemoryIndex, MemoryQueue
 from stratalog.backends.objectstore import ObjectBlobs
 from stratalog.backends.s3_versions import S3Versions, create_bucket
 from stratalog.clock import Clock, SystemClock
-from stratalog.codec import compress, sha256
+from stratalog.codec import compress, encode, sha256
 from stratalog.documents import verify
-from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable
+from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Environment, LogSettings
 from stratalog.maintenance.collection import collect_family
@@ -26,6 +28,7 @@ from stratalog.testing.emulators import Emulator
 from tests.cloud.seaweed import PLAIN, VERSIONED, blobs_in, client
 
 BODY = b"some bytes" * 100
+VALUE = {"title": "plan", "numbers": [*range(1000)]}
 KEY = f"organisation/document/{sha256(BODY).hex()}"
 
 
@@ -194,6 +197,36 @@ def test_an_object_is_stored_with_its_checksum_and_in_one_piece(bucket: Emulator
     head = client(bucket).head_object(Bucket=VERSIONED, Key=f"checksum/{key}", ChecksumMode="ENABLED")
     assert b64decode(head["ChecksumSHA256"]) == sha256(compress(large))
     assert "-" not in head["ETag"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "encoded", "kind"),
+    [
+        ("acme/records/r/bodies", json.dumps(VALUE).encode(), "application/json"),
+        ("acme/plan@abc/items/films", encode(VALUE), "application/msgpack"),
+        ("acme/records/r/bodies", BODY, "application/octet-stream"),
+    ],
+)
+def test_a_plain_get_says_what_an_object_holds_and_how(
+    bucket: Emulator, folder: str, encoded: bytes, kind: str
+) -> None:
+    blobs = blobs_in(VERSIONED, bucket, "headers")
+    key = f"{folder}/{sha256(encoded).hex()}"
+    blobs.put(key, encoded)
+    answer = client(bucket).get_object(Bucket=VERSIONED, Key=f"headers/{key}")
+    assert (answer["ContentType"], answer["ContentEncoding"]) == (kind, "zstd")
+    assert zstandard.decompress(answer["Body"].read()) == encoded
+
+
+def test_an_object_is_read_as_its_header_says(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket, "encodings")
+    for encoding, stored in (({"ContentEncoding": "identity"}, BODY), ({}, compress(BODY))):
+        client(bucket).put_object(Bucket=VERSIONED, Key=f"encodings/{KEY}", Body=stored, **encoding)
+        assert blobs.get(KEY) == BODY
+    client(bucket).put_object(Bucket=VERSIONED, Key=f"encodings/{KEY}", Body=b"newer", ContentEncoding="br")
+    with pytest.raises(Unsupported) as caught:
+        blobs.get(KEY)
+    assert caught.value.details == {"codec": "br", "key": KEY}
 
 
 def test_a_key_that_climbs_is_refused(bucket: Emulator) -> None:

@@ -71,11 +71,17 @@ def amid_upload(records: Records) -> Iterator[bytes]:
     yield PARTS[BODY_PART_BYTES + 1 :]
 
 
+def file_of(folder: Path, key: str) -> Path:
+    """None of the golden bodies is JSON."""
+    return folder / f"{key}.bin.zst"
+
+
 def stored(folder: Path) -> Records:
     """The golden records, from their bytes."""
     for key, frame in GOLDEN["blobs"].items():
-        (folder / key).parent.mkdir(parents=True, exist_ok=True)
-        (folder / key).write_bytes(bytes.fromhex(frame))
+        path = file_of(folder, key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes.fromhex(frame))
     records = empty(folder, GOLDEN["wall_ms"])
     for partition, sort, attributes in GOLDEN["items"]:
         loaded = {name: bytes.fromhex(at["hex"]) if isinstance(at, dict) else at for name, at in attributes.items()}
@@ -93,7 +99,7 @@ def golden_of(records: Records, folder: Path) -> dict[str, Any]:
         for item in index.query(partition)
     ]
     keys = [stat.key for stat in records.environment.blobs.list("")]
-    blobs = {key: (folder / key).read_bytes().hex() for key in keys}
+    blobs = {key: file_of(folder, key).read_bytes().hex() for key in keys}
     return {"wall_ms": records.environment.clock.wall_ms(), "items": items, "blobs": blobs}
 
 

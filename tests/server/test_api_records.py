@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from random import Random
+
+import pytest
 
 from tests.server.api import BUDGET, Client, mutation, problem, push
 
@@ -93,6 +96,18 @@ def test_a_large_value_is_got_under_its_hash_and_kept_for_ever(client: Client) -
 def test_a_records_body_is_got_under_its_hash(client: Client) -> None:
     digest = client.put(REPORT, content=LARGE[:200_000]).json()["digest"]
     assert client.get(f"{REPORT}/blobs/{digest}").content == LARGE[:200_000]
+
+
+@pytest.mark.parametrize("path", ["", "/blobs/{digest}"])
+def test_a_records_body_is_served_as_octets_whatever_it_holds_and_however_it_is_stored(
+    client: Client, path: str
+) -> None:
+    body = json.dumps([*range(30_000)]).encode()
+    digest = client.put(REPORT, content=body).json()["digest"]
+    answer = client.get(f"{REPORT}{path}".format(digest=digest))
+    assert answer.content == body
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert "content-encoding" not in answer.headers
 
 
 def test_a_blobs_name_cannot_lead_out_of_its_owner(client: Client) -> None:

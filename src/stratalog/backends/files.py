@@ -1,4 +1,8 @@
-"""Blobs as files of a folder: one file a blob, named by its key, written beside and linked into place."""
+"""Blobs as files of a folder: one file a blob, written beside and linked into place.
+
+A file's name is the blob's key, the suffix of its kind and that of its codec, so that a person can open it. In a folder
+of format 1 it is the key alone; such a file is read as it is, and takes its name when it is put again.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
 from stratalog.clock import Clock, new_id
-from stratalog.codec import compress, decompress
+from stratalog.codec import ZSTD, codec_named, compress, decompress
 from stratalog.errors import (
     Closed,
     Corrupt,
@@ -23,6 +28,7 @@ from stratalog.errors import (
     Unavailable,
 )
 from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.ports.blob_kinds import JSON, MSGPACK, OCTETS, kind_of, kinds_of
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
 
 __all__ = ["FileBlobs", "make_folder"]
@@ -30,7 +36,10 @@ __all__ = ["FileBlobs", "make_folder"]
 # No key component starts with a dot, so these two never meet a key.
 NEW = ".new"
 ASIDE = ".aside"
+DIGITS = 64
+KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
 GAP_SECONDS = 0.002
+FILES_LOOKED_AT_MAX = 10_000
 FOLDERS_REMEMBERED_MAX = 10_000
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -58,26 +67,26 @@ class FileBlobs:
             self._put_back_all()
 
     def put(self, key: str, body: bytes) -> None:
-        path = self._path(key)
+        base = self._base(key)
         check_put(key, body)
+        path = f"{base}{kind_of(key, body).suffix}{ZSTD.suffix}"
         while not (self._refresh(path) or self._write(path, compress(body))):
             pass
+        _unlink_if_there(base)
 
     def get(self, key: str) -> bytes:
-        path = self._path(key)
+        paths = self._paths(key)
         for last in (False, True):
-            with _errors(), suppress(FileNotFoundError):
-                return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+            for path in paths:
+                with _errors(), suppress(FileNotFoundError):
+                    return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
             self._wait_for_gap(last)
+        with _errors():
+            _refuse_unknown_codec(key, paths[-1])
         raise NotFound("no such blob", key=key)
 
     def stat(self, key: str) -> BlobStat | None:
-        path = self._path(key)
-        for last in (False, True):
-            with _errors(), suppress(FileNotFoundError):
-                return _stat(key, os.stat(path))
-            self._wait_for_gap(last)
-        return None
+        return self._find(key)[1]
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         self._check_open()
@@ -88,11 +97,10 @@ class FileBlobs:
 
     def delete(self, key: str, stamp: str) -> bool:
         """Rename aside, look, unlink: what is looked at can no longer be refreshed, so the look decides."""
-        stat = self.stat(key)
+        path, stat = self._find(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
-        path = self._path(key)
-        aside = self._aside(key)
+        aside = self._aside(path)
         with _errors():
             try:
                 os.makedirs(os.path.dirname(aside), exist_ok=True)
@@ -108,6 +116,16 @@ class FileBlobs:
 
     def close(self) -> None:
         self._closed = True
+
+    def _find(self, key: str) -> tuple[str, BlobStat | None]:
+        """The file of a blob, and how it looks."""
+        paths = self._paths(key)
+        for last in (False, True):
+            for path in paths:
+                with _errors(), suppress(FileNotFoundError):
+                    return path, _stat(key, os.stat(path))
+            self._wait_for_gap(last)
+        return "", None
 
     def _refresh(self, path: str) -> bool:
         """Start the age of a standing blob anew, durably. False where none stands, or was renamed aside meanwhile.
@@ -134,7 +152,7 @@ class FileBlobs:
 
     def _remove_damaged(self, path: str) -> None:
         """As `delete` does: what was renamed aside is looked at once more, since another put may have replaced it."""
-        aside = self._aside(os.path.relpath(path, self._folder))
+        aside = self._aside(path)
         os.makedirs(os.path.dirname(aside), exist_ok=True)
         os.rename(path, aside)
         if _is_intact(path, Path(aside).read_bytes()):
@@ -188,9 +206,14 @@ class FileBlobs:
         _sync_path(path, self._sync_descriptor)
 
     def _put_back(self, aside: str, path: str) -> None:
-        """By a link, which keeps the generation and gives way to a blob that was put meanwhile."""
+        """By a link, which keeps the generation and gives way to a blob that was put meanwhile.
+
+        A blob of format 1 that was put meanwhile has another name. Its old file goes, as `put` removes it.
+        """
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _link(aside, path)
+        if any(os.path.exists(f"{path}{kind}{ZSTD.suffix}") for kind in KINDS):
+            _unlink_if_there(path)
         self._sync(os.path.dirname(path))
         os.unlink(aside)
 
@@ -198,11 +221,17 @@ class FileBlobs:
         root = os.path.join(self._folder, ASIDE)
         for folder, _, names in os.walk(root):
             for name in names:
-                target = os.path.join(self._folder, os.path.relpath(folder, root), name.partition(".")[0])
+                target = os.path.join(self._folder, os.path.relpath(folder, root), name.rpartition(".")[0])
                 with suppress(FileNotFoundError):
                     self._put_back(os.path.join(folder, name), os.path.normpath(target))
 
-    def _path(self, key: str) -> str:
+    def _paths(self, key: str) -> tuple[str, ...]:
+        """Where a blob may lie: under the names of its kinds, else under that of format 1."""
+        base = self._base(key)
+        return (*(f"{base}{kind.suffix}{ZSTD.suffix}" for kind in kinds_of(key)), base)
+
+    def _base(self, key: str) -> str:
+        """The path of a blob's file without the suffixes."""
         self._check_open()
         key_hash(key)
         components = key.split("/")
@@ -210,8 +239,8 @@ class FileBlobs:
             raise Invalid("a blob key has a component that is no file name", value=key)
         return os.path.join(self._folder, *map(_file_name, components))
 
-    def _aside(self, key: str) -> str:
-        return os.path.join(self._folder, ASIDE, f"{_file_name(key)}.{new_id(self._clock)}")
+    def _aside(self, path: str) -> str:
+        return os.path.join(self._folder, ASIDE, f"{os.path.relpath(path, self._folder)}.{new_id(self._clock)}")
 
     def _wait_for_gap(self, last: bool) -> None:
         """A delete that finds another generation has it aside for a moment: who misses a blob looks once more."""
@@ -256,20 +285,26 @@ def _sync_path(path: str, sync: Callable[[int], None]) -> None:
 
 
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
-    """Keys and paths in order of key: a folder sorts as its name with a slash, as it does within keys."""
+    """Keys and paths in order of key: a folder sorts as its name with a slash, as it does within keys.
+
+    Of two files of one blob the one that has the name of format 1 is left out.
+    """
     with _errors():
         try:
-            entries = [(_key_part(entry.name) + "/" * entry.is_dir(), entry.path) for entry in os.scandir(folder)]
+            entries = [
+                (_key_part(entry.name) + "/" if entry.is_dir() else _digest_of(entry.name), entry.path)
+                for entry in os.scandir(folder)
+            ]
         except FileNotFoundError:
             return
-    for name, path in sorted(entries):
+    for name, path in dict(sorted(entries)).items():
         key = base + name
         if name.startswith(".") or not (key.startswith(prefix) or prefix.startswith(key)):
             continue
         if name.endswith("/"):
             if key > after or after.startswith(key):
                 yield from _walk(path, key, prefix, after)
-        elif len(name) == 64 and key > after and key.startswith(prefix):
+        elif name and key > after and key.startswith(prefix):
             yield key, path
 
 
@@ -280,6 +315,32 @@ def _file_name(text: str) -> str:
 
 def _key_part(name: str) -> str:
     return name if name.isascii() else os.fsencode(name).decode(errors="surrogateescape")
+
+
+def _digest_of(name: str) -> str:
+    """The last component of the key of the blob whose file has that name; empty for what is no file of ours."""
+    digest, suffix = name[:DIGITS], name[DIGITS:]
+    if len(digest) < DIGITS or "." in digest:
+        return ""
+    return digest if not suffix or (suffix.removesuffix(ZSTD.suffix) in KINDS and suffix.endswith(ZSTD.suffix)) else ""
+
+
+def _refuse_unknown_codec(key: str, base: str) -> None:
+    """Raise Unsupported where a blob is there, in a file of a codec that this program does not know.
+
+    A look at so many files is quick. In a larger folder such a blob is not found.
+    """
+    folder, digest = os.path.split(base)
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in islice(entries, FILES_LOOKED_AT_MAX):
+            kind, codec = os.path.splitext(entry.name.removeprefix(digest))
+            if codec and kind in KINDS and entry.name.startswith(digest):
+                codec_named(codec, key)
+
+
+def _unlink_if_there(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
 
 
 def _link(source: str, target: str) -> bool:
@@ -294,7 +355,7 @@ def _link(source: str, target: str) -> bool:
 def _is_intact(path: str, data: bytes) -> bool:
     """Whether ``data`` are the bytes of the blob that the file ``path`` is named after."""
     try:
-        verified(os.path.basename(path), decompress(data, BLOB_BYTES_MAX))
+        verified(os.path.basename(path)[:DIGITS], decompress(data, BLOB_BYTES_MAX))
     except Corrupt:
         return False
     return True

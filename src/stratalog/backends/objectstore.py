@@ -23,14 +23,15 @@ from stratalog.backends.boto import THROTTLES, aws_client
 from stratalog.backends.s3_versions import S3Versions, no_bucket
 from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.clock import Clock
-from stratalog.codec import compress, decompress
+from stratalog.codec import ZSTD, codec_named, compress, unpack
 from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.ports.blob_kinds import kind_of
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
 from stratalog.ports.meter import Meter
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import Attributes, ObjectMeta
     from obstore.store import ClientConfig, RetryConfig
 
 __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
@@ -39,6 +40,7 @@ T = TypeVar("T")
 
 # botocore renews what expires within ten minutes, so what it gives is good for less than that.
 CREDENTIALS_TTL = timedelta(minutes=9)
+CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")
 # Too late in coming, at one key with another, too many: nothing was done.
 BUSY = (408, 409, 429)
@@ -97,16 +99,18 @@ class ObjectBlobs:
         self._check_open()
         check_put(key, body)
         data = compress(body)
+        headers: Attributes = {CONTENT_TYPE: kind_of(key, body).media_type, CONTENT_ENCODING: ZSTD.encoding}
         # In one request: parts would leave rests where an upload is broken off, and date the object by its beginning.
-        self._request("PutObject", key, lambda: obstore.put(self._store, key, data, use_multipart=False), writes=True)
+        put = partial(obstore.put, self._store, key, data, attributes=headers, use_multipart=False)
+        self._request("PutObject", key, put, writes=True)
         self.meter.add("PutObject", "bytes", len(data))
 
     def get(self, key: str) -> bytes:
         self._check_open()
         key_hash(key)
-        data = self._request("GetObject", key, lambda: bytes(obstore.get(self._store, key).bytes()))
+        data, encoding = self._request("GetObject", key, partial(_get, self._store, key))
         self.meter.add("GetObject", "bytes", len(data))
-        return verified(key, decompress(data, BLOB_BYTES_MAX))
+        return verified(key, unpack(codec_named(encoding, key), data, BLOB_BYTES_MAX))
 
     def stat(self, key: str) -> BlobStat | None:
         self._check_open()
@@ -215,6 +219,12 @@ def _credentials(session: Any) -> Boto3CredentialProvider:
         return Boto3CredentialProvider(session, ttl=CREDENTIALS_TTL)
     except ValueError as exc:
         raise Unavailable("no credentials for the object store were found") from exc
+
+
+def _get(store: ObjectStore, key: str) -> tuple[bytes, str]:
+    """The bytes of an object, and its content encoding: zstd where a copy by another tool has lost the header."""
+    answer = obstore.get(store, key)
+    return bytes(answer.bytes()), answer.attributes.get(CONTENT_ENCODING) or ZSTD.encoding
 
 
 def _stat(meta: ObjectMeta) -> BlobStat:

@@ -27,7 +27,8 @@ class Blobs(Protocol):
     """The contract. Safe to call from many threads and processes. A key is `/`-separated text ending in 64 hex digits.
 
     *Atomicity*: a blob is there whole or not at all, also after a crash. *Bounds*: `BLOB_BYTES_MAX` of content; a
-    larger body is several blobs and a manifest. *Stored form*: one zstd frame, on every backend.
+    larger body is several blobs and a manifest. *Stored form*: one zstd frame on every backend, which names this codec.
+    Where people can look, the name or a header says the codec and what the blob holds (`blob_kinds.py`).
     """
 
     def put(self, key: str, body: bytes) -> None:

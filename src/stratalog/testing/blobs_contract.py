@@ -47,6 +47,22 @@ class BlobsContract(ABC):
         assert isinstance(_raised(lambda: blobs.get(_key(b"none"))), NotFound)
         assert blobs.stat(_key(b"none")) is None
 
+    def test_content_of_any_kind_is_one_blob_under_its_key(self) -> None:
+        blobs = self.make(ManualClock())
+        contents = [
+            (folder, body)
+            for folder in ("acme/records/r/bodies", "acme/plan@abc/items/films", "acme/plan@abc/app-snapshots")
+            for body in (b'{"a": [1, 2]}', b"\x93\x01\x02\x03", SOME_BYTES, b"")
+        ]
+        for folder, body in 2 * contents:
+            blobs.put(f"{folder}/{sha256(body).hex()}", body)
+        keys = sorted(f"{folder}/{sha256(body).hex()}" for folder, body in contents)
+        assert [stat.key for stat in blobs.list("")] == keys
+        for folder, body in contents:
+            key = f"{folder}/{sha256(body).hex()}"
+            assert blobs.get(key) == body
+            assert [*blobs.list(key)] == [blobs.stat(key)]
+
     def test_a_key_must_end_in_the_hash_of_the_bytes(self) -> None:
         blobs = self.make(ManualClock())
         keys = [_key(b"other"), "owner/blob", f"/{_key(b'body')}", f"owner//{sha256(b'body').hex()}", ""]

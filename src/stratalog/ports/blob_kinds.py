@@ -1,0 +1,54 @@
+"""What a blob holds, as a file's name and an object's header say it: for people and their tools, never for a reader.
+
+The kind follows from the key and the content alone. So one content under one key has one kind, and one name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = ["JSON", "MSGPACK", "OCTETS", "BlobKind", "kind_of", "kinds_of"]
+
+
+class BlobKind(NamedTuple):
+    """How the name of a blob's file goes on behind the key, before the suffix of its codec; its media type."""
+
+    suffix: str
+    media_type: str
+
+
+MSGPACK = BlobKind(".msgpack", "application/msgpack")
+JSON = BlobKind(".json", "application/json")
+OCTETS = BlobKind(".bin", "application/octet-stream")
+
+MSGPACK_FOLDERS = frozenset({"archive", "arguments", "bodies", "chunks", "collecting", "fields", "items"})
+"""Those of a family's owner in which everything is ours; `formats/keys.md` lists them."""
+
+
+def kinds_of(key: str) -> tuple[BlobKind, ...]:
+    """The kinds that a blob under ``key`` may be of."""
+    components = key.split("/", 3)
+    if len(components) == 4:
+        _, owner, folder, _ = components
+        if owner == "queue" or ("@" in owner and folder in MSGPACK_FOLDERS):
+            return (MSGPACK,)
+    return (JSON, OCTETS)
+
+
+def kind_of(key: str, body: bytes) -> BlobKind:
+    """The kind of a blob. What others gave us is JSON where it is one object or array in UTF-8."""
+    first, *others = kinds_of(key)
+    return first if not others or _is_json(body) else OCTETS
+
+
+def _is_json(body: bytes) -> bool:
+    if body[:64].lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+        body.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
