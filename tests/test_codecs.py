@@ -18,10 +18,13 @@ from stratalog.errors import Unsupported
 from stratalog.keys import entries_partition, number, record_key, record_partition, snapshots_partition
 from stratalog.log.log import Event
 from stratalog.ports.index import Item, Put
-from stratalog.protocol import Mutation
+from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store, open_store
+from stratalog.sync.push import push
+from stratalog.worker.dead_letters import list_letters
 from stratalog.worker.messages import open_push, read_message, write_message
+from tests.server.queue_path import QueuePath, named, put
 
 GOLDEN = Path(__file__).parents[1] / "formats/golden"
 WITH_ITEMS = ("log", "documents", "records")
@@ -83,8 +86,8 @@ def test_an_item_with_an_unknown_tag_is_unsupported_and_not_damaged(stored: Any)
 def test_a_message_with_an_unknown_tag_is_unsupported() -> None:
     store = open_store("memory:")
     record = store.create("acme", "plan").log.record
-    push = Push("g", [Mutation(client="c", id=1, name="put", args={"key": "k", "value": 1})])
-    envelope = read_message(write_message(store.environment, record, push, "u", "Ada"))
+    request = Push("g", [Mutation(client="c", id=1, name="put", args={"key": "k", "value": 1})])
+    envelope = read_message(write_message(store.environment, record, request, "u", "Ada"))
     newer = msgspec.structs.replace(envelope, codec="B")
     with pytest.raises(Unsupported) as caught:
         open_push(store.environment.blobs, newer)
@@ -120,3 +123,28 @@ def test_no_attribute_of_an_item_is_an_upper_case_letter(name: str) -> None:
     names = {attribute for _, _, attributes in items for attribute in attributes}
     assert PLAIN.tag in names
     assert not {name for name in names if len(name) == 1 and name.isupper()}
+
+
+def test_a_push_that_meets_a_value_of_a_newer_program_rejects_nothing(tmp_path: Path) -> None:
+    """A mutation that no entry can hold is rejected by `push`; this one is not of that kind."""
+    with stratalog.open(tmp_path / "store") as store:
+        store.create("acme", "plan").mutate("put", {"key": "notes/n", "value": "x" * 5000})
+    newer_rows(tmp_path / "store")
+    with stratalog.open(tmp_path / "store") as store:
+        document = store.document("acme", "plan")
+        request = Push("g", [Mutation(client="c", id=1, name="inc", args={"key": "notes/n"})])
+        with pytest.raises(Unsupported):
+            push(document, request, "u", "Ada")
+        assert document.version == 1
+
+
+def test_a_worker_that_is_too_old_rejects_nothing_and_leaves_a_letter() -> None:
+    def read_newer(draft: Draft, args: Any) -> None:
+        raise Unsupported("newer", codec="B", key="k")
+
+    path = QueuePath(read=read_newer)
+    path.push(put("ada", 1, "a"), named("ada", 2, "read"))
+    path.work_through(2000)
+    (letter,) = list_letters(path.store)
+    assert (letter.client, letter.receives) == ("", 10)
+    assert path.document.last_mutation("ada") == 1

@@ -223,7 +223,7 @@ def test_only_maintenance_may_delete_what_is_kept(worked: Guarded) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_of_all_kinds_of_items_only_maintenance_may_delete_more_than_marks(name: str, worked: Guarded) -> None:
-    """Of those in the keys' golden file; who listens and notes on messages are not in it."""
+    """Of those in the keys' golden file; who listens and attempt records of messages are not in it."""
     role = worked.roles[name]
     may = {
         kind for kind, partition in PARTITIONS.items() if role.allows(Asked("dynamodb:DeleteItem", TABLE, partition))
