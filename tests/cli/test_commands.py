@@ -162,7 +162,7 @@ def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path
         key = f"{owner}/bodies/{sha256(body).hex()}"
         store.environment.blobs.put(key, body)
         long_ago = SystemClock().wall_ms() / 1000 - 3600
-        os.utime(tmp_path / "store" / "blobs" / key, (long_ago, long_ago))
+        os.utime(tmp_path / "store" / "blobs" / f"{key}.msgpack.zst", (long_ago, long_ago))
     listed = budget("collect", "acme", "--dry-run").stdout
     assert listed.splitlines()[0] == key
     assert "would delete 1" in listed
