@@ -66,13 +66,13 @@ class Projection:
     def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:
         """A checkpoint below the floor cannot be compared: reading on says that the entries are forgotten."""
         if checkpoint > head_version:
-            found = b""
+            here = b""
         else:
             try:
-                found = self._log.hash_at(checkpoint) if checkpoint else hash
+                here = self._log.hash_at(checkpoint) if checkpoint else hash
             except VersionForgotten:
                 return
-        if found != hash:
+        if here != hash:
             raise HistoryChanged("a projection was fed from another history", log=self._log.record.name, at=checkpoint)
 
     def _advance(self, checkpoint: int, entry: Entry) -> bool:

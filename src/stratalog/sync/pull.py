@@ -173,5 +173,5 @@ def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:
 def _newest(reported: Mapping[str, int], last: Mapping[str, int]) -> dict[str, int]:
     """What a cookie keeps of ``reported``: the numbers told now, and as many of those before as there is room for."""
     before = [client for client in reported if client not in last]
-    kept = [*before, *last][-COOKIE_CLIENTS_MAX:]
-    return {client: reported[client] for client in kept}
+    newest = [*before, *last][-COOKIE_CLIENTS_MAX:]
+    return {client: reported[client] for client in newest}
