@@ -41,7 +41,7 @@ RETIRED |= {"troubles", "foreseen", "mend", "mended"}
 # English words that our prose uses, and that say too little as a name.
 RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "keep", "kept", "slot", "told"}
 # In Python a slot is a tree's noun. "One" and "notes" are no names there either.
-RETIRED_IN_PYTHON = RETIRED_NAMES - {"slot"} | {"places", "keeps", "notes", "one"}
+RETIRED_IN_PYTHON = RETIRED_NAMES - {"slot"} | {"places", "keeps", "notes", "one", "beat", "upkeep"}
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
 """Tests' names, an error's, and a turn of phrase."""
 STORED_NAMES = {"keep_blank_values"}
