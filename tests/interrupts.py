@@ -64,7 +64,7 @@ def ends_of(
     threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in calls]
     for waiting, thread in enumerate(threads, 1):
         thread.start()
-        while len(group._waiting) < waiting:
+        while len(group.waiting) < waiting:
             pass
     prepare()
     group.leave()

@@ -7,7 +7,7 @@ import random
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "Observation", "SystemClock", "new_id"]
+__all__ = ["Clock", "Observation", "SystemClock", "id_from", "new_id"]
 
 
 class Clock(Protocol):
@@ -74,7 +74,12 @@ class Observation:
 
 def new_id(clock: Clock, characters: int = 16) -> str:
     """A random id in lower-case base 32: five bits a character."""
-    return clock.random_bytes(characters).translate(_BASE_32).decode()
+    return id_from(clock.random_bytes(characters))
+
+
+def id_from(random_bytes: bytes) -> str:
+    """An id of as many characters as there are random bytes."""
+    return random_bytes.translate(_BASE_32).decode()
 
 
 # A byte's last five bits as a character: one call, where encoding the bits of fewer bytes takes a dozen.

@@ -47,6 +47,10 @@ class _Open(Enum):
     SENT = 2
 
 
+_WAITING = _Open.WAITING
+_SENT = _Open.SENT
+
+
 class PendingCommit(Generic[Answer]):
     """A request to commit: first it waits, then a leader sends it, then a leader settles it.
 
@@ -54,25 +58,23 @@ class PendingCommit(Generic[Answer]):
     that wait to the next leader. Nobody commits again what was sent: its outcome is unknown until it is settled.
     """
 
-    __slots__ = ("_outcome", "is_leader", "latch")
-
-    def __init__(self) -> None:
-        self._outcome: Answer | Exception | _Open = _Open.WAITING
-        self.latch: Latch | None = None
-        self.is_leader: bool | None = None
+    # Defaults of the class: a request that no other joins, which most are, sets none of them when it is made.
+    _outcome: Answer | Exception | _Open = _WAITING
+    latch: Latch | None = None
+    is_leader: bool | None = None
 
     @property
     def settled(self) -> bool:
         """Whether no leader may commit it any more."""
-        return self._outcome is not _Open.WAITING
+        return self._outcome is not _WAITING
 
     def send(self) -> None:
         """For the leader, before it commits: from now on the request may be written."""
-        self._outcome = _Open.SENT
+        self._outcome = _SENT
 
     def withdraw(self) -> None:
         """For the leader that sent it: nothing was written, so the request waits again."""
-        self._outcome = _Open.WAITING
+        self._outcome = _WAITING
 
     def settle(self, outcome: Answer | Exception) -> None:
         """For the leader: the answer, or an exception that no other caller raises."""
@@ -81,11 +83,11 @@ class PendingCommit(Generic[Answer]):
     def answer(self) -> Answer:
         """The answer, or the exception raised. Raises OutcomeUnknown where the leader was interrupted."""
         outcome = self._outcome
+        if not isinstance(outcome, (Exception, _Open)):
+            return outcome
         if isinstance(outcome, Exception):
             raise outcome
-        if isinstance(outcome, _Open):
-            raise OutcomeUnknown("the thread that committed for others was interrupted")
-        return outcome
+        raise OutcomeUnknown("the thread that committed for others was interrupted")
 
 
 def closed_latch() -> Latch:
@@ -108,7 +110,9 @@ class GroupCommit(Generic[W]):
     def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
         self._leadership = threading.Lock()
         close_in_child(self, "_leadership")
-        self._waiting: deque[W] = deque()
+        self.waiting: deque[W] = deque()
+        """Those who wait, in order. A leader that finds nobody here has nobody to take; only this class changes it."""
+
         self._new_latch = new_latch
         self._wanted = 0
         self._enough = threading.Event()
@@ -119,34 +123,37 @@ class GroupCommit(Generic[W]):
         The leader calls ``serve`` with a batch that holds its own request alone. ``serve`` adds others by `take`, and
         settles the batch. What it leaves unsettled, as when it was interrupted, the next leader commits.
         """
-        if not self.enter(pending):
+        if not (self._leadership.acquire(False) or self._wait(pending)):  # `enter`, without the call
             return
         batch = [pending]
         try:
             serve(batch)
         finally:
-            others = batch[1:]
-            self.leave(others, again=[other for other in others if not other.settled])
+            if len(batch) == 1:
+                self.leave()
+            else:
+                others = batch[1:]
+                self.leave(others, again=[other for other in others if not other.settled])
 
     def enter(self, waiter: W) -> bool:
         """Whether the caller is the leader, and must `leave`. False: a leader has answered the waiter."""
-        return self._leadership.acquire(blocking=False) or self._wait(waiter)
+        return self._leadership.acquire(False) or self._wait(waiter)
 
     def await_others(self, count: int, seconds: float) -> None:
         """For the leader: wait until ``count`` others are queued, ``seconds`` at most."""
         self._enough.clear()
         self._wanted = count
-        if len(self._waiting) < count:
+        if len(self.waiting) < count:
             self._enough.wait(seconds)
         self._wanted = 0
 
     def take(self, batch: list[W]) -> bool:
         """For the leader: move the next waiter to the end of ``batch``, to be answered. False: nobody waits."""
-        if not self._waiting:
+        if not self.waiting:
             return False
         try:
             # The move is one call into C. A thread that is interrupted between two calls would lose the waiter.
-            batch.extend(map(deque.popleft, (self._waiting,)))
+            batch.extend(map(deque.popleft, (self.waiting,)))
         except IndexError:  # the last of them was interrupted between the two looks
             return False
         return True
@@ -163,21 +170,21 @@ class GroupCommit(Generic[W]):
         the queue, in their order.
         """
         if again:
-            self._waiting.extendleft(reversed(again))
+            self.waiting.extendleft(reversed(again))
         for waiter in served:
             if waiter not in again:
                 _release(waiter, is_leader=False)
         while True:
-            if self._waiting and (successor := self.next()) is not None:
+            if self.waiting and (successor := self.next()) is not None:
                 return _release(successor, is_leader=True)
             self._leadership.release()
-            if not self._waiting or not self._leadership.acquire(blocking=False):
+            if not self.waiting or not self._leadership.acquire(False):
                 return None
 
     def _wait(self, waiter: W) -> bool:
         latch = waiter.latch = self._new_latch()
-        self._waiting.append(waiter)
-        if 0 < self._wanted <= len(self._waiting):
+        self.waiting.append(waiter)
+        if 0 < self._wanted <= len(self.waiting):
             self._enough.set()
         if self._leadership.acquire(blocking=False):
             self.leave()
@@ -191,7 +198,7 @@ class GroupCommit(Generic[W]):
     def _abandon(self, waiter: W, latch: Latch) -> None:
         """The caller was interrupted: nobody may answer it later, and it must not keep a leadership."""
         with suppress(ValueError):
-            self._waiting.remove(waiter)
+            self.waiting.remove(waiter)
             return
         if waiter.is_leader is None:
             latch.acquire()

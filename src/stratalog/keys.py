@@ -106,7 +106,7 @@ def number(value: int) -> str:
     """``value`` in fixed width, so that the order of texts is the order of numbers."""
     if not 0 <= value <= VERSION_MAX:
         raise Invalid("a version lies outside its range", value=value, limit=VERSION_MAX)
-    return f"{value:0{VERSION_DIGITS}d}"
+    return str(value).zfill(VERSION_DIGITS)
 
 
 def parse_number(text: str) -> int:

@@ -21,7 +21,7 @@ class Newest(Generic[T]):
     back what the handle has left behind.
     """
 
-    __slots__ = ("__weakref__", "_bar", "_join", "_lock", "_rank", "_value")
+    __slots__ = ("__weakref__", "_bar", "_join", "_lock", "_rank", "value")
 
     def __init__(
         self, rank: Callable[[T], Any], value: T | None = None, *, join: Callable[[T, T], T] | None = None
@@ -30,17 +30,15 @@ class Newest(Generic[T]):
         close_in_child(self, "_lock")
         self._rank = rank
         self._join = join
-        self._value = value
-        self._bar = None if value is None else rank(value)
+        self.value = value
+        """What is held now, only ever changed here. A decision reads it once and passes it on: the next read may give
+        something newer."""
 
-    @property
-    def value(self) -> T | None:
-        """What is held now. A decision reads it once and passes it on: the next read may give something newer."""
-        return self._value
+        self._bar = None if value is None else rank(value)
 
     def require(self) -> T:
         """What is held now, where something always is."""
-        value = self._value
+        value = self.value
         assert value is not None, "nothing was offered, or it was dropped"
         return value
 
@@ -48,22 +46,21 @@ class Newest(Generic[T]):
         """Hold ``value`` unless something newer is held. Return what is held then, or ``value`` if nothing is."""
         rank = self._rank(value)
         with self._lock:
-            held = self._value
-            older: T | None = held
+            held = self.value
             if self._bar is None or rank >= self._bar:
                 self._bar = rank
-                newest = value
+                newest, older = value, held
             elif held is not None:
                 newest, older = held, value
             else:
                 return value
             if self._join is not None and older is not None:
                 newest = self._join(newest, older)
-            self._value = newest
+            self.value = newest
             return newest
 
     def drop(self, value: T | None) -> None:
         """Forget ``value``. What has replaced it since stays."""
         with self._lock:
-            if self._value is value:
-                self._value = None
+            if self.value is value:
+                self.value = None

@@ -14,9 +14,10 @@ import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.clock import Clock
-from stratalog.codec import compress, sha256
+from stratalog.codec import compress, encode, sha256
 from stratalog.errors import ConditionFailed
-from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, item_bytes
+from stratalog.limits import ITEM_BYTES_MAX
+from stratalog.ports.index import Absent, Attribute, Check, Delete, Equals, Item, Put, item_bytes, small_bytes
 from stratalog.ports.meter import Meter
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
@@ -196,3 +197,31 @@ def test_a_store_on_one_machine_says_what_it_would_cost_on_aws(folder: bool, tmp
 def test_without_a_meter_nothing_stands_around_the_backends() -> None:
     with stratalog.open("memory:") as store:
         assert type(store.environment.index) is MemoryIndex
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=4),
+        st.text() | st.binary() | st.integers(-(2**63), 2**64 - 1),
+        max_size=8,
+    )
+)
+def test_an_item_is_no_larger_than_it_looks_encoded(attributes: dict[str, Attribute]) -> None:
+    whole = Item("p", "sort", attributes)
+    assert small_bytes(whole, encode(attributes)) >= item_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Item("", "s", {}),
+        Item("p", "", {}),
+        Item("ä", "s", {}),
+        Item("p", "s" * 1024, {}),
+        item(size=ITEM_BYTES_MAX),
+        Item("p", "s", {"n": None}),  # type: ignore[dict-item]
+    ],
+    ids=lambda odd: repr(odd)[:40],
+)
+def test_an_item_that_may_be_none_is_looked_at_closely(odd: Item) -> None:
+    assert small_bytes(odd, encode(dict(odd.attributes))) == 0

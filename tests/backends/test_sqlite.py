@@ -8,6 +8,7 @@ import threading
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -26,7 +27,7 @@ from stratalog.errors import (
     Unsupported,
 )
 from stratalog.group_commit import GroupCommit, PendingCommit
-from stratalog.ports.index import Absent, Item, Put
+from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
 from stratalog.testing.queue_contract import QueueContract
@@ -37,6 +38,8 @@ LEADING = (
     *(_GroupWriter._run_group, _GroupWriter._transact, _GroupWriter._insert, _GroupWriter._run_each),
     *(GroupCommit.take, PendingCommit.send, PendingCommit.settle),
 )
+
+HASH, OTHER = b"h" * 32, b"o" * 32
 
 COUNT_TO_200 = """
 import sys
@@ -233,6 +236,42 @@ def test_an_attribute_of_another_type_is_invalid(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("attributes", [{"h": HASH, "c": 1}, {"c": 1, "h": HASH}, {"h": HASH}], ids=repr)
+def test_a_hash_is_found_wherever_an_item_has_it(tmp_path: Path, attributes: dict[str, Attribute]) -> None:
+    index = _open(tmp_path / "store.db").index
+    index.commit([Put(Item("p", "1", attributes))])
+    index.commit([Put(Item("p", "2", {"h": OTHER}), Absent()), Check("p", "1", Equals("h", HASH))])
+    assert index.get("p", "2") == Item("p", "2", {"h": OTHER})
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"h": OTHER}, {"b": b"\xa1h\xc4 " + HASH, "h": OTHER}, {"H": HASH}, {"h": "a" * 32}, {"h": OTHER, "g": HASH}],
+    ids=repr,
+)
+def test_an_append_after_another_hash_writes_nothing(tmp_path: Path, attributes: dict[str, Attribute]) -> None:
+    index = _open(tmp_path / "store.db").index
+    index.commit([Put(Item("p", "1", attributes))])
+    with pytest.raises(ConditionFailed) as caught:
+        index.commit([Put(Item("p", "2", {"h": OTHER}), Absent()), Check("p", "1", Equals("h", HASH))])
+    assert caught.value.items == {1: Item("p", "1", attributes)}
+    assert index.get("p", "2") is None
+
+
+def test_an_append_that_checks_its_own_place_is_invalid(tmp_path: Path) -> None:
+    index = _open(tmp_path / "store.db").index
+    with pytest.raises(Invalid):
+        index.commit([Put(Item("p", "1", {"h": HASH}), Absent()), Check("p", "1", Equals("h", HASH))])
+
+
+@pytest.mark.parametrize("value", [None, 1.5, 2**64, ["a"]], ids=repr)
+def test_an_append_of_an_attribute_of_another_type_is_invalid(tmp_path: Path, value: Any) -> None:
+    index = _open(tmp_path / "store.db").index
+    index.commit([Put(Item("p", "1", {"h": HASH}))])
+    with pytest.raises(Invalid):
+        index.commit([Put(Item("p", "2", {"h": HASH, "c": value}), Absent()), Check("p", "1", Equals("h", HASH))])
+
+
 @pytest.mark.parametrize("conditions", [(Absent(),), ()], ids=["inserts", "puts"])
 def test_an_interrupt_anywhere_in_the_leaders_work_answers_nobody_for_a_write_that_is_not_there(
     conditions: tuple[Absent, ...], tmp_path: Path

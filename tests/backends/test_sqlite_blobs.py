@@ -111,7 +111,7 @@ def test_a_group_commits_the_blobs_of_each_and_none_of_a_failed_one(tmp_path: Pa
     threads = [threading.Thread(target=commit, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
-    while len(database._file._writer._group_commit._waiting) < 8:
+    while len(database._file._writer._group_commit.waiting) < 8:
         pass
     database._file._writer._group_commit.leave()
     for thread in threads:

@@ -142,7 +142,7 @@ def commits_of_a_crowd(log: Log) -> int:
     crowd = [threading.Thread(target=log.append, args=(event(),)) for _ in range(8)]
     for thread in crowd:
         thread.start()
-    while len(log._appender._group_commit._waiting) < 8:
+    while len(log._appender._group_commit.waiting) < 8:
         pass
     go.set()
     for thread in [first, *crowd]:

@@ -44,7 +44,7 @@ class Group:
         threads = [threading.Thread(target=self._append, args=(name,)) for name in names]
         for waiting, thread in enumerate(threads, 1):
             thread.start()
-            while len(lane._waiting) < waiting:
+            while len(lane.waiting) < waiting:
                 pass
         scripted(log.environment).script = [mishap]
         lane.leave()

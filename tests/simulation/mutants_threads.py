@@ -34,7 +34,7 @@ def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     def offer(self: Any, value: Any) -> Any:
         if self._rank is not rank:
             return _offer(self, value)
-        self._value = value
+        self.value = value
         return value
 
     return offer
@@ -78,8 +78,8 @@ def _leave_unanswered(self: Any, served: Sequence[Any] = (), again: Sequence[Any
 
 def _abandon_alone(self: Any, waiter: Any, gate: Any) -> None:
     """A waiter that is interrupted leaves the queue, and does not pass on a leadership that it was given."""
-    if waiter in self._waiting:
-        self._waiting.remove(waiter)
+    if waiter in self.waiting:
+        self.waiting.remove(waiter)
 
 
 def _see_no_field(self: Any) -> None:

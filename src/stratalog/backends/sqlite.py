@@ -11,16 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from stratalog.backends.sqlite_blobs import SqliteBlobs, blob_rows, rows_bytes, store_blobs
 from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
-from stratalog.backends.sqlite_tables import BlobRow, Row
+from stratalog.backends.sqlite_tables import CHECKED_PAIR_BYTES, BlobRow, Row
 from stratalog.clock import Clock, new_id
-from stratalog.codec import decode, encode
+from stratalog.codec import decode
 from stratalog.errors import ConditionFailed, Invalid
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
-from stratalog.ports.index import NO_BLOBS, Absent, Check, Delete, Equals, Item, Put, Write, check_commit, holds
+from stratalog.ports.index import (
+    NO_BLOBS,
+    Absent,
+    Check,
+    Delete,
+    Equals,
+    Item,
+    Put,
+    Write,
+    check_commit,
+    holds,
+    small_bytes,
+)
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 
 __all__ = ["SqliteDatabase", "SqliteIndex", "SqliteQueue"]
@@ -135,8 +148,10 @@ class SqliteIndex:
             rows_max = _next_rows_max(rows)
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        check_commit(writes, blobs, self.blob_bytes_max)
-        bodies = [_body(write.item) if isinstance(write, Put) else b"" for write in writes]
+        if not blobs and (row := _append_row(writes)):
+            return self._file.write(partial(_write_all, writes, (row[2], b"")), (row,))
+        bodies = [_body(write.item) if type(write) is Put else b"" for write in writes]
+        check_commit(writes, blobs, self.blob_bytes_max, bodies)
         rows = _rows_if_absent(writes, bodies)
         if not blobs:
             return self._file.write(partial(_write_all, writes, bodies), rows)
@@ -227,7 +242,8 @@ class SqliteQueue:
 def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
     """The rows of a commit that only puts items if absent; none of another. The primary key is then the condition.
 
-    The last write may be a check that an attribute equals a value, as in an append. The first row carries it.
+    The last write may be a check that a hash stands, as in an append. The first row carries it. The statement looks for
+    it in the item's first attribute; where it is another one, the commit fails and is made by `_write_all`.
     """
     rows: list[Row] = []
     check = writes[-1] if writes and type(writes[-1]) is Check else None
@@ -236,10 +252,35 @@ def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Ro
             return []
         rows.append((write.item.partition, write.item.sort, body))
     if check and rows:
-        if type(check.condition) is not Equals:
+        pair = _hash_pair(check)
+        if not pair:
             return []
-        rows[0] += (check.partition, check.sort, check.condition.name, check.condition.value)
+        rows[0] += (check.partition, check.sort, pair)
     return rows
+
+
+def _append_row(writes: Sequence[Write]) -> Row | None:
+    """The row of a lone append, which most commits are; None for any other, and for one that may be too large.
+
+    What it leaves out that the general way does takes 3 of 30 µs.
+    """
+    if len(writes) != 2:
+        return None
+    put, check = writes
+    if type(put) is not Put or type(check) is not Check or type(put.condition) is not Absent:
+        return None
+    item, pair = put.item, _hash_pair(check)
+    if not pair or (item.sort == check.sort and item.partition == check.partition):
+        return None
+    body = _body(item)
+    return (item.partition, item.sort, body, check.partition, check.sort, pair) if small_bytes(item, body) else None
+
+
+def _hash_pair(check: Check) -> bytes:
+    """Name and value that an item must have, as they are encoded; empty where the value is no hash."""
+    condition = check.condition
+    pair = _encode({condition.name: condition.value})[1:] if type(condition) is Equals else b""
+    return pair if len(pair) == CHECKED_PAIR_BYTES else b""
 
 
 def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:
@@ -282,9 +323,13 @@ def _key(write: Write) -> tuple[str, str]:
 def _body(item: Item) -> bytes:
     attributes = item.attributes
     try:
-        return encode(attributes if type(attributes) is dict else dict(attributes))
+        return _encode(attributes if type(attributes) is dict else dict(attributes))
     except (TypeError, OverflowError) as exc:
         raise Invalid("an attribute is no text, bytes or integer of 64 bits", reason=str(exc)) from exc
+
+
+_encode = msgspec.msgpack.Encoder().encode
+"""Attributes in the order that the writer gave them, which is quicker than sorting them; see `_rows_if_absent`."""
 
 
 def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:

@@ -19,7 +19,6 @@ from stratalog.backends.sqlite_tables import (
     PAGE_BYTES,
     BlobRow,
     Row,
-    define_functions,
     insert_all,
     insert_items,
     prepare,
@@ -155,12 +154,9 @@ class SqliteFile:
 class _Ticket(PendingCommit[Result]):
     """A job that waits for its turn, and later what came of it."""
 
-    __slots__ = ("blob_bytes", "blobs", "job", "rows")
-
     def __init__(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
     ) -> None:
-        super().__init__()
         self.job = job
         self.rows = rows
         self.blobs = blobs
@@ -172,7 +168,6 @@ class _GroupWriter:
 
     def __init__(self, connection: apsw.Connection, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
-        define_functions(connection)
         self._inserting = connection.cursor()
         self._turnstile = turnstile
         self._log_bytes = log_bytes
@@ -194,10 +189,9 @@ class _GroupWriter:
             self._group_commit.leave()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
-        """Take in who waits behind the first of ``group``, and run them. Large blobs wait for the next transaction."""
-        blob_bytes = group[0].blob_bytes
-        while blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
-            blob_bytes += group[-1].blob_bytes
+        """Run ``group``, and who waits behind the first of it."""
+        if self._group_commit.waiting:
+            self._fill(group)
         for ticket in group:
             ticket.send()
         try:
@@ -220,6 +214,12 @@ class _GroupWriter:
         else:
             for ticket, outcome in zip(group, outcomes, strict=True):
                 ticket.settle(outcome)
+
+    def _fill(self, group: list[_Ticket[Any]]) -> None:
+        """Take in who waits. Large blobs wait for the next transaction."""
+        blob_bytes = group[0].blob_bytes
+        while blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
+            blob_bytes += group[-1].blob_bytes
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
         """The outcome of each ticket, once all are committed."""
@@ -250,6 +250,8 @@ class _GroupWriter:
             if blobs:
                 statement = insert_all(tuple(map(len, rows)), len(blobs))
                 self._inserting.execute(statement, tuple(chain.from_iterable((*rows, *blobs))))
+            elif len(rows) == 1:
+                self._inserting.execute(insert_items((len(rows[0]),)), rows[0])
             else:
                 self._inserting.execute(insert_items(tuple(map(len, rows))), tuple(chain.from_iterable(rows)))
         except apsw.ConstraintError:

@@ -7,16 +7,15 @@ from typing import Any
 
 import apsw
 
-from stratalog.codec import decode
 from stratalog.errors import Invalid, Unsupported
 
 __all__ = [
     "BLOB_INSERTS",
+    "CHECKED_PAIR_BYTES",
     "INSERT_BLOBS_MAX",
     "INSERT_ROWS_MAX",
     "BlobRow",
     "Row",
-    "define_functions",
     "insert_all",
     "insert_items",
     "prepare",
@@ -29,7 +28,7 @@ INSERT_ROWS_MAX = 100
 INSERT_BLOBS_MAX = 16
 
 Row = tuple[Any, ...]
-"""Partition, sort and body of an item; with a check also the partition and sort of the item checked, name and value."""
+"""Partition, sort and body of an item; with a check also the partition, sort and first attribute of another item."""
 
 BlobRow = tuple[bytes, str, int, int, int]
 """A blob's frame, key, stored size in bytes, time in milliseconds and stamp, in the order of `BLOB_INSERTS`."""
@@ -56,10 +55,17 @@ CREATE TABLE blob_bodies(id INTEGER PRIMARY KEY, body BLOB NOT NULL, codec TEXT 
 """
 
 PLAIN_ROW = "(?, ?, ?)"
-CHECKED_ROW = "(?, ?, if_equal(?, (SELECT body FROM items WHERE partition = ? AND sort = ?), ?, ?))"
-"""A body that is null where the check fails, so that the constraint on the column refuses the statement."""
+CHECKED_PAIR_BYTES = 36
+CHECKED_ROW = (
+    f"(?, ?, (SELECT ? FROM items WHERE partition = ? AND sort = ? AND substr(body, 2, {CHECKED_PAIR_BYTES}) = ?))"
+)
+"""A body that is null where the check fails, so that the constraint on the column refuses the statement.
 
-CHECKED_LENGTH = 7
+It compares an item's first attribute, name and value as they are encoded. They follow the one byte that heads a map of
+up to 15. A hash of 32 bytes under a name of one letter takes 36.
+"""
+
+CHECKED_LENGTH = 6
 SHAPES_MAX = 1024
 BLOB_INSERTS = (
     "INSERT INTO blob_bodies(body) VALUES (?);"
@@ -79,20 +85,6 @@ def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
     """Statements for one call, which are one transaction: `insert_items`, and so many blobs."""
     items = f"{insert_items(lengths)};" if lengths else ""
     return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
-
-
-def define_functions(connection: apsw.Connection) -> None:
-    """Define what the statements call, on the connection that writes."""
-    connection.create_scalar_function("if_equal", _if_equal, 4, deterministic=True)
-
-
-def _if_equal(*arguments: Any) -> Any:
-    """Of a body, a stored item, a name and a value: the body where the item has the attribute, as `Equals` means it."""
-    body, stored, name, value = arguments
-    if stored is None:
-        return None
-    actual = decode(stored).get(name)
-    return body if type(actual) is type(value) and actual == value else None
 
 
 def prepare(connection: apsw.Connection) -> None:

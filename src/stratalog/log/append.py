@@ -117,18 +117,19 @@ class Appender:
         return self.contention.contended and self.contention.is_behind(head.seen.age_seconds())
 
     def _serve(self, batch: list[PendingEntry]) -> None:
-        self._fill(batch)
+        if self._group_commit.waiting:
+            self._fill(batch)
         self._run(batch)
 
     def _fill(self, batch: list[PendingEntry]) -> None:
         """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
-        size, blob_bytes = len(batch[0].body), batch[0].blob_bytes
+        size, blob_bytes = len(batch[0].body), _blob_bytes(batch[0])
         entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
         while len(batch) < entries_max and size < JOINT_BYTES_MAX and blob_bytes < JOINT_BLOB_BYTES_MAX:
             if not self._group_commit.take(batch):
                 break
             size += len(batch[-1].body)
-            blob_bytes += batch[-1].blob_bytes
+            blob_bytes += _blob_bytes(batch[-1])
 
     def _run(self, batch: list[PendingEntry]) -> None:
         append = LogAppend(self, list(batch))
@@ -172,15 +173,12 @@ class LogAppend(ConditionalAppend[Head, Plan]):
 
     def _prepare(self) -> None:
         """Put again the blobs that grew old before this try, which is then as late as they were."""
-        renewed = 0
         for pending in self._batch:
-            if pending.blob_batch is not None:
-                renewed += pending.blob_batch.refresh()
-        if renewed:
-            self._sent = Observation(self._environment.clock)
+            if pending.blob_batch is not None and pending.blob_batch.refresh():
+                self._sent = Observation(self._environment.clock)
 
     def _known_head(self) -> Head | None:
-        return self._appender.known_head()
+        return self._appender.heads.value
 
     def _is_behind(self) -> bool:
         behind = self._appender.contention.contended and self._appender.is_behind()
@@ -204,7 +202,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         roll_over = self._roll_over_due(head)
         if roll_over and not self._is_open(head):
             return None
-        name, joint = self._appender.name, self._environment.index.joint_commits
+        name, joint = self._appender.names.require(), self._environment.index.joint_commits
         plan = plan_append(name, head, chosen, self._sent.wall_ms, roll_over=roll_over, checks_head=joint)
         return plan, head
 
@@ -212,7 +210,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         """Those whose expected version fits the version they would get after ``head``."""
         chosen: list[PendingEntry] = []
         for pending in self._batch:
-            if pending.expected in (None, head.version + len(chosen)):
+            if pending.expected is None or pending.expected == head.version + len(chosen):
                 chosen.append(pending)
         return chosen
 
@@ -288,22 +286,23 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._mark_in_doubt(plan)
             return
         self._settle(plan)
+        appender = self._appender
         last = plan.first + len(plan.batch) - 1
-        self._appender.heads.offer(Head(last, plan.segment, plan.created_ms, plan.hashes[-1], self._sent))
+        appender.heads.offer(Head(last, plan.segment, plan.created_ms, plan.hashes[-1], self._sent))
         self._fresh = True
-        if (contention := self._appender.contention).contended:
-            contention.saw(0, head.seen.seconds_until(self._sent))
-            contention.won()
+        if appender.contention.contended:
+            appender.contention.saw(0, head.seen.seconds_until(self._sent))
+            appender.contention.won()
         if plan.segment != head.segment:
             self._environment.counters["roll-over"] += 1
-            name = self._appender.name
+            name = appender.name
             name = msgspec.structs.replace(name, segment=plan.segment, hash=head.hash, revision=name.revision + 1)
-            self._appender.names.offer(name)
+            appender.names.offer(name)
 
     def _settle(self, plan: Plan) -> None:
-        for version, (pending, hash) in enumerate(zip(plan.batch, plan.hashes, strict=True), plan.first):
+        for position, pending in enumerate(plan.batch):
             try:
-                pending.settle(pending.entry_at(version, plan.created_ms, hash))
+                pending.settle(pending.entry_at(plan.first + position, plan.created_ms, plan.hashes[position]))
             except OutcomeUnknown:
                 self._mark_in_doubt(plan)
                 raise
@@ -372,3 +371,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         """
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._environment.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
+
+
+def _blob_bytes(pending: PendingEntry) -> int:
+    return pending.blob_batch.held_bytes if pending.blob_batch is not None else 0

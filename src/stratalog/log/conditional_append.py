@@ -177,8 +177,9 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._state = StoreFailed(exc)
 
     def _try(self) -> None:
-        head = self._usable_head()
-        if self._in_doubt():
+        in_doubt = self._in_doubt()
+        head = self._usable_head(in_doubt)
+        if in_doubt:
             self._resolve_doubts(head)
             if self._is_settled():
                 return
@@ -186,10 +187,10 @@ class ConditionalAppend(ABC, Generic[H, P]):
         if planned is not None:
             self._commit(*planned)
 
-    def _usable_head(self) -> H:
+    def _usable_head(self, in_doubt: bool) -> H:
         """The head as remembered, or read anew where it is unknown, too old to be relied on or left behind."""
         head = self._known_head()
-        if head is None or self._in_doubt() or self._is_behind():
+        if head is None or in_doubt or self._is_behind():
             return self._reread()
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 

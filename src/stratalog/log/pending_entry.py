@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
-from stratalog.clock import new_id
+from stratalog.clock import id_from
 from stratalog.codec import encode, sha256
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.group_commit import Latch
@@ -22,7 +22,7 @@ from stratalog.log.entries import (
     inline_body,
 )
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Attribute
+from stratalog.ports.index import NO_BLOBS
 
 __all__ = ["PendingEntry", "prepare_entry", "same_request"]
 
@@ -32,28 +32,18 @@ WRITE_ID_CHARACTERS = 16
 class PendingEntry:
     """An entry on its way: what is to be written, and in the end its answer."""
 
-    __slots__ = (
-        "attributes",
-        "blob_batch",
-        "blob_bytes",
-        "body",
-        "digest",
-        "entry",
-        "error",
-        "events",
-        "expected",
-        "in_doubt",
-        "is_leader",
-        "latch",
-        "named",
-        "write_id",
-    )
+    # Defaults of the class, so that making one sets only what differs.
+    entry: Entry | None = None
+    error: BaseException | None = None
+    latch: Latch | None = None
+    is_leader: bool | None = None
+    named = False
 
     def __init__(
         self,
         events: Sequence[Event],
         body: bytes,
-        attributes: dict[str, Attribute],
+        attributes: dict[str, Any],
         expected: int | None,
         blob_batch: BlobBatch | None,
     ) -> None:
@@ -62,15 +52,13 @@ class PendingEntry:
         self.attributes = attributes
         self.expected = expected
         self.blob_batch = blob_batch
-        self.blob_bytes = blob_batch.held_bytes if blob_batch is not None else 0
-        self.write_id = str(attributes["w"])
-        self.digest = body_digest(cast(bytes, attributes["s"]), sha256(body))
-        self.named = False
+        self.blobs = NO_BLOBS if blob_batch is None else blob_batch.blobs
+        self.write_id: str = attributes["w"]
+        self.author: str = attributes.get("a", "")
+        self.principal: str = attributes.get("p", "")
+        self.salt: bytes = attributes["s"]
+        self.digest = body_digest(self.salt, sha256(body))
         self.in_doubt: list[tuple[str, int]] = []
-        self.entry: Entry | None = None
-        self.error: BaseException | None = None
-        self.latch: Latch | None = None
-        self.is_leader: bool | None = None
 
     @property
     def settled(self) -> bool:
@@ -79,15 +67,11 @@ class PendingEntry:
 
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
         """The hash that it has as entry ``version``, after the entry whose hash is ``before``."""
-        attributes: Any = self.attributes
-        author, principal = attributes.get("a", ""), attributes.get("p", "")
-        return link(before, version, created_ms, principal, author, self.write_id, self.digest)
+        return link(before, version, created_ms, self.principal, self.author, self.write_id, self.digest)
 
     def entry_at(self, version: int, created_ms: int, hash: bytes) -> Entry:
         """The entry that it is once it is committed as ``version``."""
-        attributes: Any = self.attributes
-        author, principal = attributes.get("a", ""), attributes.get("p", "")
-        return Entry(version, created_ms, author, self.write_id, self.events, principal, hash, attributes["s"])
+        return Entry(version, created_ms, self.author, self.write_id, self.events, self.principal, hash, self.salt)
 
     def settle(self, entry: Entry) -> None:
         """It is committed as ``entry``. Raises OutcomeUnknown where its blobs could not be renewed."""
@@ -126,9 +110,11 @@ def prepare_entry(
     checked: bool = False,
 ) -> PendingEntry:
     """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
-    attributes: dict[str, Attribute] = {
-        "w": check_write_id(write_id) if write_id is not None else new_id(environment.clock, WRITE_ID_CHARACTERS),
-        "s": environment.clock.random_bytes(SALT_BYTES) if salt is None else salt,
+    # Drawn by one call for both, since each asks the kernel.
+    drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
+    attributes: dict[str, Any] = {
+        "w": check_write_id(write_id) if write_id is not None else id_from(drawn[SALT_BYTES:]),
+        "s": drawn[:SALT_BYTES] if salt is None else salt,
     }
     if author:
         attributes["a"] = check_author(author)
@@ -142,7 +128,8 @@ def prepare_entry(
         blob_batch = blob_batch or BlobBatch(environment)
         attributes["x"] = encode(blob_batch.write(f"{owner}/bodies", body))
     pending = PendingEntry(events, body, attributes, expected, blob_batch)
-    pending.named = write_id is not None
+    if write_id is not None:
+        pending.named = True
     return pending
 
 

@@ -48,23 +48,25 @@ def plan_append(
     With ``checks_head`` the commit stands only while the head's own entry does. The put alone does not show that: it
     would land behind a gap in an index that was put back beneath an open handle.
     """
-    created_ms = max(now_ms, head.created_ms)
-    segment = head.version + 1 if roll_over else head.segment
+    created_ms = now_ms if now_ms > head.created_ms else head.created_ms
+    version, before = head.version, head.hash
+    segment = version + 1 if roll_over else head.segment
     partition = entries_partition(name.prefix, segment)
     writes: list[Write] = _seal(name, head, created_ms) if roll_over else []
     hashes: list[bytes] = []
-    before = head.hash
     blobs = NO_BLOBS
-    for version, pending in enumerate(batch, head.version + 1):
+    for pending in batch:
+        version += 1
         before = pending.hash_after(before, version, created_ms)
         hashes.append(before)
-        item = Item(partition, number(version), {"c": created_ms, "h": before, **pending.attributes})
-        writes.append(Put(item, _ABSENT))
-        if pending.blob_batch is not None and pending.blob_bytes:
-            blobs = {**blobs, **pending.blob_batch.blobs}
+        # The hash comes first, where SQLite finds it without decoding the item; see `backends/sqlite.py`.
+        attributes = {"h": before, "c": created_ms, **pending.attributes}
+        writes.append(Put(Item(partition, number(version), attributes), _ABSENT))
+        if pending.blobs:
+            blobs = {**blobs, **pending.blobs}
     if checks_head and head.version >= head.segment:
-        last = entries_partition(name.prefix, head.segment), number(head.version)
-        writes.append(Check(*last, Equals("h", head.hash)))
+        standing = entries_partition(name.prefix, head.segment) if roll_over else partition
+        writes.append(Check(standing, number(head.version), Equals("h", head.hash)))
     return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes, blobs)
 
 

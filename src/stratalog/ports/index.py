@@ -37,6 +37,7 @@ __all__ = [
     "holds",
     "item_bytes",
     "no_turn",
+    "small_bytes",
 ]
 
 Attribute = str | int | bytes
@@ -171,6 +172,9 @@ class Index(Protocol):
         ...
 
 
+INTEGER_SURPLUS = 12
+
+_KINDS = frozenset((bytes, str, int))
 _NO_TURN = nullcontext(False)
 
 
@@ -200,14 +204,15 @@ def item_bytes(item: Item) -> int:
 
     Raises Invalid for an attribute of another type.
     """
-    size = _text_bytes(item.partition) + _text_bytes(item.sort) + 2
+    size = _text_bytes(item.partition + item.sort) + 2
     for name, value in item.attributes.items():
-        if isinstance(value, int):
-            size += len(name) + len(str(abs(value))) // 2 + 2 + (value < 0)
-        elif isinstance(value, str):
-            size += len(name) + _text_bytes(value)
-        elif isinstance(value, bytes):
+        # The kinds in the order of how often they come: every commit of every entry passes here.
+        if isinstance(value, bytes):
             size += len(name) + len(value)
+        elif isinstance(value, str):
+            size += len(name) + (len(value) if value.isascii() else len(value.encode()))
+        elif isinstance(value, int):
+            size += len(name) + len(str(abs(value))) // 2 + 2 + (value < 0)
         else:
             raise Invalid("an attribute is no text, bytes or integer", name=name, value=repr(value))
     return size
@@ -217,19 +222,26 @@ def _text_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def check_commit(writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS, blob_bytes_max: int = 0) -> None:
-    """Raise LimitExceeded or Invalid for a commit over the port's bounds; every backend calls it first."""
+def check_commit(
+    writes: Sequence[Write],
+    blobs: Mapping[str, bytes] = NO_BLOBS,
+    blob_bytes_max: int = 0,
+    encoded: Sequence[bytes] | None = None,
+) -> None:
+    """Raise LimitExceeded or Invalid for a commit over the port's bounds; every backend calls it first.
+
+    ``encoded`` are the attributes of each write's item as a MessagePack map, by a backend that has them: most commits
+    are so small that these alone show it, which takes a third of the time that counting as DynamoDB does would take.
+    """
     if blobs:
         _check_blobs(blobs, blob_bytes_max)
     if not (writes or blobs) or len(writes) > COMMIT_WRITES_MAX:
         raise LimitExceeded("a commit has too few or too many writes", value=len(writes), limit=COMMIT_WRITES_MAX)
-    total = 0
-    for write in writes:
-        if isinstance(write, Put):
-            total += _checked_bytes(write.item)
-    if total > COMMIT_BYTES_MAX:
-        raise LimitExceeded("a commit is too large", value=total, limit=COMMIT_BYTES_MAX)
-    if len(writes) > 1 and len({_key(write) for write in writes}) < len(writes):
+    if encoded is None or not _are_small(writes, encoded):
+        total = sum(_checked_bytes(write.item) for write in writes if isinstance(write, Put))
+        if total > COMMIT_BYTES_MAX:
+            raise LimitExceeded("a commit is too large", value=total, limit=COMMIT_BYTES_MAX)
+    if len(writes) > 1 and len(set(map(_key, writes))) < len(writes):
         raise Invalid("two writes of one commit name the same key")
 
 
@@ -241,6 +253,31 @@ def _check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
         check_put(key, body)
         if len(body) > blob_bytes_max or not blob_bytes_max:
             raise LimitExceeded("a blob is too large for a commit", value=len(body), limit=blob_bytes_max, key=key)
+
+
+def small_bytes(item: Item, encoded: bytes) -> int:
+    """No less than `item_bytes`; 0 where the item may not be within the bounds, which only `check_commit` says.
+
+    Names, texts and bytes take no less in MessagePack than `item_bytes` counts; an integer `INTEGER_SURPLUS` less.
+    """
+    partition, sort = item.partition, item.sort
+    key = partition + sort
+    if not (partition and sort and key.isascii() and _KINDS.issuperset(map(type, item.attributes.values()))):
+        return 0
+    size = len(key) + len(encoded) + INTEGER_SURPLUS * (len(item.attributes) + 1)
+    return size if len(key) <= SORT_BYTES_MAX and size <= ITEM_BYTES_MAX else 0
+
+
+def _are_small(writes: Sequence[Write], encoded: Sequence[bytes]) -> bool:
+    """Whether the puts are certainly within all bounds. False where that is not seen at a glance."""
+    total = 0
+    for write, body in zip(writes, encoded, strict=True):
+        if type(write) is Put:
+            size = small_bytes(write.item, body)
+            if not size:
+                return False
+            total += size
+    return total <= ITEM_BYTES_MAX
 
 
 def _checked_bytes(item: Item) -> int:
@@ -264,4 +301,5 @@ def _misfit(what: str, text: str, limit: int) -> LimitExceeded:
 
 
 def _key(write: Write) -> tuple[str, str]:
-    return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+    key = write.item if type(write) is Put else write
+    return key.partition, key.sort  # type: ignore[union-attr]

@@ -180,7 +180,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         Whoever commits it says `landed`, or `mark_in_doubt` where the outcome is unknown; or calls `write`.
         """
         self._sent = Observation(self._environment.clock)
-        return self._planned(self._usable_head())
+        return self._planned(self._usable_head(self._in_doubt()))
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
         """The commit was answered: the version, or None where it came so late that `write` must look. May raise."""
