@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import OrderedDict, defaultdict, namedtuple
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.codec import canonical, encode
+from stratalog.codec import canonical, compress_quickly, decompress, encode, sha256
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.log.entries import Event, encode_events
@@ -124,6 +125,26 @@ def test_nesting_is_bounded_by_the_same_depth_either_way(rest: list[Any]) -> Non
     assert canonical(deep)
     with pytest.raises(LimitExceeded, match=f"limit={JSON_DEPTH_MAX}"):
         canonical([deep])
+
+
+@given(
+    st.lists(st.sampled_from([bytes([letter]) * size for letter in b"ab" for size in (0, 1023, 1024, 65536, 65537)]))
+)
+def test_bytes_hashed_again_have_their_own_hash(bodies: list[bytes]) -> None:
+    assert [sha256(body) for body in bodies] == [hashlib.sha256(body).digest() for body in bodies]
+
+
+def test_an_array_that_changed_has_another_hash() -> None:
+    body = bytearray(2048)
+    before = sha256(body)
+    body[0] = 1
+    assert sha256(body) != before
+
+
+@given(st.sampled_from([0, 1, 512, 16 * 1024, 16 * 1024 + 1, 70_000]), st.binary(min_size=1, max_size=64))
+def test_what_is_compressed_quickly_is_the_same_content(size: int, piece: bytes) -> None:
+    content = (piece * (size // len(piece) + 1))[:size]
+    assert decompress(compress_quickly(content), size) == content
 
 
 def test_the_copy_shares_nothing_that_can_change() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,18 @@ def test_a_batch_is_one_version() -> None:
         ("ada", 2, "applied", 1),
     ]
     assert document.at().to_dict() == {"a": 3, "b": 2}
+
+
+def test_a_commit_leaves_nothing_to_a_later_garbage_collection() -> None:
+    document = World().create()
+    document.apply([put("c/a", large())])
+    gc.collect()
+    gc.disable()
+    try:
+        document.apply([put("c/a", large("b")), inc("n"), put("", 1)])
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_a_mutation_seen_before_changes_nothing_and_writes_nothing() -> None:

@@ -30,6 +30,7 @@ from stratalog.ports.index import (
     Item,
     Put,
     Write,
+    check_blobs,
     check_commit,
     holds,
     small_bytes,
@@ -148,11 +149,16 @@ class SqliteIndex:
             rows_max = _next_rows_max(rows)
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        if not blobs and (row := _append_row(writes)):
-            return self._file.write(partial(_write_all, writes, (row[2], b"")), (row,))
-        bodies = [_body(write.item) if type(write) is Put else b"" for write in writes]
-        check_commit(writes, blobs, self.blob_bytes_max, bodies)
-        rows = _rows_if_absent(writes, bodies)
+        bodies: Sequence[bytes]
+        rows: Sequence[Row]
+        if row := _append_row(writes):
+            bodies, rows = (row[2], b""), (row,)
+            if blobs:
+                check_blobs(blobs, self.blob_bytes_max)
+        else:
+            bodies = [_body(write.item) if type(write) is Put else b"" for write in writes]
+            check_commit(writes, blobs, self.blob_bytes_max, bodies)
+            rows = _rows_if_absent(writes, bodies)
         if not blobs:
             return self._file.write(partial(_write_all, writes, bodies), rows)
         stored = blob_rows(blobs, self._clock)

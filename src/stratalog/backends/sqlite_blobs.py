@@ -17,7 +17,7 @@ import apsw
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.backends.sqlite_tables import BLOB_INSERTS, BlobRow
 from stratalog.clock import Clock
-from stratalog.codec import codec_named, compress, sha256, unpack
+from stratalog.codec import codec_named, compress_quickly, sha256, unpack
 from stratalog.errors import Closed, Corrupt
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import Blobs, BlobStat, check_put, key_hash, verified
@@ -126,7 +126,7 @@ def blob_rows(blobs: Mapping[str, bytes], clock: Clock) -> list[BlobRow]:
     now_ms = clock.wall_ms()
     rows: list[BlobRow] = []
     for key, body in blobs.items():
-        frame = compress(body)
+        frame = compress_quickly(body)
         stamp = int.from_bytes(clock.random_bytes(STAMP_BYTES), "big")
         rows.append((frame, key, len(frame), now_ms, stamp))
     return rows

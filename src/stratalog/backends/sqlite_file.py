@@ -86,7 +86,8 @@ class SqliteFile:
         instead. ``blob_bytes`` are those it writes of blobs: jobs share a transaction up to `BLOB_SLICE_BYTES`.
         Raises StorageFull, Unavailable, Corrupt, Closed: nothing written. OutcomeUnknown: all or nothing was.
         """
-        self.check_open()
+        if self._closed:
+            self.check_open()
         return self._writer.run(_Ticket(job, rows, blobs, blob_bytes))
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:

@@ -83,15 +83,18 @@ class Turnstile:
         each of its commits would take that long.
         """
         deadline = None
-        if not _try_lock(locks.door):
+        try:
+            flock(locks.door, _TRY)
+        except BlockingIOError:
             deadline = self._clock.boot_ms() + TURN_WAIT_MS_MAX
             if not self._poll(locks.door, deadline, ended):
                 return False
         try:
-            if not _try_lock(locks.room):
-                return self._poll(locks.room, deadline or self._clock.boot_ms() + TURN_WAIT_MS_MAX, ended)
+            flock(locks.room, _TRY)
             self._overdue = False
             return True
+        except BlockingIOError:
+            return self._poll(locks.room, deadline or self._clock.boot_ms() + TURN_WAIT_MS_MAX, ended)
         finally:
             flock(locks.door, LOCK_UN)
 

@@ -48,14 +48,15 @@ class Fold:
     def client_slots(self) -> dict[str, Slot]:
         """The changes of the clients tree."""
         for client, (recorded, version) in self._newest.items():
-            merged = [self._merged[client]] if client in self._merged else []
-            self._bookkeeping[client] = Slot(encode([recorded[1], _payload(recorded), *merged]), version)
+            newest = [recorded[1], _payload(recorded)]
+            if client in self._merged:
+                newest.append(self._merged[client])
+            self._bookkeeping[client] = Slot(encode(newest), version)
         return self._bookkeeping
 
     def _commit(self, data: list[Any], version: int) -> None:
         mutations, patch, bindings, fields_bytes, *merges = data
         content, tombstones, mark = self.content, self.tombstones, Slot(NOTHING, version)
-        collections: dict[str, None] = {}
         for recorded in mutations:
             self._newest[recorded[0]] = (recorded, version)
         for key, value, before, _ in patch:
@@ -66,9 +67,7 @@ class Fold:
                 content[key] = Slot(value, version)
                 if before < 0 or key in tombstones:
                     tombstones[key] = Slot(GONE, version)
-            collections[collection_of(key)] = None
-        for collection in collections:
-            tombstones[COLLECTION + collection] = mark
+            tombstones[COLLECTION + collection_of(key)] = mark
         for client, group, owner in bindings:
             self._bind(client, group, owner, version)
         if fields_bytes is not None:

@@ -65,8 +65,13 @@ def run_batch(
 ) -> Run:
     """Run ``batch`` in order on ``state`` on behalf of ``owner``. Raises only what the ports raise."""
     running = _Running(state, values, mutators, group, owner)
-    outcomes = [running.take(mutation) for mutation in batch]
-    changes, fields_bytes = running.draft.changes, running.fields_bytes
+    try:
+        outcomes = [running.take(mutation) for mutation in batch]
+        changes, fields_bytes = running.draft.changes, running.fields_bytes
+    finally:
+        # It refers to what it is part of. Without the cycle both are freed now, with the arguments, and not by a later
+        # garbage collection: 10 µs for 16 KB, whose memory would be new each time.
+        del running.draft
     return Run(outcomes, running.ran, running.bindings, changes, fields_bytes, running.slots)
 
 

@@ -25,6 +25,7 @@ __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 # Of numbers (above, up to), in order.
 Ranges = tuple[tuple[int, int], ...]
 _UNKNOWN = Slot(GONE, 0)
+_NONE: Mapping[str, Slot] = {}
 RECENT_MIN = 64
 RECENT_PART = 16
 KNOWN_MAX = 1024
@@ -63,15 +64,15 @@ class Layer:
     def __init__(
         self,
         root: Root,
-        old: dict[str, Slot] | None = None,
-        recent: dict[str, Slot] | None = None,
+        old: Mapping[str, Slot] = _NONE,
+        recent: Mapping[str, Slot] = _NONE,
         known: dict[str, Slot | None] | None = None,
         order: _Order | None = None,
         near: _Near | None = None,
     ) -> None:
         self._root = root
-        self._old = old or {}
-        self._recent = recent or {}
+        self._old = old
+        self._recent = recent
         self._known = {} if known is None else known
         self._order = order or _Order()
         self._near = near or _Near()
@@ -80,10 +81,11 @@ class Layer:
         """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
         if not changes:
             return self
+        old = self._old
         recent = {**self._recent, **changes}
-        if len(recent) <= max(RECENT_MIN, len(self._old) // RECENT_PART):
-            return Layer(self._root, self._old, recent, self._known, self._order, self._near)
-        return Layer(self._root, {**self._old, **recent}, None, self._known, None, self._near)
+        if len(recent) <= RECENT_MIN or len(recent) <= len(old) // RECENT_PART:
+            return Layer(self._root, old, recent, self._known, self._order, self._near)
+        return Layer(self._root, {**old, **recent}, _NONE, self._known, None, self._near)
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
         """The changes over the tree by versions above ``after``; a deleted key has the value `GONE`."""
@@ -288,11 +290,9 @@ class State:
         fold = Fold(self.version, self.hash, self.fields_bytes, self.floor, self.orders)
         for entry in entries:
             fold.add(entry)
-        layers = (
-            self.content.changed(fold.content),
-            self.clients.changed(fold.client_slots()) if clients else self.clients,
-            self.tombstones.changed(fold.tombstones),
-        )
+        content, tombstones = self.content.changed(fold.content), self.tombstones.changed(fold.tombstones)
+        bookkeeping = self.clients.changed(fold.client_slots()) if clients else self.clients
+        layers = (content, bookkeeping, tombstones)
         after = State(self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers)
         after.fields_bytes, after.floor, after.orders = fold.fields_bytes, fold.floor, fold.orders
         return after

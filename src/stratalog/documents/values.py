@@ -26,6 +26,8 @@ __all__ = ["ValueReference", "Values", "as_reference", "patch_argument", "same_v
 ARGUMENTS = "arguments"
 EXTENSION = 1
 PATCH_EXTENSION = 2
+MAP_HEAD, MAP_MASK = 0x80, 0xF0
+LARGE_MAP_HEADS = frozenset(b"\xde\xdf")
 EXTENSION_HEADS = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
@@ -80,12 +82,13 @@ class Values:
 
     def _metadata(self, encoded: bytes) -> dict[str, Value]:
         """The declared fields, in order, as long as they fit."""
-        value = decode(encoded)
         fields: dict[str, Value] = {}
-        if isinstance(value, dict):
-            for field in self._fields:
-                if field in value and len(encode({**fields, field: value[field]})) <= METADATA_BYTES_MAX:
-                    fields[field] = value[field]
+        if encoded[0] & MAP_MASK != MAP_HEAD and encoded[0] not in LARGE_MAP_HEADS:
+            return fields
+        value = decode(encoded)
+        for field in self._fields:
+            if field in value and len(encode({**fields, field: value[field]})) <= METADATA_BYTES_MAX:
+                fields[field] = value[field]
         return fields
 
 

@@ -36,6 +36,8 @@ class BlobWriter(Protocol):
 
 def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes]) -> BodyRef:
     """Store ``content`` under ``prefix``. Holds one part in memory at a time. Raises what ``put`` raises."""
+    if isinstance(content, bytes) and len(content) <= BODY_PART_BYTES:
+        return BodyRef(_put(blobs, prefix, content), len(content))
     parts = _parts([content] if isinstance(content, bytes) else content)
     first = next(parts, b"")
     second = next(parts, None)

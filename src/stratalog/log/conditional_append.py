@@ -80,12 +80,13 @@ class ConditionalAppend(ABC, Generic[H, P]):
     what = "an append"
     others = "others kept appending first"
 
+    _state: Idle | InFlight[P] | RaceLost | StoreFailed = IDLE
+    _fresh = False
+    _retry: Retry | None = None
+
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._begun = self._sent = Observation(environment.clock)
-        self._state: Idle | InFlight[P] | RaceLost | StoreFailed = IDLE
-        self._fresh = False
-        self._retry: Retry | None = None
 
     def run(self) -> None:
         """Try until it is settled. Raises ContentionError, Unavailable: nothing written. OutcomeUnknown."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 from stratalog.clock import id_from
-from stratalog.codec import encode, sha256
+from stratalog.codec import encode
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.group_commit import Latch
 from stratalog.log.blob_batch import BlobBatch
@@ -57,7 +58,7 @@ class PendingEntry:
         self.author: str = attributes.get("a", "")
         self.principal: str = attributes.get("p", "")
         self.salt: bytes = attributes["s"]
-        self.digest = body_digest(self.salt, sha256(body))
+        self.digest = body_digest(self.salt, sha256(body).digest())
         self.in_doubt: list[tuple[str, int]] = []
 
     @property

@@ -33,6 +33,7 @@ __all__ = [
     "LessThan",
     "Put",
     "Write",
+    "check_blobs",
     "check_commit",
     "holds",
     "item_bytes",
@@ -234,7 +235,7 @@ def check_commit(
     are so small that these alone show it, which takes a third of the time that counting as DynamoDB does would take.
     """
     if blobs:
-        _check_blobs(blobs, blob_bytes_max)
+        check_blobs(blobs, blob_bytes_max)
     if not (writes or blobs) or len(writes) > COMMIT_WRITES_MAX:
         raise LimitExceeded("a commit has too few or too many writes", value=len(writes), limit=COMMIT_WRITES_MAX)
     if encoded is None or not _are_small(writes, encoded):
@@ -245,7 +246,8 @@ def check_commit(
         raise Invalid("two writes of one commit name the same key")
 
 
-def _check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
+def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
+    """Raise LimitExceeded or Invalid for blobs that no commit takes; a part of `check_commit`."""
     total = sum(map(len, blobs.values()))
     if total > COMMIT_BLOB_BYTES_MAX:
         raise LimitExceeded("a commit's blobs are too large together", value=total, limit=COMMIT_BLOB_BYTES_MAX)

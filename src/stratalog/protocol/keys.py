@@ -30,5 +30,4 @@ def check_key(key: str) -> str:
 
 def collection_of(key: str) -> str:
     """The text before the first slash; empty for a field."""
-    collection, slash, _ = key.partition("/")
-    return collection if slash else ""
+    return key[: max(key.find("/"), 0)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
 
-from stratalog.codec import canonical, encode, sha256
+from stratalog.codec import canonical, encode
 from stratalog.errors import Invalid, LimitExceeded, ReservedName
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATOR_NAME_BYTES_MAX, VALUE_BYTES_MAX
 
@@ -102,7 +103,7 @@ def check_client(client: str) -> str:
 
 def payload_hash(name: str, args: bytes) -> bytes:
     """What tells two payloads of one number apart: 16 bytes of the hash of name and canonical arguments."""
-    return sha256(encode(name) + check_payload(args))[:16]
+    return sha256(encode(name) + check_payload(args)).digest()[:16]
 
 
 def same_payload(stored: bytes, asked: bytes) -> bool:
@@ -132,7 +133,7 @@ def _check_origin(origin: tuple[str, int]) -> None:
 
 
 def _check_text(text: str, what: str, limit: int) -> None:
-    if type(text) is not str or not text or text.startswith("\0"):
+    if type(text) is not str or not text or text[0] == "\0":
         raise Invalid(f"a {what} must be a text that does not start with a zero character", value=text)
     size = len(text) if text.isascii() else len(canonical(text, what).encode())
     if size > limit:
