@@ -65,11 +65,14 @@ class Observation:
 
     def age_seconds(self) -> float:
         """Time since then, by whichever of the wall and boot clock says more."""
-        return max(self._clock.wall_ms() - self.wall_ms, self._clock.boot_ms() - self.boot_ms) / 1000
+        clock = self._clock
+        by_wall_ms, by_boot_ms = clock.wall_ms() - self.wall_ms, clock.boot_ms() - self.boot_ms
+        return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
     def seconds_until(self, later: Observation) -> float:
         """The same from here to ``later``, which spares reading the clocks again."""
-        return max(later.wall_ms - self.wall_ms, later.boot_ms - self.boot_ms) / 1000
+        by_wall_ms, by_boot_ms = later.wall_ms - self.wall_ms, later.boot_ms - self.boot_ms
+        return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
 
 def new_id(clock: Clock, characters: int = 16) -> str:

@@ -58,10 +58,12 @@ class PendingCommit(Generic[Answer]):
     that wait to the next leader. Nobody commits again what was sent: its outcome is unknown until it is settled.
     """
 
-    # Defaults of the class: a request that no other joins, which most are, sets none of them when it is made.
-    _outcome: Answer | Exception | _Open = _WAITING
+    # Defaults of the class, since a request that is led by its own thread, as most are, never looks at them.
     latch: Latch | None = None
     is_leader: bool | None = None
+
+    def __init__(self) -> None:
+        self._outcome: Answer | Exception | _Open = _WAITING
 
     @property
     def settled(self) -> bool:
@@ -130,7 +132,7 @@ class GroupCommit(Generic[W]):
             serve(batch)
         finally:
             if len(batch) == 1:
-                self.leave()
+                self._pass_on()
             else:
                 others = batch[1:]
                 self.leave(others, again=[other for other in others if not other.settled])
@@ -174,12 +176,17 @@ class GroupCommit(Generic[W]):
         for waiter in served:
             if waiter not in again:
                 _release(waiter, is_leader=False)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Promote a waiter, or free the leadership."""
         while True:
             if self.waiting and (successor := self.next()) is not None:
-                return _release(successor, is_leader=True)
+                _release(successor, is_leader=True)
+                return
             self._leadership.release()
             if not self.waiting or not self._leadership.acquire(False):
-                return None
+                return
 
     def _wait(self, waiter: W) -> bool:
         latch = waiter.latch = self._new_latch()

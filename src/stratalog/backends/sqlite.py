@@ -276,10 +276,11 @@ def _append_row(writes: Sequence[Write]) -> Row | None:
     if type(put) is not Put or type(check) is not Check or type(put.condition) is not Absent:
         return None
     item, pair = put.item, _hash_pair(check)
-    if not pair or (item.sort == check.sort and item.partition == check.partition):
+    partition, sort = item.partition, item.sort
+    if not pair or (sort == check.sort and partition == check.partition):
         return None
     body = _body(item)
-    return (item.partition, item.sort, body, check.partition, check.sort, pair) if small_bytes(item, body) else None
+    return (partition, sort, body, check.partition, check.sort, pair) if small_bytes(item, body) else None
 
 
 def _hash_pair(check: Check) -> bytes:

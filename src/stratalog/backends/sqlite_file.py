@@ -88,7 +88,9 @@ class SqliteFile:
         """
         if self._closed:
             self.check_open()
-        return self._writer.run(_Ticket(job, rows, blobs, blob_bytes))
+        ticket = _Ticket(job, rows, blobs, blob_bytes)
+        self._writer.commit(ticket)
+        return ticket.answer()
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
         """All rows of ``statement``, read at one moment. Raises Unavailable, Corrupt, Closed."""
@@ -158,6 +160,7 @@ class _Ticket(PendingCommit[Result]):
     def __init__(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
     ) -> None:
+        super().__init__()
         self.job = job
         self.rows = rows
         self.blobs = blobs
@@ -176,9 +179,9 @@ class _GroupWriter:
         self._commits = 0
         self._closed = False
 
-    def run(self, ticket: _Ticket[Result]) -> Result:
+    def commit(self, ticket: _Ticket[Any]) -> None:
+        """Run the ticket's job, or have it run; the ticket has the answer then."""
         self._group_commit.commit(ticket, self._run_group)
-        return ticket.answer()
 
     def close(self) -> None:
         while not self._group_commit.enter(_Ticket(_nothing)):

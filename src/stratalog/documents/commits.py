@@ -31,7 +31,7 @@ FLOOR = "floor"
 RESUME = "resume"
 
 
-class Recorded(msgspec.Struct, frozen=True, array_like=True):
+class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One mutation as committed. ``args`` are canonical bytes; a large argument in them is a reference."""
 
     client: str
@@ -80,7 +80,7 @@ class Merged(msgspec.Struct, frozen=True, array_like=True):
     """The fork's hash at that version; see `stratalog.log.chain`."""
 
 
-class Commit(msgspec.Struct, frozen=True, array_like=True):
+class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The data of a ``commit`` event."""
 
     mutations: tuple[Recorded, ...] = ()

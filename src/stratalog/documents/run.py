@@ -29,7 +29,7 @@ VALUE_STORED_BYTES_MAX = VALUE_INLINE_BYTES_MAX + METADATA_BYTES_MAX
 PORT_ERRORS = (Unavailable, OutcomeUnknown, Corrupt, Unsupported, Closed)
 
 
-class Ran(msgspec.Struct, frozen=True):
+class Ran(msgspec.Struct, frozen=True, gc=False):
     """One mutation that is to be committed, with what it changed; a rejected one changed nothing."""
 
     mutation: Mutation
@@ -48,7 +48,7 @@ class Ran(msgspec.Struct, frozen=True):
         return payload_hash(self.mutation.name, self.args)
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """A batch run on a state. ``outcomes`` are in the batch's order, those to be committed with their version."""
 
     outcomes: list[Outcome]

@@ -178,13 +178,11 @@ class LogAppend(ConditionalAppend[Head, Plan]):
                 self._sent = Observation(self._environment.clock)
 
     def _known_head(self) -> Head | None:
-        return self._appender.heads.value
-
-    def _is_behind(self) -> bool:
-        behind = self._appender.contention.contended and self._appender.is_behind()
-        if behind:
+        appender = self._appender
+        if appender.contention.contended and appender.is_behind():
             self._environment.counters["read first"] += 1
-        return behind
+            return None
+        return appender.heads.value
 
     def _reread(self) -> Head:
         head = self._appender.head()

@@ -80,13 +80,12 @@ class ConditionalAppend(ABC, Generic[H, P]):
     what = "an append"
     others = "others kept appending first"
 
-    _state: Idle | InFlight[P] | RaceLost | StoreFailed = IDLE
-    _fresh = False
-    _retry: Retry | None = None
-
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._begun = self._sent = Observation(environment.clock)
+        self._state: Idle | InFlight[P] | RaceLost | StoreFailed = IDLE
+        self._fresh = False
+        self._retry: Retry | None = None
 
     def run(self) -> None:
         """Try until it is settled. Raises ContentionError, Unavailable: nothing written. OutcomeUnknown."""
@@ -110,11 +109,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """The head as last seen, which others may have left behind."""
-
-    @abstractmethod
-    def _is_behind(self) -> bool:
-        """Whether the known head must be read anew, since others have left it behind, or probably have."""
+        """The head as last seen; None where it must be read, since others have left it behind, or probably have."""
 
     @abstractmethod
     def _reread(self) -> H:
@@ -190,8 +185,8 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     def _usable_head(self, in_doubt: bool) -> H:
         """The head as remembered, or read anew where it is unknown, too old to be relied on or left behind."""
-        head = self._known_head()
-        if head is None or in_doubt or self._is_behind():
+        head = None if in_doubt else self._known_head()
+        if head is None:
             return self._reread()
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 

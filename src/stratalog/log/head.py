@@ -18,7 +18,7 @@ from stratalog.ports.index import Index, Item
 __all__ = ["Head", "find_head", "first_head", "follow_head", "head_rank"]
 
 
-class Head(msgspec.Struct, frozen=True):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The end of a log as it was when ``seen`` was taken: the last version, its segment and its time."""
 
     version: int

@@ -33,8 +33,7 @@ WRITE_ID_CHARACTERS = 16
 class PendingEntry:
     """An entry on its way: what is to be written, and in the end its answer."""
 
-    # Defaults of the class, so that making one sets only what differs.
-    entry: Entry | None = None
+    # Defaults of the class, since most entries never look at them.
     error: BaseException | None = None
     latch: Latch | None = None
     is_leader: bool | None = None
@@ -47,6 +46,8 @@ class PendingEntry:
         attributes: dict[str, Any],
         expected: int | None,
         blob_batch: BlobBatch | None,
+        author: str,
+        principal: str,
     ) -> None:
         self.events = tuple(events)
         self.body = body
@@ -55,11 +56,12 @@ class PendingEntry:
         self.blob_batch = blob_batch
         self.blobs = NO_BLOBS if blob_batch is None else blob_batch.blobs
         self.write_id: str = attributes["w"]
-        self.author: str = attributes.get("a", "")
-        self.principal: str = attributes.get("p", "")
+        self.author = author
+        self.principal = principal
         self.salt: bytes = attributes["s"]
         self.digest = body_digest(self.salt, sha256(body).digest())
         self.in_doubt: list[tuple[str, int]] = []
+        self.entry: Entry | None = None
 
     @property
     def settled(self) -> bool:
@@ -128,7 +130,7 @@ def prepare_entry(
     else:
         blob_batch = blob_batch or BlobBatch(environment)
         attributes["x"] = encode(blob_batch.write(f"{owner}/bodies", body))
-    pending = PendingEntry(events, body, attributes, expected, blob_batch)
+    pending = PendingEntry(events, body, attributes, expected, blob_batch, author, principal)
     if write_id is not None:
         pending.named = True
     return pending

@@ -56,14 +56,14 @@ class Absent(msgspec.Struct, frozen=True):
     """Holds when no item stands at the key."""
 
 
-class Equals(msgspec.Struct, frozen=True):
+class Equals(msgspec.Struct, frozen=True, gc=False):
     """Holds when an item stands at the key and has this attribute with this value."""
 
     name: str
     value: Attribute
 
 
-class LessThan(msgspec.Struct, frozen=True):
+class LessThan(msgspec.Struct, frozen=True, gc=False):
     """Holds when an item stands at the key and its attribute is of the same type and smaller."""
 
     name: str
@@ -73,14 +73,14 @@ class LessThan(msgspec.Struct, frozen=True):
 Condition = Absent | Equals | LessThan
 
 
-class Put(msgspec.Struct, frozen=True):
+class Put(msgspec.Struct, frozen=True, gc=False):
     """Store ``item`` in place of whatever stands at its key."""
 
     item: Item
     condition: Condition | None = None
 
 
-class Delete(msgspec.Struct, frozen=True):
+class Delete(msgspec.Struct, frozen=True, gc=False):
     """Remove the item at the key; removing none is fine."""
 
     partition: str
@@ -88,7 +88,7 @@ class Delete(msgspec.Struct, frozen=True):
     condition: Condition | None = None
 
 
-class Check(msgspec.Struct, frozen=True):
+class Check(msgspec.Struct, frozen=True, gc=False):
     """Write nothing, but let the commit stand only if the condition holds."""
 
     partition: str
@@ -262,12 +262,12 @@ def small_bytes(item: Item, encoded: bytes) -> int:
 
     Names, texts and bytes take no less in MessagePack than `item_bytes` counts; an integer `INTEGER_SURPLUS` less.
     """
-    partition, sort = item.partition, item.sort
-    key = partition + sort
-    if not (partition and sort and key.isascii() and _KINDS.issuperset(map(type, item.attributes.values()))):
+    attributes = item.attributes
+    key = item.partition + item.sort
+    size = len(key) + len(encoded) + INTEGER_SURPLUS * (len(attributes) + 1)
+    if size > ITEM_BYTES_MAX or len(key) > SORT_BYTES_MAX or not (item.partition and item.sort and key.isascii()):
         return 0
-    size = len(key) + len(encoded) + INTEGER_SURPLUS * (len(item.attributes) + 1)
-    return size if len(key) <= SORT_BYTES_MAX and size <= ITEM_BYTES_MAX else 0
+    return size if _KINDS.issuperset(map(type, attributes.values())) else 0
 
 
 def _are_small(writes: Sequence[Write], encoded: Sequence[bytes]) -> bool:

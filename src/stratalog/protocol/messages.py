@@ -48,7 +48,7 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     """The client and id that it had where it was first applied, when it is a replay."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of one mutation.
 
     applied, rejected — it is committed as part of ``version``; a rejection has its ``reason``.

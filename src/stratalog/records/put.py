@@ -220,10 +220,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
             self._answer = verdict
 
     def _known_head(self) -> RecordHead | None:
-        return self._heads.get(self._name.id)
-
-    def _is_behind(self) -> bool:
-        return self._behind
+        return None if self._behind else self._heads.get(self._name.id)
 
     def _reread(self) -> RecordHead:
         seen = Observation(self._environment.clock)
