@@ -30,13 +30,9 @@ def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, mer
         if encoded is not None and stored is not encoded:
             placed.add(encoded, len(patch))
         patch.append(PatchRow(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
-    return Commit(
-        mutations=tuple(_recorded(ran, values, blob_batch, placed) for ran in run.ran),
-        patch=tuple(patch),
-        bindings=tuple(run.bindings),
-        fields_bytes=run.fields_bytes if run.fields_bytes != state.fields_bytes else None,
-        merged=merged,
-    )
+    mutations = [_recorded(ran, values, blob_batch, placed) for ran in run.ran]
+    fields_bytes = run.fields_bytes if run.fields_bytes != state.fields_bytes else None
+    return Commit(tuple(mutations), tuple(patch), tuple(run.bindings), fields_bytes, merged)
 
 
 def load_arguments(recorded: Recorded, patch: Sequence[PatchRow], values: Values) -> Any:

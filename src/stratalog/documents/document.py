@@ -110,7 +110,7 @@ class Document:
         """
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
-        batch = [check_mutation(mutation) for mutation in mutations]
+        batch = list(map(check_mutation, mutations))
         check_identity(group, "group", empty=True)
         check_identity(owner, "owner", empty=True)
         with self._commit_lock:

@@ -77,8 +77,9 @@ def key_hash(key: str) -> bytes:
 
 def check_put(key: str, body: bytes) -> None:
     """Raise Invalid or LimitExceeded for a put that breaks the contract; every backend calls it first."""
-    if len(key.encode()) > BLOB_KEY_BYTES_MAX:
-        raise LimitExceeded("a blob key is too long", value=len(key.encode()), limit=BLOB_KEY_BYTES_MAX)
+    size = len(key) if key.isascii() else len(key.encode())
+    if size > BLOB_KEY_BYTES_MAX:
+        raise LimitExceeded("a blob key is too long", value=size, limit=BLOB_KEY_BYTES_MAX)
     if len(body) > BLOB_BYTES_MAX:
         raise LimitExceeded("a blob is too large", value=len(body), limit=BLOB_BYTES_MAX)
     if sha256(body) != key_hash(key):

@@ -71,7 +71,10 @@ def _arguments(args: Any, *required: str, **optional: Value) -> tuple[Any, ...]:
         raise Rejected("arguments must be an object")
     if args.keys() != {*required}:
         _check_names(args, required, optional)
-    return (*[args[name] for name in required], *[args.get(name, value) for name, value in optional.items()])
+    values = [args[name] for name in required]
+    if optional:
+        values += [args.get(name, value) for name, value in optional.items()]
+    return tuple(values)
 
 
 def _check_names(args: dict[str, Value], required: tuple[str, ...], optional: dict[str, Value]) -> None:
