@@ -7,6 +7,7 @@ that is also a value of the patch is an extension of another type, which names t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from stratalog.protocol.keys import collection_of
 __all__ = ["ValueReference", "Values", "as_reference", "patch_argument", "same_value", "value_of", "value_size"]
 
 ARGUMENTS = "arguments"
+COLLECTIONS_REMEMBERED = 1024
 EXTENSION = 1
 PATCH_EXTENSION = 2
 MAP_HEAD, MAP_MASK = 0x80, 0xF0
@@ -68,8 +70,7 @@ class Values:
         """What a slot holds for ``key``; a large value is a blob on return."""
         if len(encoded) <= VALUE_INLINE_BYTES_MAX:
             return encoded
-        collection = collection_of(key)
-        return self._store(f"items/{escape(collection)}" if collection else "fields", encoded, blob_batch)
+        return self._store(_folder(collection_of(key)), encoded, blob_batch)
 
     def store_argument(self, encoded: bytes, blob_batch: BlobBatch) -> bytes:
         """What a mutation holds for a large argument that is no item's value; a blob on return."""
@@ -132,6 +133,11 @@ def value_size(stored: bytes) -> int:
     """The size of the canonical bytes."""
     reference = as_reference(stored)
     return reference.body.size if reference else len(stored)
+
+
+@lru_cache(COLLECTIONS_REMEMBERED)
+def _folder(collection: str) -> str:
+    return f"items/{escape(collection)}" if collection else "fields"
 
 
 _decode_reference = msgspec.msgpack.Decoder(ValueReference).decode
