@@ -47,8 +47,8 @@ Value = Any
 COMPRESSION_LEVEL = 3
 QUICK_LEVEL = 1
 QUICK_BYTES_MAX = 16 * 1024
-DIGESTED_BYTES_MIN = 1024
-DIGESTED_BYTES_MAX = 64 * 1024
+HASHED_BYTES_MIN = 1024
+HASHED_BYTES_MAX = 64 * 1024
 
 PLAIN_DEPTH = 6
 _Integer = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
@@ -56,8 +56,6 @@ Plain: Any = None | bool | _Integer | str
 """The type, to msgspec, of values that are canonical whatever they are: no floats, no bytes, not deep."""
 for _ in range(PLAIN_DEPTH):
     Plain = None | bool | _Integer | str | list[Plain] | dict[str, Plain]
-
-_digested: tuple[bytes, bytes] = (b"", hashlib.sha256(b"").digest())
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder()
@@ -115,14 +113,13 @@ def sha256(data: bytes) -> bytes:
     The bytes hashed last are remembered: whoever makes a blob's key hashes its body, and every backend checks the key.
     Hashing takes 0.6 µs a KB.
     """
-    global _digested
-    known, digest = _digested
+    known, digest = _hashed.last
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
     # Bytes never change, and these are not freed while they are remembered: no others can be taken for them.
-    if DIGESTED_BYTES_MIN <= len(data) <= DIGESTED_BYTES_MAX and type(data) is bytes:
-        _digested = (data, digest)
+    if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
+        _hashed.last = (data, digest)
     return digest
 
 
@@ -208,6 +205,16 @@ class _Zstd(threading.local):
         self.decompressor = zstandard.ZstdDecompressor()
 
 
+class _Hashed:
+    """The bytes hashed last and their hash: one pair, so that threads see both or neither."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = (b"", hashlib.sha256(b"").digest())
+
+
+_hashed = _Hashed()
 _local = _Zstd()
 
 
