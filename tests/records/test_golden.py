@@ -47,7 +47,7 @@ def written(folder: Path) -> Records:
     records.prune(NAME, retain=1)
     records.environment.clock.sleep(601)
     records.free(NAME)
-    records.put(NAME, REPEATED, write_id="w3", metadata={"title": "é", "n": 1.5})
+    records.put(NAME, REPEATED, write_id="w3", metadata={"title": "é", "n": 1.5}, principal="u-ada")
     records.prune(NAME, retain=1)
     records.put(NAME, LARGE, write_id="w4", source_time_ms=1_600_000_000_000)
     records.put(NAME, amid_upload(records), write_id="w5")
@@ -160,6 +160,7 @@ def test_the_golden_bodies_still_read(records: Records) -> None:
 def test_the_golden_versions_still_say_what_they_are(records: Records) -> None:
     third, fourth, *_, sixth, _ = records.versions(NAME)
     assert (third.write_id, third.metadata, third.source_time_ms) == ("w3", {"title": "é", "n": 1.5}, None)
+    assert (third.principal, fourth.principal, len(third.hash)) == ("u-ada", "", 32)
     assert (fourth.size, fourth.digest) == (len(LARGE), sha256(LARGE))
     assert (fourth.metadata, fourth.source_time_ms) == ({}, 1_600_000_000_000)
     assert (sixth.deleted, sixth.size, sixth.digest) == (True, 0, b"")

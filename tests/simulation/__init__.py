@@ -25,6 +25,7 @@ threads_handle     a handle that checks each answer against earlier ones
 interleaving       yields at each access of a shared attribute
 racing             a class for the tests of interleaving
 log_truth          the model of a log
+records_truth      what hash each version of a record has, by its item alone
 documents_truth    the model of a document
 documents_jobs     clients and forks that outlive processes
 mutants            what a planted bug is, and the hunt

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from typing import Any
+
+import msgspec
 
 from stratalog.clock import Observation
 from stratalog.codec import sha256
 from stratalog.errors import OutcomeUnknown, StratalogError
+from stratalog.keys import number
 from stratalog.log.bodies import BodyRef
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Attribute, Item, Write
+from stratalog.ports.index import Attribute, Index, Item, Write
 from stratalog.records import batch, content, decisions, retention
+from stratalog.records import put as record_put
 from stratalog.records.batch import Stored, _Put
+from stratalog.records.chain import chained
 from stratalog.records.content import RecordBody
 from stratalog.records.decisions import RecordCall, Wanted, next_put
-from stratalog.records.put import Decide, RecordAppend
+from stratalog.records.floor import Floor
+from stratalog.records.put import Decide, Planned, RecordAppend
 from stratalog.records.requests import RecordRequest, same_request
+from stratalog.records.versions import Name
 from stratalog.testing.faults import Weather
-from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.mutants import Mutant, replaced, together
 from tests.simulation.world_records import RecordsWorld
 
 __all__ = ["MUTANTS"]
@@ -34,6 +42,42 @@ class _LossyWorld(RecordsWorld):
 
 _put_jointly = batch._put_jointly
 _put_at_once = batch._put_at_once
+
+
+_if_ours = RecordAppend._if_ours
+_note = RecordAppend._note
+_on_base = retention._on_base
+_chained = chained
+_attributes = RecordCall.attributes
+
+
+def _chained_without_time(before: bytes | None, version: int, attributes: Mapping[str, Any]) -> bytes:
+    return _chained(before, version, {name: value for name, value in attributes.items() if name != "t"})
+
+
+def _chained_once(before: bytes | None, version: int, attributes: Mapping[str, Any]) -> bytes:
+    """What has a hash keeps it."""
+    return attributes.get("ch") or _chained(before, version, attributes)
+
+
+def _attributes_without_principal(self: RecordCall) -> dict[str, Attribute]:
+    """An undeletion is of whoever wrote what stood before."""
+    attributes = _attributes(self)
+    if self.request.operation == "undelete":
+        attributes.pop("p", None)
+    return attributes
+
+
+def _on_its_own_hash(index: Index, name: Name, floor: Floor) -> Floor | None:
+    """The hash of the oldest version retained, not of the one before."""
+    based = _on_base(index, name, floor)
+    item = index.get(name.partition, number(floor.version))
+    return msgspec.structs.replace(based, hash=item.attributes["ch"]) if based and item else None
+
+
+def _noted(self: RecordAppend, planned: Planned) -> None:
+    self._last_put = planned.item  # type: ignore[attr-defined]
+    _note(self, planned)
 
 
 def _upload_later(self: RecordBody, body: bytes | None) -> None:
@@ -100,7 +144,45 @@ def _same_but_updates(stored: Item, asked: RecordRequest) -> bool:
     return same_request(stored, asked) and asked.operation != "update"
 
 
+def _hash_of_the_last_try(self: RecordAppend, version: int, item: Item) -> Item | None:
+    """The put that landed is answered as the last try made it."""
+    landed = _if_ours(self, version, item)
+    sent: Item | None = getattr(self, "_last_put", None)
+    return sent if landed is not None and sent is not None and sent.sort == item.sort else landed
+
+
+@contextmanager
+def _answered_from_memory() -> Iterator[None]:
+    with replaced(RecordAppend, "_note", _noted)(), replaced(RecordAppend, "_if_ours", _hash_of_the_last_try)():
+        yield
+
+
 MUTANTS = (
+    Mutant(
+        "records: hash copied from the predecessor",
+        RecordsWorld,
+        together(replaced(decisions, "CHAIN_ATTRIBUTES", ()), replaced(record_put, "chained", _chained_once)),
+        ("chain",),
+    ),
+    Mutant(
+        "records: principal copied from the predecessor",
+        RecordsWorld,
+        replaced(RecordCall, "attributes", _attributes_without_principal),
+        ("chain",),
+    ),
+    Mutant(
+        "records: a hash without the source's time",
+        RecordsWorld,
+        replaced(record_put, "chained", _chained_without_time),
+        ("chain",),
+    ),
+    Mutant("records: hash of the last try, not of the one that landed", _LossyWorld, _answered_from_memory, ("chain",)),
+    Mutant(
+        "records: floor stands on the wrong hash",
+        RecordsWorld,
+        replaced(retention, "_on_base", _on_its_own_hash),
+        ("chain",),
+    ),
     Mutant(
         "records: write id bound to nothing",
         RecordsWorld,

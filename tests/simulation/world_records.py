@@ -27,6 +27,8 @@ from stratalog.log import LogSettings
 from stratalog.ports.index import Put
 from stratalog.records import NewBody, Records, RecordVersion, Stored
 from stratalog.records.batch import put_through
+from stratalog.records.floor import read_floor
+from stratalog.records.versions import Name
 from stratalog.testing.checkers import Answered, LoggedEntry, Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.history import APPEND_COLUMNS, History
@@ -35,6 +37,7 @@ from tests.simulation.actors import Turns, choose, dawdle, log_place
 from tests.simulation.hostile import reuse_record, reuse_update
 from tests.simulation.places import Place, Process
 from tests.simulation.pool import SimulatedPool
+from tests.simulation.records_truth import first_hash, next_record_hash
 
 __all__ = ["RecordsWorld", "bodies_of"]
 
@@ -84,6 +87,8 @@ class RecordsWorld:
         )
         self.histories = {id: History(scheduler) for id in IDS}
         self.seen: list[tuple[RecordVersion, str | None]] = []
+        self.hashes: dict[str, list[bytes]] = {}
+        self.salts: dict[object, object] = {}
         self.numbers: Counter[str] = Counter()
         self.left = Turns()
         writers = draw.randrange(2, 5)
@@ -115,6 +120,7 @@ class RecordsWorld:
                 self._no_change(id, sent, found)
                 tell(Answered.REFUSED)
             else:
+                self.seen.append((found, None))
                 tell(Answered.ACKNOWLEDGED, found.version)
 
     def write_batch(self, process: Process, records: Records) -> None:
@@ -174,7 +180,7 @@ class RecordsWorld:
             bodies = bodies_of(found)
             for version, body in self.seen:
                 if version.id == id:
-                    _check_seen(version, body, found, bodies)
+                    self._check_seen(version, body, found, bodies)
             if found:
                 self._check_kept(honest, id, found, bodies)
 
@@ -195,18 +201,21 @@ class RecordsWorld:
                 self.scheduler.counts.bump(exc.code)
 
     def _change(self, records: Records, id: str, kind: str, write_id: str) -> RecordVersion | None:
-        body = write_id.encode()
+        body, who = write_id.encode(), write_id.split(".")[0]
         if kind == "update":
-            return records.update(id, lambda before: before + b"," + body, create=body, write_id=write_id)
+            return records.update(
+                id, lambda before: before + b"," + body, create=body, write_id=write_id, principal=who
+            )
         if kind == "newer":
-            return records.put_if_newer(id, body, self.scheduler.now_ms, write_id=write_id)
+            return records.put_if_newer(id, body, self.scheduler.now_ms, write_id=write_id, principal=who)
         if kind == "expected":
-            return records.put(id, body, expected=records.stat(id).version, write_id=write_id)
+            expected = records.stat(id).version
+            return records.put(id, body, expected=expected, write_id=write_id, principal=who)
         if kind == "delete":
-            return records.delete(id, write_id=write_id)
+            return records.delete(id, write_id=write_id, principal=who)
         if kind == "undelete":
-            return records.undelete(id, write_id=write_id)
-        return records.put(id, body, write_id=write_id)
+            return records.undelete(id, write_id=write_id, principal=who)
+        return records.put(id, body, write_id=write_id, principal=who)
 
     def _write_id(self, process: Process, kind: str) -> str:
         self.numbers[process.name] += 1
@@ -223,6 +232,7 @@ class RecordsWorld:
             source_time_ms=self.scheduler.now_ms - age_ms if kind in TIMED else None,
             newer_only=kind != "many",
             write_id=write_id,
+            principal=process.name,
         )
 
     def _tell(self, process: Process, sent: int, body: NewBody, stored: Stored) -> None:
@@ -235,6 +245,7 @@ class RecordsWorld:
             tell(Answered.UNKNOWN)
         elif stored.new and stored.version is not None:
             self.scheduler.counts.bump("batched")
+            self.seen.append((stored.version, None))
             tell(Answered.ACKNOWLEDGED, stored.version.version)
         else:
             if not isinstance(stored.error, ContentionError | Invalid | Unavailable | None):
@@ -260,14 +271,28 @@ class RecordsWorld:
         """The versions that were committed, each after the one before. Others fell into places freed before."""
         found: list[LoggedEntry] = []
         latest: Put | None = None
+        self.hashes[id] = []
         for _, writes in self.place.index._journal:
             for write in writes:
                 if not isinstance(write, Put) or write.item.partition != record_partition(ORGANISATION, record_key(id)):
                     continue
                 if self._learn(found, write):
                     _check_newer(latest, write)
+                    self._check_chain(self.hashes[id], write)
                     latest = write
         return found
+
+    def _check_chain(self, hashes: list[bytes], write: Put) -> None:
+        """A version stores the hash of the history up to it, and has a salt and a time of its own in it."""
+        attributes = write.item.attributes
+        before = hashes[-1] if hashes else first_hash(attributes)
+        hashes.append(next_record_hash(before, len(hashes) + 1, attributes))
+        if attributes.get("ch") != hashes[-1]:
+            raise Violation("chain", "a version does not continue the history before it", version=write.item)
+        if self.salts.setdefault(attributes["s"], attributes["w"]) != attributes["w"]:
+            raise Violation("chain", "a salt was used before", version=write.item)
+        if attributes.get("p") != str(attributes["w"]).split(".")[0]:
+            raise Violation("chain", "a version has the principal of another call", version=write.item)
 
     def _learn(self, found: list[LoggedEntry], write: Put) -> bool:
         """Add what ``write`` made, if it made a version."""
@@ -291,7 +316,17 @@ class RecordsWorld:
         if [version.version for version in versions] != list(range(versions[0].version, len(found) + 1)):
             raise Violation("gapless", "kept versions are missing", record=id, first=versions[0].version)
         for version, body in zip(versions, read, strict=True):
-            _check_seen(version, body, found, bodies)
+            self._check_seen(version, body, found, bodies)
+        floor = read_floor(self.place.index, Name(ORGANISATION, id))
+        if floor.version > 1 and floor.hash != self.hashes[id][floor.version - 2]:
+            raise Violation("chain", "a floor does not keep the hash that it stands on", record=id, floor=floor)
+
+    def _check_seen(
+        self, version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]
+    ) -> None:
+        _check_seen(version, body, found, bodies)
+        if version.hash != self.hashes[version.id][version.version - 1]:
+            raise Violation("chain", "a version was told with a hash that is not its own", version=version)
 
 
 def bodies_of(found: list[LoggedEntry]) -> list[str | None]:

@@ -161,6 +161,8 @@ def _plain(name: str, version: RecordVersion) -> dict[str, Any]:
         "size": version.size,
         "sha256": version.digest.hex(),
         "deleted": version.deleted,
+        "principal": version.principal,
+        "hash": version.hash.hex(),
         "source_time_ms": version.source_time_ms,
         "metadata": dict(version.metadata),
     }

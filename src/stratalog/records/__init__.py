@@ -9,6 +9,7 @@ decisions  the next version for each kind of change
 put        writes it, by the conditional append of logs
 batch      puts of many records in shared commits
 content    a body on its way in and out
+chain      the hash chain of versions
 uploads    pins the blobs of a body while it is uploaded
 history    reads one version, the latest, or all in order
 floor      the oldest version kept

@@ -18,7 +18,7 @@ from stratalog.codec import Value
 from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import record_key
 from stratalog.limits import COMMIT_BLOB_BYTES_MAX, COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
-from stratalog.log.entries import check_write_id
+from stratalog.log.entries import check_principal, check_write_id
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item, Put, Write, item_bytes
 from stratalog.records.content import RecordBody
@@ -50,6 +50,8 @@ class NewBody(msgspec.Struct, frozen=True, kw_only=True):
     gives the time of its whole state and none of a record's own; the time stays that of when the bytes came first."""
 
     write_id: str | None = None
+    principal: str = ""
+    """The id of whoever asks."""
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,7 +233,8 @@ def _asked(
 def _call(environment: Environment, organisation: str, body: NewBody) -> RecordCall:
     record_key(body.id)
     own = new_id(environment.clock) if body.write_id is None else check_write_id(body.write_id)
-    request = RecordRequest("newer" if body.newer_only else "put")
+    principal = check_principal(body.principal)
+    request = RecordRequest("newer" if body.newer_only else "put", principal=principal)
     return RecordCall(environment, Name(organisation, body.id), own, body.write_id is not None, request)
 
 

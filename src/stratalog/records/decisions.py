@@ -21,6 +21,7 @@ from stratalog.errors import (
 from stratalog.keys import parse_number
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item
+from stratalog.records.chain import CHAIN_ATTRIBUTES
 from stratalog.records.content import RecordBody, stream_item
 from stratalog.records.floor import floor_check, read_floor
 from stratalog.records.history import item_at
@@ -53,8 +54,13 @@ class RecordCall(msgspec.Struct, frozen=True):
         def as_good(item: Item) -> bool:
             return equal is not None and equal(_body(self, item), content.bytes or b"")
 
-        request = RecordRequest(self.request.operation, given, content, as_good if equal else None)
-        return msgspec.structs.replace(self, request=request)
+        asked = msgspec.structs.replace(self.request, given=given, content=content, as_good=as_good if equal else None)
+        return msgspec.structs.replace(self, request=asked)
+
+    def attributes(self) -> dict[str, Attribute]:
+        """What the version says of the call."""
+        who: dict[str, Attribute] = {"p": self.request.principal} if self.request.principal else {}
+        return {"w": self.write_id, **who, **self.request.attributes()}
 
     def wrote(self, item: Item | None) -> bool:
         """Whether ``item`` is the version this call wrote, now or earlier. Raises KeyReused."""
@@ -151,7 +157,7 @@ def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int |
         if call.wrote(latest) or _deleted(latest):
             return latest
         time = {"t": latest.attributes["t"]} if "t" in latest.attributes else {}
-        return RecordDraft({"w": call.write_id, **call.request.attributes(), "n": 0, "h": b"", **time, **given})
+        return RecordDraft({**call.attributes(), "n": 0, "h": b"", **time, **given})
 
     return decide
 
@@ -171,15 +177,15 @@ def next_revival(call: RecordCall) -> Decide:
         before = item_at(call.environment, call.name, _version(latest) - 1)
         if before is None:
             raise Corrupt("a version of a record is missing", record=call.name.id, version=_version(latest) - 1)
-        attributes = {name: value for name, value in before.attributes.items() if name not in ("c", "o")}
-        own = {"w": call.write_id, **call.request.attributes()}
-        return RecordDraft({**attributes, **own}, (floor_check(call.name, floor),))
+        not_copied = (*CHAIN_ATTRIBUTES, "o")
+        attributes = {name: value for name, value in before.attributes.items() if name not in not_copied}
+        return RecordDraft({**attributes, **call.attributes()}, (floor_check(call.name, floor),))
 
     return decide
 
 
 def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -> RecordDraft:
-    attributes = {"w": call.write_id, **call.request.attributes(), **given, **content.attributes()}
+    attributes = {**call.attributes(), **given, **content.attributes()}
     guards = tuple(content.guards())
     return RecordDraft(attributes, guards, content.lost_pin if guards else None, content.refresh, content.blobs)
 

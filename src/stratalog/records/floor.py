@@ -40,6 +40,11 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """What waits to be freed, oldest first."""
 
     revision: int = 0
+    hash: bytes = b""
+    """The hash of the version before the oldest retained, which that one continues. Empty while none is forgotten."""
+
+    origin: str = ""
+    """What the history began with, which version 1 said before it was forgotten."""
 
 
 def read_floor(index: Index, name: Name) -> Floor:
@@ -59,6 +64,8 @@ def floor_from_item(item: Item | None) -> Floor:
             freed=attributes["g"],
             marks=_decode_marks(attributes["p"]),
             revision=attributes["r"],
+            hash=attributes.get("ch", b""),
+            origin=attributes.get("og", ""),
         )
     except (KeyError, msgspec.DecodeError) as exc:
         raise Corrupt("an item is no floor of a record", partition=item.partition) from exc
@@ -79,6 +86,8 @@ def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
         "r": stored.revision,
         "w": write_id,
     }
+    if stored.version > 1:
+        attributes |= {"ch": stored.hash, "og": stored.origin}
     condition = Equals("r", floor.revision) if floor.revision else Absent()
 
     def landed() -> bool:

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from stratalog.clock import Observation
+from stratalog.clock import Observation, new_id
 from stratalog.errors import (
     ConditionFailed,
+    Corrupt,
     KeyReused,
     OutcomeUnknown,
     StratalogError,
@@ -24,11 +25,13 @@ from stratalog.errors import (
 )
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log.chain import SALT_BYTES
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.directory import RECORDS, directory_put, organisation_missing
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Item, Put, Write
 from stratalog.process_fork import close_in_child
+from stratalog.records.chain import chained
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
 
@@ -97,21 +100,40 @@ class Heads:
 
 
 def plan_put(
-    name: Name, latest: Item | None, draft: RecordDraft, now_ms: int, entering: Sequence[Write] = ()
+    name: Name,
+    latest: Item | None,
+    draft: RecordDraft,
+    now_ms: int,
+    salt: bytes,
+    origin: str,
+    entering: Sequence[Write] = (),
 ) -> tuple[Put, tuple[Write, ...]]:
     """The put of the version that follows ``latest``, and all writes of its commit: the first also enters the record.
 
-    ``entering`` enters its organisation, where that is still to be done. The times of a record's versions never go
-    back.
+    The first one's history begins with ``origin``. ``entering`` enters its organisation, where that is still to be
+    done. The times of a record's versions never go back.
     """
     version = parse_number(latest.sort) + 1 if latest else 1
     created_ms = max(now_ms, int(latest.attributes["c"])) if latest else now_ms
-    put = Put(Item(name.partition, number(version), {"c": created_ms, **draft.attributes}), Absent())
+    attributes: dict[str, Attribute] = {"c": created_ms, **draft.attributes, "s": salt}
+    if latest is None:
+        attributes["og"] = origin
+    # From the very item that it follows. Nobody else knows the hash: not the draft, not an earlier try.
+    attributes["ch"] = chained(_hash_of(latest), version, attributes)
+    put = Put(Item(name.partition, number(version), attributes), Absent())
     writes: list[Write] = [put, *draft.guards]
     if latest is None:
         writes.append(directory_put(name.organisation, RECORDS, name.id, "record", created_ms))
         writes += entering
     return put, tuple(writes)
+
+
+def _hash_of(latest: Item | None) -> bytes | None:
+    """The hash that names the history up to ``latest``. Raises Corrupt."""
+    hash = latest.attributes.get("ch") if latest else None
+    if latest and not isinstance(hash, bytes):
+        raise Corrupt("a version of a record has no hash", partition=latest.partition, sort=latest.sort)
+    return hash if isinstance(hash, bytes) else None
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -158,6 +180,8 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         self._decide = decide
         self._wrote = wrote
         self._behind = fresh
+        self._salt = environment.clock.random_bytes(SALT_BYTES)
+        self._origin = ""
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
@@ -252,7 +276,10 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         if isinstance(decided, Item):
             return decided
         entering = organisation_missing(self._environment, self._name.organisation) if head.item is None else ()
-        put, writes = plan_put(self._name, head.item, decided, self._environment.clock.wall_ms(), entering)
+        if head.item is None and not self._origin:
+            self._origin = new_id(self._environment.clock)
+        now_ms = self._environment.clock.wall_ms()
+        put, writes = plan_put(self._name, head.item, decided, now_ms, self._salt, self._origin, entering)
         return Planned(head, decided, put.item, writes)
 
     def _note(self, planned: Planned) -> None:

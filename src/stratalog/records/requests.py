@@ -38,6 +38,9 @@ class RecordRequest(msgspec.Struct, frozen=True):
     """The attributes that keep the metadata and the source time."""
 
     content: RecordBody | None = None
+    principal: str = ""
+    """The id of whoever asks."""
+
     as_good: Callable[[Item], bool] | None = None
     """Whether a version's body is as good as this one, where the caller can tell."""
 
@@ -47,10 +50,12 @@ class RecordRequest(msgspec.Struct, frozen=True):
 
 
 def same_request(stored: Item, asked: RecordRequest) -> bool:
-    """Whether ``stored`` is the version that ``asked`` asks for. As soon as versions keep a principal, compare it here.
+    """Whether ``stored`` is the version that ``asked`` asks for, of its principal.
 
     Neither the time nor the expected version counts.
     """
+    if stored.attributes.get("p", "") != asked.principal:
+        return False
     operation = {name: value for name, value in stored.attributes.items() if name in ("o", "k")}
     if operation != asked.attributes():
         return False

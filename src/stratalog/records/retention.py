@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stratalog.errors import ConditionFailed, Invalid
+from stratalog.errors import ConditionFailed, Corrupt, Invalid
 from stratalog.keys import number, parse_number
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses
@@ -59,8 +59,10 @@ def prune_versions(
             return floor.version
         if dry_run:
             return wanted
+        raised = _on_base(environment.index, name, _marked(floor, wanted, environment.clock.wall_ms()))
         try:
-            return store_floor(environment, name, _marked(floor, wanted, environment.clock.wall_ms())).version
+            if raised is not None:
+                return store_floor(environment, name, raised).version
         except ConditionFailed:
             environment.counters["record floor conflict"] += 1
 
@@ -128,6 +130,21 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
     waiting = floor.marks[: RECORD_MARKS_MAX - 1]
     last_ms = max([now_ms, *(mark.marked_ms for mark in floor.marks)])
     return msgspec.structs.replace(floor, version=version, marks=(*waiting, Mark(version, last_ms)))
+
+
+def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
+    """``floor`` with the hash it stands on and the origin; None where the floor in the store is another by now.
+
+    Items from the old floor on stand as long as that floor does, and the new one is stored only in its place.
+    """
+    before = index.get(name.partition, number(floor.version - 1))
+    first = None if floor.origin else index.get(name.partition, number(1))
+    if before is None or not (floor.origin or first):
+        if read_floor(index, name).revision != floor.revision:
+            return None
+        raise Corrupt("a version of a record is missing", record=name.id, version=floor.version - 1)
+    origin = floor.origin or str(first.attributes["og"] if first else "")
+    return msgspec.structs.replace(floor, hash=before.attributes["ch"], origin=origin)
 
 
 def _begin_freeing(environment: Environment, name: Name) -> Floor:

@@ -9,7 +9,7 @@ from stratalog.codec import Value
 from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, VersionForgotten
 from stratalog.keys import escape, record_key
 from stratalog.log.directory import RECORDS, Listing, list_directory
-from stratalog.log.entries import check_write_id
+from stratalog.log.entries import check_principal, check_write_id
 from stratalog.log.environment import Environment
 from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many
 from stratalog.records.content import RecordBody, stream_item
@@ -54,8 +54,9 @@ class Records:
     Errors all methods share: Invalid and LimitExceeded for a name or value that may not be; Unavailable where the
     backend is out of reach for the time budget (nothing was written); OutcomeUnknown where a write may stand; Corrupt.
 
-    A ``write_id`` of the caller's own is bound to what is asked: a put to its body, metadata and source time; an
-    update, deletion or undeletion to the operation. Used for something else it raises KeyReused; nothing is written.
+    A ``write_id`` of the caller's own is bound to what is asked and to the ``principal``, the id of whoever asks: a put
+    to its body, metadata and source time; an update, deletion or undeletion to the operation. Used for something else
+    it raises KeyReused; nothing is written.
     """
 
     def __init__(self, environment: Environment, organisation: str, *, failures_max: int = 5) -> None:
@@ -111,6 +112,7 @@ class Records:
         source_time_ms: int | None = None,
         metadata: Mapping[str, Value] | None = None,
         write_id: str | None = None,
+        principal: str = "",
         equal: Callable[[bytes, bytes], bool] | None = None,
         size: int | None = None,
     ) -> RecordVersion:
@@ -123,7 +125,7 @@ class Records:
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
-        call = self._call(id, write_id, "put")
+        call = self._call(id, write_id, principal, "put")
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         if equal is not None and not isinstance(body, bytes | bytearray | memoryview):
             raise Invalid("only a body held in memory can be compared", record=id)
@@ -140,9 +142,10 @@ class Records:
         *,
         metadata: Mapping[str, Value] | None = None,
         write_id: str | None = None,
+        principal: str = "",
     ) -> RecordVersion | None:
         """Store ``body`` unless the latest version's source time is the same or later; None where it was discarded."""
-        call = self._call(id, write_id, "newer")
+        call = self._call(id, write_id, principal, "newer")
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         content = RecordBody(self.environment, call.name, body)
         call = call.asking(given, content)
@@ -159,7 +162,13 @@ class Records:
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
 
     def update(
-        self, id: str, function: Callable[[bytes], bytes], *, create: bytes | None = None, write_id: str | None = None
+        self,
+        id: str,
+        function: Callable[[bytes], bytes],
+        *,
+        create: bytes | None = None,
+        write_id: str | None = None,
+        principal: str = "",
     ) -> RecordVersion:
         """Replace the latest body by ``function`` of it, in one version; metadata and source time stay.
 
@@ -167,26 +176,32 @@ class Records:
         raises comes back, with nothing written. Where there is no record, or a deleted one, ``create`` is stored as it
         is; NotFound is raised without it. The same bytes make no version.
         """
-        call = self._call(id, write_id, "update")
+        call = self._call(id, write_id, principal, "update")
         made: Contents = []
         return self._run(call, next_update(call, function, create, made), made, fresh=True)
 
     def delete(
-        self, id: str, *, expected: int | None = None, source_time_ms: int | None = None, write_id: str | None = None
+        self,
+        id: str,
+        *,
+        expected: int | None = None,
+        source_time_ms: int | None = None,
+        write_id: str | None = None,
+        principal: str = "",
     ) -> RecordVersion:
         """Store a deletion as the next version; the versions before it stay readable. A deleted one is left as it is.
 
         The source's time is the one given, or that of the version before. Raises NotFound, VersionConflict.
         """
-        call = self._call(id, write_id, "delete")
+        call = self._call(id, write_id, principal, "delete")
         return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])
 
-    def undelete(self, id: str, *, write_id: str | None = None) -> RecordVersion:
+    def undelete(self, id: str, *, write_id: str | None = None, principal: str = "") -> RecordVersion:
         """Store what stood before the deletion as a new version; a record that is not deleted is left as it is.
 
         Raises NotFound, and VersionForgotten where what stood there was pruned.
         """
-        call = self._call(id, write_id, "undelete")
+        call = self._call(id, write_id, principal, "undelete")
         return self._run(call, next_revival(call), [])
 
     def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
@@ -252,9 +267,10 @@ class Records:
         record_key(id)
         return Name(self.organisation, id)
 
-    def _call(self, id: str, write_id: str | None, operation: Operation) -> RecordCall:
+    def _call(self, id: str, write_id: str | None, principal: str, operation: Operation) -> RecordCall:
         own = self._write_id(write_id)
-        return RecordCall(self.environment, self._name(id), own, write_id is not None, RecordRequest(operation))
+        request = RecordRequest(operation, principal=check_principal(principal))
+        return RecordCall(self.environment, self._name(id), own, write_id is not None, request)
 
     def _write_id(self, given: str | None) -> str:
         return new_id(self.environment.clock) if given is None else check_write_id(given)

@@ -68,6 +68,12 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
 
     metadata: Mapping[str, Value] = {}
     deleted: bool = False
+    principal: str = ""
+    """The id of whoever asked for it. Empty where nobody was identified."""
+
+    hash: bytes = b""
+    """Names the history of the record up to this version; see `formats/chain.md`."""
+
     ref: BodyRef | None = None
     """Where the body lies; None where the item itself holds it."""
 
@@ -93,6 +99,8 @@ def version_from_item(name: Name, item: Item) -> RecordVersion:
             source_time_ms=attributes.get("t"),
             metadata=decode(attributes["u"]) if "u" in attributes else {},
             deleted=attributes.get("k") == TOMBSTONE,
+            principal=attributes.get("p", ""),
+            hash=attributes["ch"],
             ref=decode_ref(attributes["x"]) if "x" in attributes else None,
         )
     except (KeyError, ValueError) as exc:

@@ -34,7 +34,10 @@ Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
 
 
 class RecordInfo(msgspec.Struct, frozen=True):
-    """One version of a record without its body. ``digest`` is the SHA-256 of the body; empty for a deletion."""
+    """One version of a record without its body. ``digest`` is the SHA-256 of the body; empty for a deletion.
+
+    ``principal`` is an id; ``hash`` names the history up to the version. Digests are hexadecimal.
+    """
 
     id: str
     version: int
@@ -45,6 +48,8 @@ class RecordInfo(msgspec.Struct, frozen=True):
     source_time_ms: int | None
     metadata: Mapping[str, Any]
     deleted: bool
+    principal: str
+    hash: str
 
 
 class RecordPage(msgspec.Struct, frozen=True):
@@ -97,6 +102,7 @@ async def put_record(
     one was discarded. The body is taken as it is, up to a limit; metadata is a JSON object.
     """
     decoded = _metadata(metadata)
+    own: dict[str, Any] = {"write_id": write_id, "principal": request.user.id}
     if if_newer and source_time_ms is None:
         raise Invalid("if_newer needs source_time_ms")
     with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES_MAX) as spooled:
@@ -108,9 +114,9 @@ async def put_record(
             records = service.store.records(organisation)
             pieces = _pieces(spooled)
             if not if_newer or source_time_ms is None:
-                given = {"expected": expected, "source_time_ms": source_time_ms, "write_id": write_id}
-                return records.put(record, pieces, metadata=decoded, **given)  # type: ignore[arg-type]
-            made = records.put_if_newer(record, pieces, source_time_ms, metadata=decoded, write_id=write_id)
+                given = {"expected": expected, "source_time_ms": source_time_ms, **own}
+                return records.put(record, pieces, metadata=decoded, **given)
+            made = records.put_if_newer(record, pieces, source_time_ms, metadata=decoded, **own)
             return made or records.stat(record)
 
         return _info(await service.run(run))
@@ -156,16 +162,28 @@ def versions(service: Served, organisation: Name, record: Name, limit: Count = 1
 
 @deleting("/records/{record:str}", opt={"action": "write-record"}, summary="Store a deletion as the next version")
 def delete_record(
-    service: Served, organisation: Name, record: Name, expected: At = None, write_id: WriteId = None
+    service: Served,
+    request: Request[Principal, Any, Any],
+    organisation: Name,
+    record: Name,
+    expected: At = None,
+    write_id: WriteId = None,
 ) -> None:
     """The versions before it stay readable."""
-    service.store.records(organisation).delete(record, expected=expected, write_id=write_id)
+    service.store.records(organisation).delete(record, expected=expected, write_id=write_id, principal=request.user.id)
 
 
 @posting("/records/{record:str}/undelete", opt={"action": "write-record"}, summary="Bring back what was deleted")
-def undelete(service: Served, organisation: Name, record: Name, write_id: WriteId = None) -> RecordInfo:
+def undelete(
+    service: Served,
+    request: Request[Principal, Any, Any],
+    organisation: Name,
+    record: Name,
+    write_id: WriteId = None,
+) -> RecordInfo:
     """As a new version."""
-    return _info(service.store.records(organisation).undelete(record, write_id=write_id))
+    records = service.store.records(organisation)
+    return _info(records.undelete(record, write_id=write_id, principal=request.user.id))
 
 
 def _metadata(text: str | None) -> dict[str, Any] | None:
@@ -193,6 +211,8 @@ def _info(version: RecordVersion) -> RecordInfo:
         version.source_time_ms,
         dict(version.metadata),
         version.deleted,
+        version.principal,
+        version.hash.hex(),
     )
 
 

@@ -1,0 +1,22 @@
+"""The hash chain of a record's versions. `formats/chain.md` defines it; logs have the same, with other extras."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stratalog.log.chain import body_digest, genesis, link
+
+__all__ = ["CHAIN_ATTRIBUTES", "chained"]
+
+CHAIN_ATTRIBUTES = ("c", "ch", "d", "og", "p", "s")
+"""What a version has of its own. Whatever makes a version from the attributes of another one leaves these out."""
+
+
+def chained(before: bytes | None, version: int, attributes: Mapping[str, Any]) -> bytes:
+    """The hash of ``version``, whose item has these attributes; ``before`` is None for the first."""
+    digest = attributes["d"] if "d" in attributes else body_digest(attributes["s"], attributes["h"])
+    kind = attributes.get("k") or attributes.get("o", "")
+    extras = (attributes.get("t"), attributes.get("u"), kind)
+    start = genesis(attributes["og"]) if before is None else before
+    return link(start, version, attributes["c"], attributes.get("p", ""), "", attributes["w"], digest, extras)
