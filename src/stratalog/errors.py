@@ -12,6 +12,7 @@
     │   └── ContentionError     the time budget for trying again is used up; nothing was written
     ├── NotFound            there is no such thing
     │   ├── VersionForgotten    there was, but retention has raised the floor above it
+    │   ├── Redacted            the version stands, but its body was erased on purpose
     │   └── Collected           the group's clients were forgotten: begin as a new group
     ├── Forbidden           who asks may not; asking as somebody else might help
     ├── Invalid             the input breaks a rule; trying again will not help
@@ -51,6 +52,7 @@ __all__ = [
     "NotFound",
     "OutcomeUnknown",
     "QueueFull",
+    "Redacted",
     "ReservedName",
     "StorageFull",
     "StratalogError",
@@ -147,6 +149,12 @@ class VersionForgotten(NotFound):
     code = "version-forgotten"
 
 
+class Redacted(NotFound):
+    """The version stands and its hash is verified, but its body was erased on purpose. Nobody can bring it back."""
+
+    code = "redacted"
+
+
 class Collected(NotFound):
     """The group's clients were collected. Certain: it was read from a fresh head. They begin again as another group."""
 
@@ -235,6 +243,7 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         NotFound,
         OutcomeUnknown,
         QueueFull,
+        Redacted,
         ReservedName,
         StorageFull,
         Unavailable,

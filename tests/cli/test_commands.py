@@ -191,13 +191,25 @@ def test_verify_proves_all_documents_or_those_named(budget: Run) -> None:
     assert lines(budget("verify", "acme/budget", "--upto", "2", "--json").stdout)[0]["version"] == 2
 
 
+def test_verify_proves_logs_and_records_too(budget: Run) -> None:
+    Path("report.txt").write_text("first")
+    budget("records", "put", "acme/report", "report.txt")
+    with stratalog.open("store") as store:
+        store.create_log("acme", "events").append(stratalog.Event("seen", 1))
+    shown = budget("verify").stdout
+    assert "log, version 1, hash " in shown
+    assert "record, version 1, hash " in shown
+    [line] = lines(budget("verify", "--record", "acme/report", "--json").stdout)
+    assert (line["kind"], line["verified"], line["findings"]) == ("record", True, [])
+
+
 def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stratalog.cli import maintenance
+    from stratalog.maintenance import verification
 
     def damaged(*_: object, **__: object) -> None:
         raise stratalog.Corrupt("a root differs", version=2)
 
-    monkeypatch.setattr(maintenance, "verify_document", damaged)
+    monkeypatch.setattr(verification, "verify", damaged)
     assert "FAILED" in budget("verify", code=1).stdout
     assert lines(budget("verify", "--json", code=1).stdout)[0]["verified"] is False
 

@@ -5,22 +5,23 @@ public names here are what such a command is written with.
 
 Modules
 -------
-program      the group of commands, its errors and exit codes
-plugins      commands of other distributions
-session      options of every command, and the store
-naming       names, versions, times and arguments as people type them
-output       tables, times, colours, JSON, progress
-stores       make a store, list its content
-documents    make, change, show and delete a document
-history      versions, the changes of one key, differences
-copies       fork, replay, merge, copy a store
-exchange     export and import
-maintenance  snapshots, archives, retention, verification, collection
-records      named values with versions
-serve        serve a store over HTTP
-queue        the worker, and dead letters
-new          write the beginning of an application
-cost         what work would cost on AWS
+program       the group of commands, its errors and exit codes
+plugins       commands of other distributions
+session       options of every command, and the store
+naming        names, versions, times and arguments as people type them
+output        tables, times, colours, JSON, progress
+stores        make a store, list its content
+documents     make, change, show and delete a document
+history       versions, the changes of one key, differences
+copies        fork, replay, merge, copy a store
+exchange      export and import
+maintenance   snapshots, archives, retention, collection
+verification  verify
+records       named values with versions
+serve         serve a store over HTTP
+queue         the worker, and dead letters
+new           write the beginning of an application
+cost          what work would cost on AWS
 """
 
 from stratalog.cli import (
@@ -35,6 +36,7 @@ from stratalog.cli import (
     records,
     serve,
     stores,
+    verification,
 )
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name, version_of
 from stratalog.cli.output import dim, local_time, note, print_json, print_table, progress, short, size_text
@@ -73,6 +75,7 @@ for module in (
     history,
     copies,
     maintenance,
+    verification,
     exchange,
     records,
     serve,

@@ -1,8 +1,8 @@
-"""Commands that keep a store well: snapshots, archives, forgetting, verification, sweeping, and all of it in a pass."""
+"""Commands that keep a store well: snapshots, archives, forgetting, sweeping, and all of it in a pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -15,8 +15,6 @@ from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command
 from stratalog.clock import Observation
 from stratalog.documents import verify as verify_document
-from stratalog.documents.rebuild import Verified
-from stratalog.errors import Corrupt, StratalogError
 from stratalog.keys import escape
 from stratalog.log.retention import free_segments
 from stratalog.log.sweep import sweep_deleted
@@ -60,35 +58,6 @@ def forget(session: Session, document: str, below: str) -> None:
     opened = session.document(document)
     floor = opened.forget_below(version_of(opened, below) or 0, lambda version: _prove(session, document, version))
     session.answer({"name": document, "floor": floor}, f"{document} keeps its versions from {floor} on")
-
-
-@command("verify", example="stratalog verify acme/budget")
-@click.argument("documents", metavar="[ORGANISATION/DOCUMENT]...", nargs=-1)
-@click.option("--upto", type=int, metavar="VERSION", help="Stop there.  [default: the newest]")
-def verify(session: Session, documents: tuple[str, ...], upto: int | None) -> None:
-    """Rebuild documents from their logs and compare every snapshot; all documents where none is named."""
-    rows, failed = [], False
-    for name in documents or _all_documents(session.open()):
-        try:
-            report = _verify(session, name, upto)
-        except Corrupt as exc:
-            failed = True
-            rows.append([click.style("FAILED", fg="red"), name, str(exc)])
-            _line(session, {"name": name, "verified": False, "reason": exc.message, "details": _text(exc)})
-        else:
-            what = f"version {report.version}, {report.snapshots} snapshots, digest {report.digest[:12]}"
-            rows.append([click.style("verified", fg="green"), name, what])
-            details = {
-                "version": report.version,
-                "snapshots": report.snapshots,
-                "digest": report.digest,
-                "root": report.root,
-            }
-            _line(session, {"name": name, "verified": True, **details})
-    if rows and not session.json:
-        print_table(rows)
-    if failed:
-        raise Failed(FAILED)
 
 
 @command("sweep", example="stratalog sweep")
@@ -212,33 +181,10 @@ def _fail_for(failures: Sequence[MaintenanceFailure]) -> None:
         raise Failed(FAILED)
 
 
-def _verify(session: Session, name: str, upto: int | None = None) -> Verified:
-    document = session.document(name)
-    last = document.version if upto is None else upto
-    with progress(f"verifying {name}", max(0, last - document.log.first)) as step:
-        return verify_document(document, upto, progress=step)
-
-
 def _prove(session: Session, name: str, version: int) -> None:
-    _verify(session, name, version)
-
-
-def _all_documents(store: Store) -> list[str]:
-    return [
-        f"{organisation}/{listing.id}"
-        for organisation in store.organisations()
-        for listing in store.list(organisation)
-        if listing.kind == "document"
-    ]
-
-
-def _line(session: Session, plain: Mapping[str, object]) -> None:
-    if session.json:
-        print_json(plain)
-
-
-def _text(error: StratalogError) -> dict[str, str]:
-    return {name: str(value) for name, value in error.details.items()}
+    document = session.document(name)
+    with progress(f"verifying {name}", max(0, version - document.log.first)) as step:
+        verify_document(document, version, progress=step)
 
 
 def _after(store: Store, seconds: float | None) -> Callable[[], bool]:
@@ -247,4 +193,4 @@ def _after(store: Store, seconds: float | None) -> Callable[[], bool]:
     return lambda: seconds is not None and started.age_seconds() >= seconds
 
 
-COMMANDS = [snapshot, archive, forget, verify, sweep, collect, maintain]
+COMMANDS = [snapshot, archive, forget, sweep, collect, maintain]

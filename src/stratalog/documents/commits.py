@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stratalog.errors import Unsupported
+from stratalog.errors import Redacted, Unsupported
 from stratalog.log import Entry, Event
 from stratalog.protocol.messages import payload_hash
 
@@ -120,7 +120,9 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
 
 def read_commit(entry: Entry) -> Commit:
-    """The commit an entry holds; an empty one for an entry of another type, which changes no key."""
+    """The commit an entry holds; an empty one for an entry of another type, which changes no key. Raises Redacted."""
+    if entry.redacted:
+        raise Redacted("the version is redacted", version=entry.version)
     event = entry.events[0]
     if event.type != COMMIT:
         return Commit()

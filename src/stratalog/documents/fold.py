@@ -7,6 +7,7 @@ from typing import Any
 
 from stratalog.codec import encode
 from stratalog.documents.commits import COLLECT, COMMIT, FLOOR, RESUME, check_schema
+from stratalog.errors import Redacted
 from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
 from stratalog.protocol.messages import UNSTORABLE, payload_hash
@@ -40,6 +41,8 @@ class Fold:
 
     def add(self, entry: Entry) -> None:
         """The next entry."""
+        if entry.redacted:
+            raise Redacted("the state needs a redacted version; ask for a later one", version=entry.version)
         self.version, self.hash = entry.version, entry.hash
         for event in entry.events:
             check_schema(event)

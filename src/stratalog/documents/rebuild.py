@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from stratalog.documents.document import Document
 from stratalog.documents.snapshots import load_state, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
-from stratalog.errors import Corrupt
+from stratalog.errors import Corrupt, Redacted
+from stratalog.log import Entry
 from stratalog.log.chain import checked_entries
 from stratalog.log.snapshots import Snapshot, list_snapshots
+from stratalog.tree.reach import verify as verify_tree
 
 __all__ = ["Verified", "verify"]
 
@@ -28,26 +30,97 @@ class Verified(msgspec.Struct, frozen=True):
     snapshots: int
     root: str
     digest: str
+    hash: bytes
+    """The hash of the history up to the version."""
+
+    redacted: tuple[int, ...] = ()
+    """Versions whose bodies were erased. From each to the next snapshot no state was rebuilt, only the chain."""
 
 
 def verify(document: Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
     """Rebuild from the first version kept up to ``upto`` and compare with every snapshot on the way.
 
-    Reads every entry. Raises Corrupt where a root differs, an entry is missing or does not continue the history before
-    it, or bytes are damaged.
+    Reads every entry. After a redacted one it goes on from the next snapshot, of which every chunk is read.
+    Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, or bytes are
+    damaged; Redacted where no state of ``upto`` can be had.
     """
-    state = _start(document)
-    last = document.version if upto is None else upto
-    start, compared = state.version, 0
+    rebuild = _Rebuild(document, progress)
+    last, start = document.version if upto is None else upto, rebuild.version
     for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         if start < snapshot.version <= last:
-            state = _advance(document, state, snapshot.version, progress)
-            _compare(state, snapshot)
-            state = State.at_snapshot(document.chunks, state.version, state.hash, tree_roots(state))
-            compared += 1
-    state = _advance(document, state, last, progress)
-    roots = tree_roots(state)
-    return Verified(last, start, compared, roots.content.address.hex(), roots.content.digest.hex())
+            rebuild.advance(snapshot.version)
+            rebuild.compare(snapshot)
+    rebuild.advance(last)
+    if rebuild.state is None:
+        raise Redacted("no snapshot stands between a redacted version and this one", version=last)
+    roots = tree_roots(rebuild.state)
+    return Verified(
+        last,
+        start,
+        rebuild.compared,
+        roots.content.address.hex(),
+        roots.content.digest.hex(),
+        rebuild.hash,
+        tuple(rebuild.redacted),
+    )
+
+
+class _Rebuild:
+    """The walk over the entries. There is a state while no redacted entry came since the last snapshot."""
+
+    def __init__(self, document: Document, progress: Callable[[int], None] | None) -> None:
+        self._document = document
+        self._progress = progress
+        state = _start(document)
+        self.state: State | None = state
+        self.version, self.hash = state.version, state.hash
+        self.compared = 0
+        self.redacted: list[int] = []
+
+    def advance(self, upto: int) -> None:
+        """Go on to a version."""
+        log = self._document.log
+        while self.version < upto:
+            before = self.version
+            entries = log.read(before, min(upto, before + BATCH_ENTRIES))
+            self._take(self._readable(checked_entries(self.hash, entries)))
+            if self._progress:
+                self._progress(self.version - before)
+
+    def compare(self, snapshot: Snapshot) -> None:
+        """Compare with a snapshot of the version reached; go on from it."""
+        _compare_hash(snapshot.version, self.hash, snapshot.hash)
+        chunks = self._document.chunks
+        if self.state is None:
+            roots = roots_of(snapshot)
+            for root in (roots.content, roots.clients, roots.tombstones):
+                verify_tree(chunks, root)
+        else:
+            _compare(self.state, snapshot)
+            roots = tree_roots(self.state)
+            self.compared += 1
+        self.state = State.at_snapshot(chunks, self.version, self.hash, roots)
+
+    def _take(self, entries: Iterator[Entry]) -> None:
+        count = len(self.redacted)
+        if self.state is None:
+            for _ in entries:
+                pass
+            return
+        state = self.state.after(entries)
+        # Onto trees, so that what a batch changed is not held in memory to the end.
+        self.state = State.at_snapshot(self._document.chunks, state.version, state.hash, tree_roots(state))
+        if len(self.redacted) > count:
+            self.state = None
+
+    def _readable(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        """The entries up to the first redacted one, which is passed over."""
+        for entry in entries:
+            self.version, self.hash = entry.version, entry.hash
+            if entry.redacted:
+                self.redacted.append(entry.version)
+                return
+            yield entry
 
 
 def _start(document: Document) -> State:
@@ -56,23 +129,11 @@ def _start(document: Document) -> State:
     if not first:
         return State.at_snapshot(document.chunks, 0, document.log.hash_at(0), EMPTY_ROOTS)
     state = load_state(document.log, document.chunks, first)
-    _compare_hash(state, document.log.hash_at(first))
-    return state
-
-
-def _advance(document: Document, state: State, upto: int, progress: Callable[[int], None] | None) -> State:
-    while state.version < upto:
-        before = state.version
-        entries = document.log.read(before, min(upto, before + BATCH_ENTRIES))
-        state = state.after(checked_entries(state.hash, entries))
-        state = State.at_snapshot(document.chunks, state.version, state.hash, tree_roots(state))
-        if progress:
-            progress(state.version - before)
+    _compare_hash(state.version, state.hash, document.log.hash_at(first))
     return state
 
 
 def _compare(state: State, snapshot: Snapshot) -> None:
-    _compare_hash(state, snapshot.hash)
     rebuilt, stored = tree_roots(state), roots_of(snapshot)
     for name in ("content", "clients", "tombstones"):
         ours, theirs = getattr(rebuilt, name).address, getattr(stored, name).address
@@ -85,11 +146,11 @@ def _compare(state: State, snapshot: Snapshot) -> None:
             )
 
 
-def _compare_hash(state: State, stored: bytes) -> None:
-    if state.hash != stored:
+def _compare_hash(version: int, computed: bytes, stored: bytes) -> None:
+    if computed != stored:
         raise Corrupt(
             "a snapshot or a floor names another history than its log",
-            version=state.version,
+            version=version,
             stored=stored.hex(),
-            computed=state.hash.hex(),
+            computed=computed.hex(),
         )

@@ -79,6 +79,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     salt: bytes = b""
     """Hides the body in the chain: without it a redacted body cannot be guessed."""
 
+    redacted: bytes = b""
+    """The body's digest in the chain, once events and salt were erased; `events` is empty then. Else empty."""
+
 
 def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
     """The canonical bytes of an entry's events; ``checked`` says that their data is canonical already.
@@ -103,6 +106,8 @@ def inline_body(body: bytes) -> tuple[str, bytes]:
 def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
     """The entry an item holds; opens its body where that lies in blobs. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
+    if "d" in attributes:
+        return _redacted_entry(item, attributes)
     try:
         events = _decode_events(attributes.get("b") or _stored_body(item, blobs, owner))
         if upcasters:
@@ -118,6 +123,22 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
             attributes["s"],
         )
     except (KeyError, msgspec.DecodeError) as exc:
+        raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
+
+
+def _redacted_entry(item: Item, attributes: Mapping[str, Any]) -> Entry:
+    try:
+        return Entry(
+            parse_number(item.sort),
+            attributes["c"],
+            attributes.get("a", ""),
+            attributes["w"],
+            (),
+            attributes.get("p", ""),
+            attributes["h"],
+            redacted=attributes["d"],
+        )
+    except KeyError as exc:
         raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
 
 

@@ -10,6 +10,7 @@ marks            the blobs that a family of logs refers to
 progress         how far a collection came, kept in the index
 store_copy       a whole store into another place
 mirror           equal items and blobs in two stores
+verification     computes the chains of logs and records anew
 copy_check       verifies a copy against its source
 document_export  a document as a file of JSON lines
 document_import  a document from such a file

@@ -140,7 +140,7 @@ class Marking:
         external: Any = item.attributes.get("x")
         if external is not None:
             self._mark_body("bodies", _decode_ref(external))
-        for stored in _stored_values(entry_from_item(item, self._environment.blobs, self._owner)):
+        for stored in stored_values(entry_from_item(item, self._environment.blobs, self._owner)):
             self._mark_value(stored)
 
     def _mark_snapshot(self, snapshot: Snapshot) -> None:
@@ -207,12 +207,12 @@ def _depth(member: Item) -> int:
     return int(member.attributes["d"])
 
 
-def _stored_values(entry: Entry) -> Iterator[bytes]:
+def stored_values(entry: Entry) -> Iterator[bytes]:
     """What the slots and large arguments of a document's entry hold."""
     for event in entry.events:
         if event.type != COMMIT:
             continue
-        mutations, patch, _, _ = event.data
+        mutations, patch, *_ = event.data
         yield from (change[1] for change in patch if change[1] is not None)
         for recorded in mutations:
             if recorded[5] is not None:

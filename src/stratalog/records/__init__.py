@@ -2,19 +2,20 @@
 
 Modules
 -------
-store      the handle of an organisation's records
-versions   a version, and the index item that stores it
-requests   what a write id is bound to
-decisions  the next version for each kind of change
-put        writes it, by the conditional append of logs
-batch      puts of many records in shared commits
-content    a body on its way in and out
-chain      the hash chain of versions
-uploads    pins the blobs of a body while it is uploaded
-history    reads one version, the latest, or all in order
-floor      the oldest version kept
-retention  forgets old versions and frees their blobs
-failures   dead letters of a source
+store         the handle of an organisation's records
+versions      a version, and the index item that stores it
+requests      what a write id is bound to
+decisions     the next version for each kind of change
+put           writes it, by the conditional append of logs
+batch         puts of many records in shared commits
+content       a body on its way in and out
+chain         the hash chain of versions
+verification  computes it anew
+uploads       pins the blobs of a body while it is uploaded
+history       reads one version, the latest, or all in order
+floor         the oldest version kept
+retention     forgets old versions and frees their blobs
+failures      dead letters of a source
 """
 
 from stratalog.records.batch import NewBody, Stored

@@ -7,7 +7,7 @@ from typing import Any
 
 from stratalog.log.chain import body_digest, genesis, link
 
-__all__ = ["CHAIN_ATTRIBUTES", "chained"]
+__all__ = ["CHAIN_ATTRIBUTES", "chained", "extras_of"]
 
 CHAIN_ATTRIBUTES = ("c", "ch", "d", "og", "p", "s")
 """What a version has of its own. Whatever makes a version from the attributes of another one leaves these out."""
@@ -16,7 +16,11 @@ CHAIN_ATTRIBUTES = ("c", "ch", "d", "og", "p", "s")
 def chained(before: bytes | None, version: int, attributes: Mapping[str, Any]) -> bytes:
     """The hash of ``version``, whose item has these attributes; ``before`` is None for the first."""
     digest = attributes["d"] if "d" in attributes else body_digest(attributes["s"], attributes["h"])
-    kind = attributes.get("k") or attributes.get("o", "")
-    extras = (attributes.get("t"), attributes.get("u"), kind)
     start = genesis(attributes["og"]) if before is None else before
-    return link(start, version, attributes["c"], attributes.get("p", ""), "", attributes["w"], digest, extras)
+    who = attributes.get("p", ""), "", attributes["w"]
+    return link(start, version, attributes["c"], *who, digest, extras_of(attributes))
+
+
+def extras_of(attributes: Mapping[str, Any]) -> tuple[Any, Any, str]:
+    """A version's facts that entries of logs do not have: the source's time, the metadata and the kind."""
+    return attributes.get("t"), attributes.get("u"), attributes.get("k") or attributes.get("o", "")

@@ -26,6 +26,7 @@ from stratalog.errors import (
     NotFound,
     OutcomeUnknown,
     QueueFull,
+    Redacted,
     StratalogError,
     Unavailable,
     Unsupported,
@@ -73,6 +74,7 @@ class Refused(StratalogError):
 _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (Collected, 410),
     (VersionForgotten, 410),
+    (Redacted, 410),
     (NotFound, 404),
     # Nothing was written and the same request may well succeed: not the caller's conflict to solve.
     (ContentionError, 503),

@@ -1,0 +1,248 @@
+"""Verification of a hash chain: every hash is computed anew, and what does not fit is found by kind and version.
+
+Logs and records are verified by the same walk. Each gives its entries or versions as `Link` objects, and what it could
+not read as `Damage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from stratalog.codec import encode, sha256
+from stratalog.errors import Corrupt, NotFound, VersionForgotten
+from stratalog.log.chain import body_digest, link
+from stratalog.log.entries import Entry
+from stratalog.log.log import Log
+
+__all__ = ["ChainReport", "Damage", "Finding", "FindingKind", "Link", "check_chain", "damage_of", "verify_log"]
+
+FindingKind = Literal["altered", "missing", "disordered"]
+
+SEARCHES_MAX = 20
+"""How often a misplaced link is looked for. Each search computes a hash for every link of the history."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What is wrong with the versions ``version`` to ``last``."""
+
+    kind: FindingKind
+    version: int
+    last: int
+    reason: str
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """A version that could not be read. ``hash`` is the one it stores, where at least that is known."""
+
+    version: int
+    kind: FindingKind
+    reason: str
+    hash: bytes = b""
+
+
+class Link(msgspec.Struct, frozen=True, gc=False):
+    """One version as it is stored: its own facts, and the hash that it claims."""
+
+    version: int
+    created_ms: int
+    principal: str
+    author: str
+    write_id: str
+    digest: bytes
+    """What stands for the body, computed from the body itself; of a redacted one, as it is stored."""
+
+    hash: bytes
+    redacted: bool = False
+    extras: Any = None
+
+    def hash_after(self, before: bytes, version: int) -> bytes:
+        """The hash that it has as ``version`` after ``before``."""
+        who = self.principal, self.author, self.write_id
+        return link(before, version, self.created_ms, *who, self.digest, self.extras)
+
+
+class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verification found. Without findings each version after ``start`` fits the one before it."""
+
+    origin: str
+    start: int
+    """0, the floor, or where a fork begins whose ancestors' entries are forgotten."""
+
+    version: int
+    hash: bytes
+    """The hash that ``version`` stores."""
+
+    redacted: tuple[int, ...] = ()
+    """The versions whose bodies were erased. Their digests are verified, and nothing else of them is known."""
+
+    findings: tuple[Finding, ...] = ()
+
+
+def verify_log(log: Log, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> ChainReport:
+    """Compute a log's chain anew, up to ``upto`` or the head. ``log`` must have no upcasters. Reads every entry.
+
+    Raises NotFound, VersionForgotten where the floor rises meanwhile, Unavailable.
+    """
+    start = _start(log)
+    before = log.hash_at(start)
+    try:
+        head = log.head()
+    except Corrupt as exc:
+        return ChainReport(origin=log.record.origin, start=start, version=start, hash=before, findings=(_head(exc),))
+    last = head.version if upto is None else min(upto, head.version)
+
+    def links() -> Iterator[Link | Damage]:
+        return _links(log, start, last)
+
+    return check_chain(log.record.origin, start, before, links, progress)
+
+
+def check_chain(
+    origin: str,
+    start: int,
+    before: bytes,
+    links: Callable[[], Iterable[Link | Damage]],
+    progress: Callable[[int], None] | None = None,
+) -> ChainReport:
+    """Walk the versions after ``start``, whose hash is ``before``. ``links`` reads them in order, again if need be."""
+    walk = _Walk(start, before, links)
+    for step in links():
+        walk.take(step)
+        if progress:
+            progress(1)
+    return ChainReport(
+        origin=origin,
+        start=start,
+        version=walk.version,
+        hash=walk.hash,
+        redacted=tuple(walk.redacted),
+        findings=tuple(walk.findings),
+    )
+
+
+class _Walk:
+    """The walk along one history. After a fault it goes on from what is stored, so that it finds the next one too."""
+
+    def __init__(self, start: int, before: bytes, links: Callable[[], Iterable[Link | Damage]]) -> None:
+        self.version = start
+        self.hash = before
+        self.redacted: list[int] = []
+        self.findings: list[Finding] = []
+        self._links = links
+        self._known: list[Link] | None = None
+        self._searches = 0
+        self._befores: tuple[bytes, ...] = (before,)
+        """The hashes that the next version may follow; none where anything fits."""
+
+    def take(self, step: Link | Damage) -> None:
+        """The next version."""
+        self.version = step.version
+        if isinstance(step, Damage):
+            self._find(step.kind, step.version, step.reason)
+            self.hash, self._befores = step.hash, (step.hash,) if step.hash else ()
+            return
+        self.hash = step.hash
+        if step.redacted:
+            self.redacted.append(step.version)
+        computed = [step.hash_after(before, step.version) for before in self._befores]
+        if not computed or step.hash in computed:
+            self._befores = (step.hash,)
+        else:
+            self._misfit(step, computed)
+
+    def _misfit(self, step: Link, computed: list[bytes]) -> None:
+        """The stored hash does not follow: another version belongs here, or this one was altered."""
+        if (right := self._belonging(step.version)) is not None:
+            self._find("disordered", step.version, "another version's content stands here")
+            self._befores = (right.hash,)
+            return
+        self._find("altered", step.version, "its hash does not follow from its content and the hash before it")
+        # The next one tells which of the two was altered, the hash or the content.
+        self._befores = (step.hash, *computed)
+
+    def _belonging(self, version: int) -> Link | None:
+        """The link that stands elsewhere and continues the history as ``version``."""
+        self._searches += 1
+        if self._searches > SEARCHES_MAX:
+            return None
+        if self._known is None:
+            self._known = [step for step in self._links() if isinstance(step, Link)]
+        for other in self._known:
+            if other.version != version and other.hash in [other.hash_after(x, version) for x in self._befores]:
+                return other
+        return None
+
+    def _find(self, kind: FindingKind, version: int, reason: str) -> None:
+        last = self.findings[-1] if self.findings else None
+        if last is not None and (last.kind, last.last, last.reason) == (kind, version - 1, reason):
+            self.findings[-1] = msgspec.structs.replace(last, last=version)
+        else:
+            self.findings.append(Finding(kind, version, version, reason))
+
+
+def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
+    """What a version is that raised ``error`` when it was read."""
+    is_missing = isinstance(error, NotFound) or isinstance(error.__cause__, NotFound)
+    reason = getattr(error, "message", "") or str(error)
+    return Damage(version, "missing" if is_missing else "altered", reason, hash)
+
+
+def link_of(entry: Entry) -> Link:
+    """An entry's facts, with the digest of the events that were read."""
+    digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)))
+    return Link(
+        entry.version,
+        entry.created_ms,
+        entry.principal,
+        entry.author,
+        entry.write_id,
+        digest,
+        entry.hash,
+        bool(entry.redacted),
+    )
+
+
+def _start(log: Log) -> int:
+    """The version from which on entries are kept. Those of a fork's ancestors may be forgotten."""
+    floor = log.floor()
+    if floor >= log.first:
+        return floor
+    try:
+        log.entry(floor + 1)
+    except VersionForgotten:
+        return log.first
+    except (Corrupt, NotFound):
+        return floor
+    return floor
+
+
+def _links(log: Log, after: int, upto: int) -> Iterator[Link | Damage]:
+    while after < upto:
+        try:
+            for entry in log.read(after, upto):
+                yield link_of(entry)
+                after = entry.version
+        except (Corrupt, NotFound):
+            after += 1
+            yield _link_at(log, after)
+
+
+def _link_at(log: Log, version: int) -> Link | Damage:
+    """One version by itself, where reading them in order met something wrong."""
+    try:
+        return link_of(log.entry(version))
+    except VersionForgotten as exc:
+        if version < log.floor():
+            raise
+        return damage_of(version, exc)
+    except (Corrupt, NotFound) as exc:
+        return damage_of(version, exc)
+
+
+def _head(error: Corrupt) -> Finding:
+    version = str(error.details.get("sort", "0"))
+    number = int(version) if version.isdigit() else 0
+    return Finding("altered", number, number, error.message)

@@ -1,0 +1,117 @@
+"""Verification of a store: logs, documents and records, each named with what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from stratalog.documents import Document, verify
+from stratalog.documents.rebuild import Verified
+from stratalog.documents.values import as_reference
+from stratalog.errors import Corrupt, NotFound
+from stratalog.log import Log
+from stratalog.log.verification import ChainReport, Finding, damage_of, verify_log
+from stratalog.maintenance.marks import stored_values
+from stratalog.records.verification import verify_record
+from stratalog.records.versions import Name
+from stratalog.store import Store
+
+__all__ = ["History", "HistoryKind", "HistoryReport", "list_histories", "verify_history"]
+
+HistoryKind = Literal["log", "record"]
+"""Documents are logs: they share their names."""
+
+Progress = Callable[[int], None]
+
+
+class History(msgspec.Struct, frozen=True, order=True):
+    """A log or a record, by its name."""
+
+    kind: HistoryKind
+    organisation: str
+    name: str
+
+
+class HistoryReport(msgspec.Struct, frozen=True):
+    """What the verification of one history found."""
+
+    history: History
+    kind: str
+    """``document``, ``record``, ``log``, or another kind that an application gave its log."""
+
+    chain: ChainReport
+    rebuilt: Verified | None = None
+    """Of a document whose chain holds: what rebuilding its state found to hold."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong; empty where all of it holds."""
+        return self.chain.findings
+
+
+def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record")) -> Iterator[History]:
+    """All logs and records of the store that are alive, by organisation."""
+    for organisation in store.organisations():
+        for kind in kinds:
+            listings = store.list(organisation) if kind == "log" else store.records(organisation).list()
+            yield from (History(kind, organisation, listing.id) for listing in listings)
+
+
+def verify_history(
+    store: Store, history: History, upto: int | None = None, progress: Progress | None = None
+) -> HistoryReport:
+    """Compute one history's chain anew; rebuild it too, if it is a document. Reads all of it.
+
+    Raises NotFound, Unavailable; what is damaged is in the findings.
+    """
+    if history.kind == "record":
+        name = Name(history.organisation, history.name)
+        return HistoryReport(history, "record", verify_record(store.environment, name, progress=progress))
+    log = store.log(history.organisation, history.name)
+    if log.record.kind == "document":
+        return _verify_document(store, history, log, upto, progress)
+    return HistoryReport(history, log.record.kind, verify_log(log, upto, progress=progress))
+
+
+def _verify_document(
+    store: Store, history: History, log: Log, upto: int | None, progress: Progress | None
+) -> HistoryReport:
+    """One pass over the chain where all is well. Where it is not, a second one finds each fault."""
+    document = Document(log, store.rules)
+    try:
+        rebuilt = verify(document, upto, progress=progress)
+        _read_values(document, rebuilt)
+    except (Corrupt, NotFound) as exc:
+        chain = verify_log(log, upto)
+        if chain.findings:
+            return HistoryReport(history, "document", chain)
+        if isinstance(exc, NotFound):
+            raise
+        return HistoryReport(history, "document", msgspec.structs.replace(chain, findings=(_finding(exc),)))
+    chain = ChainReport(
+        origin=log.record.origin,
+        start=rebuilt.start,
+        version=rebuilt.version,
+        hash=rebuilt.hash,
+        redacted=rebuilt.redacted,
+    )
+    return HistoryReport(history, "document", chain, rebuilt)
+
+
+def _read_values(document: Document, rebuilt: Verified) -> None:
+    """Read each large value and argument that the entries name; the chain covers the names. Raises Corrupt."""
+    read: set[bytes] = set()
+    for entry in document.log.read(rebuilt.start, rebuilt.version):
+        for stored in stored_values(entry):
+            if (reference := as_reference(stored)) is not None and reference.content_hash not in read:
+                document.values.load(stored)
+                read.add(reference.content_hash)
+
+
+def _finding(error: Corrupt) -> Finding:
+    """A fault that is not in the chain, as a snapshot's."""
+    version = error.details.get("version", 0)
+    number = version if isinstance(version, int) else 0
+    return Finding(damage_of(number, error).kind, number, number, str(error))

@@ -1,0 +1,104 @@
+"""Verification of a record: its chain is computed anew, from bodies that are read and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
+from stratalog.keys import number, parse_number
+from stratalog.log.chain import body_digest, genesis
+from stratalog.log.environment import Environment
+from stratalog.log.verification import ChainReport, Damage, Finding, Link, check_chain, damage_of
+from stratalog.ports.index import Item
+from stratalog.records.chain import extras_of
+from stratalog.records.content import stream_item
+from stratalog.records.floor import Floor, read_floor
+from stratalog.records.versions import TOMBSTONE, Name, latest_item
+
+__all__ = ["verify_record"]
+
+LOOKS_MAX = 5
+
+
+def verify_record(
+    environment: Environment, name: Name, *, progress: Callable[[int], None] | None = None
+) -> ChainReport:
+    """Compute a record's chain anew, from the oldest version retained to the latest. Reads and hashes every body.
+
+    Raises NotFound; Unavailable where the record kept being pruned meanwhile.
+    """
+    for _ in range(LOOKS_MAX):
+        floor = read_floor(environment.index, name)
+        latest = latest_item(environment.index, name.partition)
+        if latest is None:
+            raise NotFound("no such record", record=name.id)
+        try:
+            report = _verified(environment, name, floor, parse_number(latest.sort), progress)
+        except VersionForgotten:
+            continue
+        if read_floor(environment.index, name).version == floor.version:
+            return report
+    raise Unavailable("the record kept being pruned while it was verified", record=name.id)
+
+
+def _verified(
+    environment: Environment, name: Name, floor: Floor, last: int, progress: Callable[[int], None] | None
+) -> ChainReport:
+    start = floor.version - 1
+    origin = floor.origin or _origin(environment, name)
+    if not origin:
+        finding = Finding("missing", 1, 1, "the first version, which says the origin, cannot be read")
+        return ChainReport(origin="", start=0, version=last, hash=b"", findings=(finding,))
+    before = floor.hash if start else genesis(origin)
+
+    def links() -> Iterator[Link | Damage]:
+        return _links(environment, name, start, last)
+
+    return check_chain(origin, start, before, links, progress)
+
+
+def _origin(environment: Environment, name: Name) -> str:
+    item = environment.index.get(name.partition, number(1))
+    origin = item.attributes.get("og") if item is not None else None
+    return origin if isinstance(origin, str) else ""
+
+
+def _links(environment: Environment, name: Name, after: int, upto: int) -> Iterator[Link | Damage]:
+    for item in environment.index.query(name.partition, after=number(after), before=number(upto + 1)):
+        version = parse_number(item.sort)
+        while (after := after + 1) < version:
+            yield Damage(after, "missing", "a version of the record is missing")
+        yield _link(environment, name, version, item)
+    while (after := after + 1) <= upto:
+        yield Damage(after, "missing", "a version of the record is missing")
+
+
+def _link(environment: Environment, name: Name, version: int, item: Item) -> Link | Damage:
+    attributes: Any = item.attributes
+    try:
+        digest = attributes["d"] if "d" in attributes else _digest(environment, name, item)
+        who = attributes.get("p", ""), "", attributes["w"]
+        extras = extras_of(attributes)
+        return Link(version, attributes["c"], *who, digest, attributes["ch"], "d" in attributes, extras)
+    except VersionForgotten:
+        raise
+    except Corrupt as exc:
+        return damage_of(version, exc, attributes.get("ch", b""))
+    except KeyError as exc:
+        return Damage(version, "altered", f"an item lacks the attribute {exc}", attributes.get("ch", b""))
+
+
+def _digest(environment: Environment, name: Name, item: Item) -> bytes:
+    """What stands for the body that is read. Raises Corrupt where it is not the body that the item says."""
+    attributes: Any = item.attributes
+    if attributes.get("k") == TOMBSTONE:
+        return body_digest(attributes["s"], attributes["h"])
+    body, size = hashlib.sha256(), 0
+    for part in stream_item(environment, name, item):
+        body.update(part)
+        size += len(part)
+    if (body.digest(), size) != (attributes["h"], attributes["n"]):
+        raise Corrupt("a body is not the one that its version names", record=name.id, version=parse_number(item.sort))
+    return body_digest(attributes["s"], body.digest())

@@ -1,0 +1,191 @@
+"""Verification of stores: what is altered, missing or out of order is found in every kind of history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import stratalog
+from stratalog.keys import entries_partition, number, record_key, record_partition
+from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.log.verification import Finding
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.verification import History, list_histories, verify_history
+from stratalog.ports.index import Delete, Item, Put
+from stratalog.testing.clock import ManualClock
+
+LOG = History("log", "acme", "events")
+RECORD = History("record", "acme", "report")
+VERSIONS = 9
+LARGE = 40_000
+
+
+@pytest.fixture
+def store() -> Iterator[stratalog.Store]:
+    settings = stratalog.LogSettings(segment_entries_target=4, snapshot_entries_interval=3)
+    with stratalog.open("memory:", settings=settings, clock=ManualClock()) as opened:
+        log = opened.create_log("acme", "events")
+        records = opened.records("acme")
+        for position in range(VERSIONS):
+            opened.environment.clock.sleep(1)
+            body = bytes(LARGE) if position == 5 else b"%d" % position
+            log.append(stratalog.Event("seen", {"at": position, "bytes": body}), principal="u-1", author="Ada")
+            records.put("report", body, metadata={"at": position}, principal="u-1")
+        yield opened
+
+
+def item_at(store: stratalog.Store, history: History, version: int) -> Item:
+    index = store.environment.index
+    if history.kind == "record":
+        found = index.get(record_partition("acme", record_key(history.name)), number(version))
+    else:
+        prefix = store.log("acme", history.name).record.prefix
+        found = next(
+            item
+            for first in range(version, 0, -1)
+            if (item := index.get(entries_partition(prefix, first), number(version))) is not None
+            and "k" not in item.attributes
+        )
+    assert found is not None
+    return found
+
+
+def put(store: stratalog.Store, item: Item, **changed: Any) -> None:
+    attributes = {name: value for name, value in {**item.attributes, **changed}.items() if value is not None}
+    store.environment.index.commit([Put(Item(item.partition, item.sort, attributes))])
+
+
+def findings(store: stratalog.Store, history: History) -> list[tuple[str, int, int]]:
+    return [(found.kind, found.version, found.last) for found in verify_history(store, history).findings]
+
+
+both = pytest.mark.parametrize("history", [LOG, RECORD], ids=["log", "record"])
+
+
+@both
+def test_an_unharmed_history_has_no_findings(store: stratalog.Store, history: History) -> None:
+    report = verify_history(store, history)
+    assert (report.findings, report.chain.start, report.chain.version) == ((), 0, VERSIONS)
+    hash = store.log("acme", "events").head().hash if history is LOG else store.records("acme").stat("report").hash
+    assert report.chain.hash == hash
+
+
+@both
+@pytest.mark.parametrize(
+    "changed", [{"c": 1}, {"p": "u-2"}, {"p": None}, {"w": "forged"}, {"s": bytes(16)}, {"b": b"\x90"}]
+)
+def test_an_altered_version_is_found_at_its_place(
+    store: stratalog.Store, history: History, changed: dict[str, Any]
+) -> None:
+    put(store, item_at(store, history, 3), **changed)
+    assert findings(store, history) == [("altered", 3, 3)]
+
+
+def test_what_only_one_kind_of_history_has_is_covered_too(store: stratalog.Store) -> None:
+    put(store, item_at(store, LOG, 2), a="Eve")
+    put(store, item_at(store, RECORD, 2), t=5)
+    put(store, item_at(store, RECORD, 3), u=None)
+    put(store, item_at(store, RECORD, 4), o="u")
+    put(store, item_at(store, RECORD, 7), n=5)
+    assert findings(store, LOG) == [("altered", 2, 2)]
+    assert findings(store, RECORD) == [("altered", 2, 4), ("altered", 7, 7)]
+
+
+@both
+def test_an_altered_hash_is_found_once(store: stratalog.Store, history: History) -> None:
+    put(store, item_at(store, history, 7), **{"h" if history is LOG else "ch": bytes(32)})
+    assert findings(store, history) == [("altered", 7, 7)]
+
+
+@both
+def test_removed_versions_are_missing(store: stratalog.Store, history: History) -> None:
+    for version in (2, 3, 7):
+        item = item_at(store, history, version)
+        store.environment.index.commit([Delete(item.partition, item.sort)])
+    assert findings(store, history) == [("missing", 2, 3), ("missing", 7, 7)]
+
+
+@both
+def test_two_versions_that_changed_places_are_disordered(store: stratalog.Store, history: History) -> None:
+    first, second = item_at(store, history, 7), item_at(store, history, 8)
+    store.environment.index.commit(
+        [
+            Put(Item(first.partition, first.sort, second.attributes)),
+            Put(Item(second.partition, second.sort, first.attributes)),
+        ]
+    )
+    assert findings(store, history) == [("disordered", 7, 8)]
+
+
+@both
+def test_a_blob_that_is_gone_or_another_one_is_found(store: stratalog.Store, history: History) -> None:
+    put(store, item_at(store, history, 6), z=None, x=stratalog.codec.encode([bytes(32), LARGE, None]))
+    assert findings(store, history) == [("missing", 6, 6)]
+
+
+def test_a_document_names_each_fault_of_its_chain_and_of_its_snapshots(store: stratalog.Store) -> None:
+    document = store.create("acme", "plan")
+    for position in range(7):
+        document.mutate("put", {"key": f"cells/{position}", "value": position})
+    document.snapshot()
+    history = History("log", "acme", "plan")
+    report = verify_history(store, history)
+    assert report.rebuilt is not None
+    assert (report.findings, report.kind, report.chain.hash) == ((), "document", document.log.head().hash)
+    put(store, item_at(store, history, 2), a="Eve")
+    put(store, item_at(store, history, 6), c=5)
+    assert findings(store, history) == [("altered", 2, 2), ("altered", 6, 6)]
+
+
+def test_a_document_s_large_values_are_read(store: stratalog.Store) -> None:
+    document = store.create("acme", "plan")
+    document.mutate("put", {"key": "cells/1", "value": b"x" * LARGE})
+    history = History("log", "acme", "plan")
+    assert findings(store, history) == []
+    for stat in list(store.environment.blobs.list(f"{document.log.record.owner}/items")):
+        store.environment.blobs.delete(stat.key, stat.stamp)
+    [finding] = verify_history(store, history).findings
+    assert finding.kind == "missing"
+
+
+def test_a_history_is_verified_from_its_floor_and_from_its_archive(store: stratalog.Store) -> None:
+    archive_segments(store.log("acme", "events"))
+    raise_floor(store.log("acme", "events"), 5)
+    store.records("acme").prune("report", retain=3)
+    for history, start in ((LOG, 5), (RECORD, 6)):
+        report = verify_history(store, history)
+        assert (report.findings, report.chain.start) == ((), start)
+        put(store, item_at(store, history, 9), c=1)
+        assert findings(store, history) == [("altered", 9, 9)]
+
+
+def test_a_fork_is_verified_with_its_ancestors_versions(store: stratalog.Store) -> None:
+    log = store.log("acme", "events")
+    fork = store.fork_log(log, "fork", 6)
+    fork.append(stratalog.Event("seen", 7))
+    put(store, item_at(store, LOG, 3), a="Eve")
+    assert findings(store, History("log", "acme", "fork")) == [("altered", 3, 3)]
+
+
+def test_all_histories_of_a_store_are_listed(store: stratalog.Store) -> None:
+    store.create("globex", "plan")
+    assert list(list_histories(store)) == [LOG, RECORD, History("log", "globex", "plan")]
+
+
+def test_what_follows_a_fault_is_verified_too(store: stratalog.Store) -> None:
+    for version in (2, 4, 8):
+        put(store, item_at(store, RECORD, version), p="u-2")
+    reason = "its hash does not follow from its content and the hash before it"
+    assert verify_history(store, RECORD).findings == tuple(Finding("altered", n, n, reason) for n in (2, 4, 8))
+
+
+def test_the_blobs_of_a_merge_are_marked(store: stratalog.Store) -> None:
+    document = store.create("acme", "plan")
+    document.mutate("put", {"key": "cells/1", "value": 1})
+    fork = document.fork("draft")
+    fork.mutate("put", {"key": "cells/2", "value": b"x" * LARGE})
+    stratalog.merge(fork, document)
+    store.environment.clock.sleep(100_000)
+    assert collect(store.environment, "acme", dry_run=True).failures == ()
