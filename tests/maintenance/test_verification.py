@@ -12,12 +12,12 @@ from stratalog.keys import entries_partition, number, record_key, record_partiti
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.verification import Finding
 from stratalog.maintenance.collection import collect
-from stratalog.maintenance.verification import History, list_histories, verify_history
+from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 
-LOG = History("log", "acme", "events")
-RECORD = History("record", "acme", "report")
+LOG = HistoryName("log", "acme", "events")
+RECORD = HistoryName("record", "acme", "report")
 VERSIONS = 9
 LARGE = 40_000
 
@@ -36,7 +36,7 @@ def store() -> Iterator[stratalog.Store]:
         yield opened
 
 
-def item_at(store: stratalog.Store, history: History, version: int) -> Item:
+def item_at(store: stratalog.Store, history: HistoryName, version: int) -> Item:
     index = store.environment.index
     if history.kind == "record":
         found = index.get(record_partition("acme", record_key(history.name)), number(version))
@@ -57,7 +57,7 @@ def put(store: stratalog.Store, item: Item, **changed: Any) -> None:
     store.environment.index.commit([Put(Item(item.partition, item.sort, attributes))])
 
 
-def findings(store: stratalog.Store, history: History) -> list[tuple[str, int, int]]:
+def findings(store: stratalog.Store, history: HistoryName) -> list[tuple[str, int, int]]:
     return [(found.kind, found.version, found.last) for found in verify_history(store, history).findings]
 
 
@@ -65,7 +65,7 @@ both = pytest.mark.parametrize("history", [LOG, RECORD], ids=["log", "record"])
 
 
 @both
-def test_an_unharmed_history_has_no_findings(store: stratalog.Store, history: History) -> None:
+def test_an_unharmed_history_has_no_findings(store: stratalog.Store, history: HistoryName) -> None:
     report = verify_history(store, history)
     assert (report.findings, report.chain.start, report.chain.version) == ((), 0, VERSIONS)
     hash = store.log("acme", "events").head().hash if history is LOG else store.records("acme").stat("report").hash
@@ -77,7 +77,7 @@ def test_an_unharmed_history_has_no_findings(store: stratalog.Store, history: Hi
     "changed", [{"c": 1}, {"p": "u-2"}, {"p": None}, {"w": "forged"}, {"s": bytes(16)}, {"b": b"\x90"}]
 )
 def test_an_altered_version_is_found_at_its_place(
-    store: stratalog.Store, history: History, changed: dict[str, Any]
+    store: stratalog.Store, history: HistoryName, changed: dict[str, Any]
 ) -> None:
     put(store, item_at(store, history, 3), **changed)
     assert findings(store, history) == [("altered", 3, 3)]
@@ -94,13 +94,13 @@ def test_what_only_one_kind_of_history_has_is_covered_too(store: stratalog.Store
 
 
 @both
-def test_an_altered_hash_is_found_once(store: stratalog.Store, history: History) -> None:
+def test_an_altered_hash_is_found_once(store: stratalog.Store, history: HistoryName) -> None:
     put(store, item_at(store, history, 7), **{"h" if history is LOG else "ch": bytes(32)})
     assert findings(store, history) == [("altered", 7, 7)]
 
 
 @both
-def test_removed_versions_are_missing(store: stratalog.Store, history: History) -> None:
+def test_removed_versions_are_missing(store: stratalog.Store, history: HistoryName) -> None:
     for version in (2, 3, 7):
         item = item_at(store, history, version)
         store.environment.index.commit([Delete(item.partition, item.sort)])
@@ -108,7 +108,7 @@ def test_removed_versions_are_missing(store: stratalog.Store, history: History) 
 
 
 @both
-def test_two_versions_that_changed_places_are_disordered(store: stratalog.Store, history: History) -> None:
+def test_two_versions_that_changed_places_are_disordered(store: stratalog.Store, history: HistoryName) -> None:
     first, second = item_at(store, history, 7), item_at(store, history, 8)
     store.environment.index.commit(
         [
@@ -120,7 +120,7 @@ def test_two_versions_that_changed_places_are_disordered(store: stratalog.Store,
 
 
 @both
-def test_a_blob_that_is_gone_or_another_one_is_found(store: stratalog.Store, history: History) -> None:
+def test_a_blob_that_is_gone_or_another_one_is_found(store: stratalog.Store, history: HistoryName) -> None:
     put(store, item_at(store, history, 6), z=None, x=stratalog.codec.encode([bytes(32), LARGE, None]))
     assert findings(store, history) == [("missing", 6, 6)]
 
@@ -130,7 +130,7 @@ def test_a_document_names_each_fault_of_its_chain_and_of_its_snapshots(store: st
     for position in range(7):
         document.mutate("put", {"key": f"cells/{position}", "value": position})
     document.snapshot()
-    history = History("log", "acme", "plan")
+    history = HistoryName("log", "acme", "plan")
     report = verify_history(store, history)
     assert report.rebuilt is not None
     assert (report.findings, report.kind, report.chain.hash) == ((), "document", document.log.head().hash)
@@ -142,7 +142,7 @@ def test_a_document_names_each_fault_of_its_chain_and_of_its_snapshots(store: st
 def test_a_document_s_large_values_are_read(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "cells/1", "value": b"x" * LARGE})
-    history = History("log", "acme", "plan")
+    history = HistoryName("log", "acme", "plan")
     assert findings(store, history) == []
     for stat in list(store.environment.blobs.list(f"{document.log.record.owner}/items")):
         store.environment.blobs.delete(stat.key, stat.stamp)
@@ -166,12 +166,12 @@ def test_a_fork_is_verified_with_its_ancestors_versions(store: stratalog.Store) 
     fork = store.fork_log(log, "fork", 6)
     fork.append(stratalog.Event("seen", 7))
     put(store, item_at(store, LOG, 3), a="Eve")
-    assert findings(store, History("log", "acme", "fork")) == [("altered", 3, 3)]
+    assert findings(store, HistoryName("log", "acme", "fork")) == [("altered", 3, 3)]
 
 
 def test_all_histories_of_a_store_are_listed(store: stratalog.Store) -> None:
     store.create("globex", "plan")
-    assert list(list_histories(store)) == [LOG, RECORD, History("log", "globex", "plan")]
+    assert list(list_histories(store)) == [LOG, RECORD, HistoryName("log", "globex", "plan")]
 
 
 def test_what_follows_a_fault_is_verified_too(store: stratalog.Store) -> None:

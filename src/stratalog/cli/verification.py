@@ -11,7 +11,7 @@ from stratalog.cli.output import print_json, print_table, progress
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.log.verification import Finding
-from stratalog.maintenance.verification import History, HistoryReport, list_histories, verify_history
+from stratalog.maintenance.verification import HistoryName, HistoryReport, list_histories, verify_history
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -44,17 +44,17 @@ def verify(session: Session, names: tuple[str, ...], records: tuple[str, ...], u
         raise Failed(FAILED)
 
 
-def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, ...]) -> Iterator[History]:
+def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, ...]) -> Iterator[HistoryName]:
     """Those named on the command line, or all of the store."""
     if not names and not records:
         yield from list_histories(store)
     for name in names:
-        yield History("log", *split_name(name))
+        yield HistoryName("log", *split_name(name))
     for name in records:
-        yield History("record", *split_name(name))
+        yield HistoryName("record", *split_name(name))
 
 
-def title(history: History) -> str:
+def title(history: HistoryName) -> str:
     """The name as people type it."""
     return f"{history.organisation}/{history.name}"
 
@@ -80,8 +80,8 @@ def _plain(report: HistoryReport) -> dict[str, object]:
 def _row(report: HistoryReport) -> list[str]:
     kind = "" if report.kind == "document" else f"{report.kind}, "
     if report.findings:
-        found = "; ".join(map(_found, report.findings))
-        return [click.style("FAILED", fg="red"), title(report.history), f"{kind}{found}"]
+        faults = "; ".join(map(_finding_text, report.findings))
+        return [click.style("FAILED", fg="red"), title(report.history), f"{kind}{faults}"]
     what = f"{kind}version {report.chain.version}"
     if report.rebuilt is not None:
         what += f", {report.rebuilt.snapshots} snapshots, digest {report.rebuilt.digest[:12]}"
@@ -92,7 +92,7 @@ def _row(report: HistoryReport) -> list[str]:
     return [click.style("verified", fg="green"), title(report.history), what]
 
 
-def _found(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     until = f" to {finding.last}" if finding.last > finding.version else ""
     return f"{finding.kind} version {finding.version}{until}: {finding.reason}"
 

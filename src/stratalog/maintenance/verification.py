@@ -18,7 +18,7 @@ from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
-__all__ = ["History", "HistoryKind", "HistoryReport", "list_histories", "verify_history"]
+__all__ = ["HistoryName", "HistoryKind", "HistoryReport", "list_histories", "verify_history"]
 
 HistoryKind = Literal["log", "record"]
 """Documents are logs: they share their names."""
@@ -26,7 +26,7 @@ HistoryKind = Literal["log", "record"]
 Progress = Callable[[int], None]
 
 
-class History(msgspec.Struct, frozen=True, order=True):
+class HistoryName(msgspec.Struct, frozen=True, order=True):
     """A log or a record, by its name."""
 
     kind: HistoryKind
@@ -37,7 +37,7 @@ class History(msgspec.Struct, frozen=True, order=True):
 class HistoryReport(msgspec.Struct, frozen=True):
     """What the verification of one history found."""
 
-    history: History
+    history: HistoryName
     kind: str
     """``document``, ``record``, ``log``, or another kind that an application gave its log."""
 
@@ -51,16 +51,16 @@ class HistoryReport(msgspec.Struct, frozen=True):
         return self.chain.findings
 
 
-def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record")) -> Iterator[History]:
+def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record")) -> Iterator[HistoryName]:
     """All logs and records of the store that are alive, by organisation."""
     for organisation in store.organisations():
         for kind in kinds:
             listings = store.list(organisation) if kind == "log" else store.records(organisation).list()
-            yield from (History(kind, organisation, listing.id) for listing in listings)
+            yield from (HistoryName(kind, organisation, listing.id) for listing in listings)
 
 
 def verify_history(
-    store: Store, history: History, upto: int | None = None, progress: Progress | None = None
+    store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
 ) -> HistoryReport:
     """Compute one history's chain anew; rebuild it too, if it is a document. Reads all of it.
 
@@ -76,7 +76,7 @@ def verify_history(
 
 
 def _verify_document(
-    store: Store, history: History, log: Log, upto: int | None, progress: Progress | None
+    store: Store, history: HistoryName, log: Log, upto: int | None, progress: Progress | None
 ) -> HistoryReport:
     """One pass over the chain where all is well. Where it is not, a second one finds each fault."""
     document = Document(log, store.rules)
