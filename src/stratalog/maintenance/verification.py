@@ -18,7 +18,7 @@ from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
-__all__ = ["HistoryName", "HistoryKind", "HistoryReport", "list_histories", "verify_history"]
+__all__ = ["HistoryKind", "HistoryName", "HistoryReport", "list_histories", "verify_history"]
 
 HistoryKind = Literal["log", "record"]
 """Documents are logs: they share their names."""
