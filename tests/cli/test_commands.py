@@ -203,6 +203,42 @@ def test_verify_proves_logs_and_records_too(budget: Run) -> None:
     assert (line["kind"], line["verified"], line["findings"]) == ("record", True, [])
 
 
+def test_a_checkpoint_is_signed_and_proven_later(budget: Run) -> None:
+    key = budget("checkpoint-key", "example.com/ledger", "signing.key").stdout.strip()
+    assert Path("signing.key").stat().st_mode & 0o777 == 0o600
+    Path("note").write_text(budget("checkpoint", "acme/budget", "--key", "signing.key").stdout)
+    budget("mutate", "acme/budget", "put", "key=cells/C3", "value=1")
+    assert "proven  acme/budget" in budget("verify", "--against", "note", "--key", key).stdout
+    Path("verifier.key").write_text(key)
+    [line] = lines(budget("verify", "--against", "note", "--key", "verifier.key", "--json").stdout)
+    assert (line["status"], line["version"], line["checkpoint"]["version"]) == ("proven", 4, 3)
+    Path("note").write_text(Path("note").read_text().replace("\n3\n", "\n2\n"))
+    budget("verify", "--against", "note", "--key", key, code=2)
+    assert "contradicted" in budget("verify", "--against", "note", code=8).stdout
+
+
+def test_a_checkpoint_below_the_floor_is_not_provable(budget: Run) -> None:
+    budget("checkpoint-key", "example.com/ledger", "signing.key")
+    Path("note").write_text(budget("checkpoint", "acme/budget", "--key", "signing.key").stdout)
+    budget("mutate", "acme/budget", "put", "key=cells/C3", "value=1")
+    budget("mutate", "acme/budget", "put", "key=cells/C3", "value=2")
+    budget("forget", "acme/budget", "--below", "5")
+    assert "not provable" in budget("verify", "--against", "note", code=7).stdout
+
+
+def test_the_checkpoint_of_a_store_needs_its_list(budget: Run) -> None:
+    budget("checkpoint-key", "example.com/ledger", "signing.key")
+    budget("checkpoint", "--all", "--key", "signing.key", code=2)
+    budget("checkpoint", "--key", "signing.key", code=2)
+    Path("note").write_text(budget("checkpoint", "--all", "--key", "signing.key", "--lines", "list").stdout)
+    budget("verify", "--against", "note", code=2)
+    budget("verify", "acme/budget", "acme/other", "--against", "note", "--lines", "list", code=2)
+    assert "proven  acme/budget" in budget("verify", "--against", "note", "--lines", "list").stdout
+    with stratalog.open("store") as store:
+        store.delete_log(store.log("acme", "budget"))
+    assert "contradicted" in budget("verify", "--against", "note", "--lines", "list", code=8).stdout
+
+
 def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from stratalog.maintenance import verification
 

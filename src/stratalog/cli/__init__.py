@@ -16,7 +16,7 @@ history       versions, the changes of one key, differences
 copies        fork, replay, merge, copy a store
 exchange      export and import
 maintenance   snapshots, archives, retention, collection
-verification  verify
+verification  verify, checkpoints
 records       named values with versions
 serve         serve a store over HTTP
 queue         the worker, and dead letters

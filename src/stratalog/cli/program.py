@@ -24,11 +24,13 @@ from stratalog.errors import (
 )
 from stratalog.protocol.readable import to_json
 
-__all__ = ["CONFLICT", "EXIT_CODES", "FAILED", "Failed", "Program"]
+__all__ = ["CONFLICT", "CONTRADICTED", "EXIT_CODES", "FAILED", "NOT_PROVABLE", "Failed", "Program"]
 
 FAILED = 1
 USAGE = 2
 CONFLICT = 4
+NOT_PROVABLE = 7
+CONTRADICTED = 8
 EXIT_CODES: dict[int, str] = {
     0: "done",
     FAILED: "a mutation was rejected, or a verification failed",
@@ -37,6 +39,8 @@ EXIT_CODES: dict[int, str] = {
     CONFLICT: "somebody else was first",
     5: "the store could not be reached, or an answer was lost",
     6: "stored bytes are damaged",
+    NOT_PROVABLE: "a checkpoint cannot be proven, since the versions up to it are forgotten",
+    CONTRADICTED: "a checkpoint is contradicted: the store holds another history",
 }
 _CODES: tuple[tuple[type[StratalogError], int], ...] = (
     (NotFound, 3),

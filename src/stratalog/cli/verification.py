@@ -1,21 +1,44 @@
-"""The command that verifies histories."""
+"""Commands that prove what a store holds: verification, and checkpoints to verify against."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from stratalog.cli.naming import split_name
-from stratalog.cli.output import print_json, print_table, progress
-from stratalog.cli.program import FAILED, Failed
+from stratalog.cli.output import note, print_json, print_table, progress
+from stratalog.cli.program import CONTRADICTED, FAILED, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session, command
+from stratalog.clock import SystemClock
 from stratalog.log.verification import Finding
+from stratalog.maintenance.checkpoint import (
+    Checkpoint,
+    Descent,
+    StoreCheckpoint,
+    checkpoint_of,
+    checkpoints_of,
+    merkle_root,
+    prove_descent,
+    read_checkpoint,
+    read_lines,
+)
+from stratalog.maintenance.signed_note import (
+    new_signing_key,
+    open_note,
+    read_signing_key,
+    read_verifier_key,
+    sign_note,
+)
 from stratalog.maintenance.verification import HistoryName, HistoryReport, list_histories, verify_history
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 record_option = click.option("--record", "records", multiple=True, metavar="ORGANISATION/RECORD", help="A record.")
 
 
@@ -23,11 +46,27 @@ record_option = click.option("--record", "records", multiple=True, metavar="ORGA
 @click.argument("names", metavar="[ORGANISATION/NAME]...", nargs=-1)
 @record_option
 @click.option("--upto", type=int, metavar="VERSION", help="Stop there, but in records.  [default: the newest]")
-def verify(session: Session, names: tuple[str, ...], records: tuple[str, ...], upto: int | None) -> None:
+@click.option("--against", type=FILE, metavar="FILE", help="A checkpoint: prove that the store goes on from it.")
+@click.option("--lines", type=FILE, metavar="FILE", help="The list that came with the checkpoint of a whole store.")
+@click.option("--key", metavar="KEY|FILE", help="The verifier key that the checkpoint must be signed by.")
+def verify(
+    session: Session,
+    names: tuple[str, ...],
+    records: tuple[str, ...],
+    upto: int | None,
+    against: Path | None,
+    lines: Path | None,
+    key: str | None,
+) -> None:
     """Compute the hash chains of logs, documents and records anew, all of them where none is named.
 
-    Documents are rebuilt from their logs too, and compared with every snapshot.
+    Documents are rebuilt from their logs too, and compared with every snapshot. With --against only the histories that
+    the checkpoint names; a name says under which name its history is now.
     """
+    if against is not None:
+        chosen = list(chosen_histories(session.open(), names, records)) if names or records else []
+        _verify_against(session, against, lines, key, chosen)
+        return
     rows, failed = [], False
     store = session.open()
     for history in chosen_histories(store, names, records):
@@ -42,6 +81,106 @@ def verify(session: Session, names: tuple[str, ...], records: tuple[str, ...], u
         print_table(rows)
     if failed:
         raise Failed(FAILED)
+
+
+@command("checkpoint", example="stratalog checkpoint acme/budget --key signing.key")
+@click.argument("names", metavar="[ORGANISATION/NAME]", nargs=-1)
+@record_option
+@click.option("--all", "of_store", is_flag=True, help="Of all logs, documents and records; needs --lines.")
+@click.option(
+    "--lines", type=NEW_FILE, metavar="FILE", help="Where to write the list that the checkpoint of all needs."
+)
+@click.option("--key", type=FILE, required=True, metavar="FILE", help="The signing key; see checkpoint-key.")
+def checkpoint(
+    session: Session, names: tuple[str, ...], records: tuple[str, ...], of_store: bool, lines: Path | None, key: Path
+) -> None:
+    """Print origin, version and hash of a history as a signed note. Keep it where nobody can change it.
+
+    `verify --against` proves later that the store still holds that history.
+    """
+    signing = read_signing_key(key.read_text())
+    text = _store_checkpoint(session, lines) if of_store else _checkpoint_of_history(session, names, records)
+    signed = sign_note(text, signing)
+    session.answer({"note": signed, "key": str(signing.verifier)}, signed.removesuffix("\n"))
+
+
+@command("checkpoint-key", example="stratalog checkpoint-key example.com/ledger signing.key")
+@click.argument("name")
+@click.argument("file", type=NEW_FILE)
+def checkpoint_key(session: Session, name: str, file: Path) -> None:
+    """Make a signing key, write it to a new file, and print its verifier key, which everybody may know."""
+    signing = new_signing_key(SystemClock(), name)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(signing.encoded() + "\n")
+    session.answer({"key": str(signing.verifier), "file": str(file)}, str(signing.verifier))
+
+
+def _checkpoint_of_history(session: Session, names: tuple[str, ...], records: tuple[str, ...]) -> str:
+    if len(names) + len(records) != 1:
+        raise click.UsageError("name one log, document or record, or say --all")
+    [history] = chosen_histories(session.open(), names, records)
+    return checkpoint_of(session.open(), history).text()
+
+
+def _store_checkpoint(session: Session, lines: Path | None) -> str:
+    if lines is None:
+        raise click.UsageError("--all needs --lines FILE: the list cannot be had from the checkpoint later")
+    listed = [checkpoint.line() for checkpoint in checkpoints_of(session.open())]
+    lines.write_text("".join(f"{line}\n" for line in listed))
+    return StoreCheckpoint(len(listed), merkle_root(listed)).text()
+
+
+def _verify_against(
+    session: Session, against: Path, lines: Path | None, key: str | None, chosen: list[HistoryName]
+) -> None:
+    verifier = None if key is None else read_verifier_key(Path(key).read_text() if Path(key).is_file() else key)
+    noted = read_checkpoint(open_note(against.read_text(), verifier))
+    if isinstance(noted, Checkpoint):
+        checkpoints = [noted]
+    elif lines is None:
+        raise click.UsageError("the checkpoint of a whole store needs --lines FILE, the list that came with it")
+    else:
+        checkpoints = read_lines(noted, lines.read_text())
+    if chosen and (len(chosen), len(checkpoints)) != (1, 1):
+        raise click.UsageError("a name goes with the checkpoint of one history")
+    if verifier is None:
+        note("the signature was not verified: no --key was given")
+    codes, rows = {0}, []
+    for checkpoint in checkpoints:
+        with progress(f"verifying {title(checkpoint.history)}", None) as step:
+            descent = prove_descent(session.open(), checkpoint, chosen[0] if chosen else None, step)
+        codes.add(_exit_code(descent))
+        if session.json:
+            print_json(_plain_descent(descent))
+        else:
+            rows.append(_descent_row(descent))
+    if rows:
+        print_table(rows)
+    if code := next((code for code in (CONTRADICTED, FAILED, NOT_PROVABLE) if code in codes), 0):
+        raise Failed(code)
+
+
+def _exit_code(descent: Descent) -> int:
+    if descent.status == "contradicted":
+        return CONTRADICTED
+    if descent.report is not None and descent.report.findings:
+        return FAILED
+    return 0 if descent.status == "proven" else NOT_PROVABLE
+
+
+def _plain_descent(descent: Descent) -> dict[str, object]:
+    noted = descent.checkpoint
+    checkpoint = {"version": noted.version, "origin": noted.origin, "hash": noted.hash.hex()}
+    report = {"name": title(noted.history)} if descent.report is None else _plain(descent.report)
+    return {**report, "status": descent.status, "reason": descent.reason, "checkpoint": checkpoint}
+
+
+def _descent_row(descent: Descent) -> list[str]:
+    name = title(descent.report.history if descent.report else descent.checkpoint.history)
+    if descent.status == "proven" and descent.report is not None and descent.report.findings:
+        return _row(descent.report)
+    colour = {"proven": "green", "not-provable": "yellow"}.get(descent.status, "red")
+    return [click.style(descent.status.replace("-", " "), fg=colour), name, descent.reason]
 
 
 def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, ...]) -> Iterator[HistoryName]:
@@ -97,4 +236,4 @@ def _finding_text(finding: Finding) -> str:
     return f"{finding.kind} version {finding.version}{until}: {finding.reason}"
 
 
-COMMANDS = [verify]
+COMMANDS = [verify, checkpoint, checkpoint_key]

@@ -11,6 +11,8 @@ progress         how far a collection came, kept in the index
 store_copy       a whole store into another place
 mirror           equal items and blobs in two stores
 verification     computes the chains of logs and records anew
+checkpoint       a history noted outside the store, and the proof that it goes on from there
+signed_note      notes signed with Ed25519
 copy_check       verifies a copy against its source
 document_export  a document as a file of JSON lines
 document_import  a document from such a file

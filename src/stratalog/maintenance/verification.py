@@ -10,7 +10,7 @@ import msgspec
 from stratalog.documents import Document, verify
 from stratalog.documents.rebuild import Verified
 from stratalog.documents.values import as_reference
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import Corrupt, NotFound, Redacted
 from stratalog.log import Log
 from stratalog.log.verification import ChainReport, Finding, damage_of, verify_log
 from stratalog.maintenance.marks import stored_values
@@ -87,7 +87,9 @@ def _verify_document(
         chain = verify_log(log, upto)
         if chain.findings:
             return HistoryReport(history, "document", chain)
-        if isinstance(exc, NotFound):
+        if isinstance(exc, Redacted) and upto is not None:
+            return HistoryReport(history, "document", chain)
+        if isinstance(exc, NotFound) and not isinstance(exc, Redacted):
             raise
         return HistoryReport(history, "document", msgspec.structs.replace(chain, findings=(_finding(exc),)))
     chain = ChainReport(
@@ -110,7 +112,7 @@ def _read_values(document: Document, rebuilt: Verified) -> None:
                 read.add(reference.content_hash)
 
 
-def _finding(error: Corrupt) -> Finding:
+def _finding(error: Corrupt | NotFound) -> Finding:
     """A fault that is not in the chain, as a snapshot's."""
     version = error.details.get("version", 0)
     number = version if isinstance(version, int) else 0

@@ -1,0 +1,199 @@
+"""Verify an export without Stratalog: compute its hash chain anew, and compare it with a checkpoint.
+
+    python verify_export.py budget.jsonl --note budget.note --key example.com/ledger+1a2b3c4d+AT…
+
+It follows formats/export.md, documents.md, chain.md and checkpoint.md, and imports nothing but the standard library;
+`cryptography` only to verify a note's signature. It answers 0 where all holds, else 1 and the reason.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import re
+import struct
+import sys
+from collections import namedtuple
+from pathlib import Path
+from urllib.parse import unquote
+
+INLINE_MAX, METADATA_MAX, PART = 1024, 1024, 8_388_608
+Extension = namedtuple("Extension", "code data")  # of MessagePack: it stands for a large value
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+
+def head(length, code, wide, short=0):
+    """The head of ``length`` items or bytes: one byte where it is below ``short``, else the first that fits."""
+    if length < short:
+        return bytes([code + length])
+    size = next(size for size in (1, 2, 4) if length < 1 << 8 * size and size in wide)
+    return bytes([wide[size]]) + length.to_bytes(size, "big")
+
+
+def pack(value):
+    """Canonical MessagePack: the shortest forms, the keys of maps in order."""
+    if value is None or isinstance(value, bool):
+        return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
+    if isinstance(value, int):
+        return pack_integer(value)
+    if isinstance(value, float):
+        return struct.pack(">Bd", 0xCB, value)
+    if isinstance(value, str):
+        data = value.encode()
+        return head(len(data), 0xA0, {1: 0xD9, 2: 0xDA, 4: 0xDB}, 32) + data
+    if isinstance(value, bytes):
+        return head(len(value), 0, {1: 0xC4, 2: 0xC5, 4: 0xC6}) + value
+    if isinstance(value, Extension):
+        return pack_extension(value)
+    if isinstance(value, dict):
+        items = (pack(name) + pack(value[name]) for name in sorted(value))
+        return head(len(value), 0x80, {2: 0xDE, 4: 0xDF}, 16) + b"".join(items)
+    return head(len(value), 0x90, {2: 0xDC, 4: 0xDD}, 16) + b"".join(map(pack, value))
+
+
+def pack_integer(value):
+    if -32 <= value <= 127:
+        return struct.pack(">b", value)
+    bits = value.bit_length() if value >= 0 else (~value).bit_length() + 1
+    position = next(position for position in range(4) if bits <= 8 << position)
+    return bytes([(0xCC if value >= 0 else 0xD0) + position]) + value.to_bytes(1 << position, "big", signed=value < 0)
+
+
+def pack_extension(value):
+    size, fixed = len(value.data), {1: 0xD4, 2: 0xD5, 4: 0xD6, 8: 0xD7, 16: 0xD8}
+    start = bytes([fixed[size]]) if size in fixed else head(size, 0, {1: 0xC7, 2: 0xC8, 4: 0xC9})
+    return start + bytes([value.code]) + value.data
+
+
+def value_of(plain):
+    """The value that the JSON of an export stands for."""
+    if isinstance(plain, list):
+        return [value_of(item) for item in plain]
+    if isinstance(plain, dict) and len(plain) == 1:
+        [(name, item)] = plain.items()
+        if name == "$bytes":
+            return base64.b64decode(item, validate=True)
+        return {name[1:] if name.startswith("$") else name: value_of(item)}
+    return {name: value_of(item) for name, item in plain.items()} if isinstance(plain, dict) else plain
+
+
+def large_value(value, folder):
+    """A reference to the blob of a value, with those of the fields `id` and `name` that are short."""
+    encoded = pack(value)
+    body = [sha256(encoded), len(encoded), None]
+    if len(encoded) > PART:
+        parts = [sha256(encoded[start : start + PART]) for start in range(0, len(encoded), PART)]
+        body = [sha256(pack(parts)), len(encoded), sha256(encoded)]
+    fields = {}
+    for name in ("id", "name") if isinstance(value, dict) else ():
+        if name in value and len(pack({**fields, name: value[name]})) <= METADATA_MAX:
+            fields[name] = value[name]
+    return Extension(1, pack([body, folder, fields]))
+
+
+def escaped(text):
+    """A collection as one component of a blob's key."""
+    unsafe = "[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|^[.]"
+    return re.sub(unsafe, lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
+
+
+def stored_change(change):
+    """A change of the patch, as the entry has it."""
+    stored = None if change.get("deleted") else pack(value_of(change["value"]))
+    if stored and len(stored) > INLINE_MAX:
+        collection, slash, _ = change["key"].partition("/")
+        stored = pack(large_value(value_of(change["value"]), f"items/{escaped(collection)}" if slash else "fields"))
+    return [change["key"], stored, change["before"], change["by"]]
+
+
+def stored_mutation(mutation, large):
+    """A mutation, as the entry has it. ``large`` has the places of the patch's large values by their bytes."""
+
+    def argument(value):
+        encoded = pack(value)
+        if len(encoded) <= INLINE_MAX:
+            return value
+        return Extension(2, pack(large[encoded])) if encoded in large else large_value(value, "arguments")
+
+    args, payload = value_of(mutation["args"]), None
+    encoded = pack(args)
+    if len(encoded) > INLINE_MAX:
+        payload = sha256(pack(mutation["name"]) + encoded)[:16]
+        encoded = pack({name: argument(args[name]) for name in args} if isinstance(args, dict) else argument(args))
+    who = [mutation["client"], mutation["id"], mutation["name"]]
+    return [*who, encoded, mutation["reason"], payload, mutation["origin"]]
+
+
+def body_of(line):
+    """The canonical bytes of an entry's events."""
+    if "event" in line:
+        return pack([[line["event"][0], value_of(line["event"][1]), line["event"][2]]])
+    values = [None if change.get("deleted") else pack(value_of(change["value"])) for change in line["patch"]]
+    large = {value: position for position, value in enumerate(values) if value is not None and len(value) > INLINE_MAX}
+    mutations = [stored_mutation(mutation, large) for mutation in line["mutations"]]
+    data = [mutations, list(map(stored_change, line["patch"])), line["bindings"], line["fields_bytes"]]
+    return pack([["commit", data + ([value_of(line["merged"])] if "merged" in line else []), 1]])
+
+
+def next_hash(before, line):
+    if "redacted" in line:
+        digest = bytes.fromhex(line["redacted"])
+    else:
+        digest = sha256(bytes.fromhex(line["salt"]) + sha256(body_of(line)))
+    facts = [line[name] for name in ("version", "created_ms", "principal", "author", "write_id")]
+    return sha256(before + sha256(pack([1, *facts, digest, None])))
+
+
+def verify(lines):
+    """The origin and the hash of every version, from 0 on."""
+    header, *entries, end = [json.loads(line) for line in lines]
+    if (end["end"], end["sha256"]) != (len(entries), hashlib.sha256(b"".join(lines[:-1])).hexdigest()):
+        sys.exit("not verified: the export is cut short, or was changed")
+    hashes = [sha256(b"stratalog history 1\0" + header["origin"].encode())]
+    for version, line in enumerate(entries, 1):
+        hashes.append(next_hash(hashes[-1], line))
+        if (line["version"], line["hash"]) != (version, hashes[-1].hex()):
+            sys.exit(f"not verified: version {version} does not follow from the versions before it")
+    return header["origin"], hashes
+
+
+def open_note(note, key):
+    """The lines of a checkpoint's text; its signature is verified where a key is given."""
+    text, _, signatures = note.rpartition("\n\n")
+    if key:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        name, hash, encoded = key.split("+", 2)
+        public = base64.b64decode(encoded)
+        signed = [
+            base64.b64decode(line.split(" ")[2]) for line in signatures.splitlines() if line.startswith(f"— {name} ")
+        ]
+        own = [signature[4:] for signature in signed if signature[:4].hex() == hash]
+        if not own:
+            sys.exit("not verified: the note is not signed by the key")
+        Ed25519PublicKey.from_public_bytes(public[1:]).verify(own[0], f"{text}\n".encode())
+    return text.splitlines()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("export", type=Path)
+    parser.add_argument("--note", type=Path)
+    parser.add_argument("--key")
+    options = parser.parse_args()
+    origin, hashes = verify(options.export.read_bytes().splitlines(keepends=True))
+    print(f"the chain holds: version {len(hashes) - 1}, hash {hashes[-1].hex()}")
+    if options.note:
+        first, _, _, noted_origin, version, hash = open_note(options.note.read_text(), options.key)
+        if first != "stratalog checkpoint 1" or unquote(noted_origin) != origin:
+            sys.exit("not verified: the note is of another history")
+        if int(version) >= len(hashes) or base64.b64encode(hashes[int(version)]).decode() != hash:
+            sys.exit(f"not verified: the note is contradicted: version {version} is missing or has another hash")
+        print(f"the export goes on from the note: version {version}")
+
+
+if __name__ == "__main__":
+    main()

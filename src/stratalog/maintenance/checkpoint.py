@@ -1,0 +1,217 @@
+"""Checkpoints: what a history was at a version, noted outside the store, and the proof that it goes on from there.
+
+`formats/checkpoint.md` describes the texts. A checkpoint of a whole store is the root of a Merkle tree, as RFC 6962
+hashes it, over a line for each history.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Literal
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.log.chain import genesis
+from stratalog.maintenance.verification import HistoryName, HistoryReport, list_histories, verify_history
+from stratalog.records.floor import read_floor
+from stratalog.records.history import item_at
+from stratalog.records.versions import Name
+from stratalog.store import Store
+
+__all__ = [
+    "Checkpoint",
+    "Descent",
+    "DescentStatus",
+    "StoreCheckpoint",
+    "checkpoint_of",
+    "checkpoints_of",
+    "merkle_root",
+    "prove_descent",
+    "read_checkpoint",
+    "read_lines",
+]
+
+FIRST_LINE = "stratalog checkpoint 1"
+FIRST_LINE_OF_STORE = "stratalog store checkpoint 1"
+HASH_BYTES = 32
+
+DescentStatus = Literal["proven", "not-provable", "contradicted"]
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A history as it was at ``version``. The hash names all of it up to there."""
+
+    history: HistoryName
+    origin: str
+    version: int
+    hash: bytes
+
+    def fields(self) -> list[str]:
+        """The parts of its text. None has a space or a line break in it."""
+        history = self.history
+        name = f"{quote(history.organisation, safe='')}/{quote(history.name, safe='')}"
+        return [history.kind, name, quote(self.origin, safe="/"), str(self.version), _base64(self.hash)]
+
+    def text(self) -> str:
+        """The text to be signed."""
+        return "\n".join([FIRST_LINE, *self.fields()]) + "\n"
+
+    def line(self) -> str:
+        """Its line in the list of a store's checkpoint."""
+        return " ".join(self.fields())
+
+
+class StoreCheckpoint(msgspec.Struct, frozen=True):
+    """The root of the tree over the lines of all histories."""
+
+    count: int
+    root: bytes
+
+    def text(self) -> str:
+        """The text to be signed."""
+        return f"{FIRST_LINE_OF_STORE}\n{self.count}\n{_base64(self.root)}\n"
+
+
+class Descent(msgspec.Struct, frozen=True):
+    """Whether a history goes on from a checkpoint, and what its verification found."""
+
+    checkpoint: Checkpoint
+    status: DescentStatus
+    reason: str
+    report: HistoryReport | None = None
+
+
+def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
+    """The checkpoint of a history's newest version. Reads the head, and verifies nothing. Raises NotFound."""
+    if history.kind == "log":
+        log = store.log(history.organisation, history.name)
+        head = log.head()
+        return Checkpoint(history, log.record.origin, head.version, head.hash)
+    latest = store.records(history.organisation).stat(history.name)
+    return Checkpoint(history, _record_origin(store, history), latest.version, latest.hash)
+
+
+def checkpoints_of(store: Store) -> list[Checkpoint]:
+    """The checkpoints of all histories, in the order of their lines."""
+    return sorted((checkpoint_of(store, history) for history in list_histories(store)), key=Checkpoint.line)
+
+
+def merkle_root(lines: Sequence[str]) -> bytes:
+    """The root of the tree over the lines, as RFC 6962 hashes it."""
+    return _root([hashlib.sha256(b"\0" + line.encode()).digest() for line in lines])
+
+
+def read_checkpoint(text: str) -> Checkpoint | StoreCheckpoint:
+    """What a note's text says. Raises Invalid."""
+    first, *rest = text.splitlines() or [""]
+    if first == FIRST_LINE and len(rest) == 5:
+        return _checkpoint(rest)
+    if first == FIRST_LINE_OF_STORE and len(rest) == 2 and rest[0].isdecimal():
+        return StoreCheckpoint(int(rest[0]), _hash(rest[1]))
+    raise Invalid("the note is no checkpoint that this version knows", first_line=first)
+
+
+def read_lines(store_checkpoint: StoreCheckpoint, text: str) -> list[Checkpoint]:
+    """The checkpoints of the histories in a list. Raises Invalid where it is not the list that the root is of."""
+    lines = text.splitlines()
+    if len(lines) != store_checkpoint.count or merkle_root(lines) != store_checkpoint.root:
+        raise Invalid("the list is not the one that the checkpoint was made from", lines=len(lines))
+    return [_checkpoint(line.split(" ")) for line in lines]
+
+
+def prove_descent(
+    store: Store,
+    checkpoint: Checkpoint,
+    history: HistoryName | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Descent:
+    """Verify the history that a checkpoint names, or ``history``, and whether it holds the checkpoint's version.
+
+    The report says whether the rest of the chain holds.
+    """
+    chosen = history or checkpoint.history
+    try:
+        report = verify_history(store, chosen, progress=progress)
+    except NotFound as exc:
+        return Descent(checkpoint, "contradicted", exc.message)
+    chain = report.chain
+    if chain.origin != checkpoint.origin:
+        return Descent(checkpoint, "contradicted", "it is another history, with another origin", report)
+    if checkpoint.version > chain.version:
+        return Descent(checkpoint, "contradicted", f"the history ends at version {chain.version}", report)
+    if checkpoint.version < chain.start:
+        return Descent(checkpoint, "not-provable", f"versions up to {chain.start} are forgotten", report)
+    if _hash_at(store, chosen, report, checkpoint.version) != checkpoint.hash:
+        return Descent(checkpoint, "contradicted", "the history up to the version is another one", report)
+    return Descent(checkpoint, "proven", f"the history holds version {checkpoint.version}", report)
+
+
+def _hash_at(store: Store, history: HistoryName, report: HistoryReport, version: int) -> bytes:
+    """The hash that a version stores; the verification computed the same, or has a finding."""
+    chain = report.chain
+    if version == 0:
+        return genesis(chain.origin)
+    try:
+        if history.kind == "log":
+            return store.log(history.organisation, history.name).hash_at(version)
+        name = Name(history.organisation, history.name)
+        if version == chain.start:
+            return read_floor(store.environment.index, name).hash
+        item = item_at(store.environment, name, version)
+        return bytes(item.attributes["ch"]) if item else b""  # type: ignore[arg-type]
+    except VersionForgotten:
+        raise
+    except NotFound:
+        return b""
+
+
+def _record_origin(store: Store, history: HistoryName) -> str:
+    name = Name(history.organisation, history.name)
+    floor = read_floor(store.environment.index, name)
+    first = None if floor.origin else item_at(store.environment, name, 1)
+    return floor.origin or str(first.attributes.get("og", "") if first else "")
+
+
+def _checkpoint(fields: Sequence[str]) -> Checkpoint:
+    try:
+        kind, name, origin, version, hash = fields
+        organisation, id = map(unquote, name.split("/"))
+        history = msgspec.convert({"kind": kind, "organisation": organisation, "name": id}, HistoryName)
+        return Checkpoint(history, unquote(origin), _number(version), _hash(hash))
+    except (ValueError, msgspec.ValidationError) as exc:
+        raise Invalid("a checkpoint does not decode", reason=str(exc)) from exc
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{text!r} is no version")
+    return int(text)
+
+
+def _hash(text: str) -> bytes:
+    try:
+        decoded = base64.b64decode(text, validate=True)
+    except binascii.Error as exc:
+        raise Invalid("a checkpoint's hash is no Base64", value=text) from exc
+    if len(decoded) != HASH_BYTES:
+        raise Invalid("a checkpoint's hash has another length", value=text)
+    return decoded
+
+
+def _root(hashes: Sequence[bytes]) -> bytes:
+    """Of no lines the hash of nothing; else the left half is the largest power of two below their number."""
+    if not hashes:
+        return hashlib.sha256(b"").digest()
+    if len(hashes) == 1:
+        return hashes[0]
+    half = 1 << (len(hashes) - 1).bit_length() - 1
+    return hashlib.sha256(b"\1" + _root(hashes[:half]) + _root(hashes[half:])).digest()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,170 @@
+"""Signed notes: a text with Ed25519 signatures, as https://c2sp.org/signed-note defines them.
+
+Keys have the text form of that page. Signing and verifying need the package ``cryptography``: the extra ``checkpoint``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Any
+
+import msgspec
+
+from stratalog.clock import Clock
+from stratalog.errors import Invalid
+
+__all__ = [
+    "SigningKey",
+    "VerifierKey",
+    "new_signing_key",
+    "open_note",
+    "read_signing_key",
+    "read_verifier_key",
+    "sign_note",
+]
+
+ED25519 = b"\x01"
+KEY_BYTES = 32
+KEY_HASH_BYTES = 4
+SIGNATURE_BYTES = 64
+DASH = "\N{EM DASH}"
+PRIVATE = "PRIVATE+KEY+"
+NOTE_BYTES_MAX = 1_000_000
+
+
+class VerifierKey(msgspec.Struct, frozen=True):
+    """A public key and the name that it signs under."""
+
+    name: str
+    public: bytes
+
+    @property
+    def hash(self) -> bytes:
+        """What tells the key's signatures from those of others."""
+        return hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.public).digest()[:KEY_HASH_BYTES]
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.hash.hex()}+{_base64(ED25519 + self.public)}"
+
+
+class SigningKey(msgspec.Struct, frozen=True):
+    """A private key of 32 bytes and the name that it signs under. Whoever has it can sign."""
+
+    name: str
+    seed: bytes
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The public key. Raises Invalid where ``cryptography`` is not installed."""
+        public = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).public_key()
+        return VerifierKey(self.name, public.public_bytes_raw())
+
+    def encoded(self) -> str:
+        """The text form, to be kept secret."""
+        return f"{PRIVATE}{self.name}+{self.verifier.hash.hex()}+{_base64(ED25519 + self.seed)}"
+
+
+def new_signing_key(clock: Clock, name: str) -> SigningKey:
+    """A new key. Raises Invalid for a name that may not be."""
+    return SigningKey(_checked_name(name), clock.random_bytes(KEY_BYTES))
+
+
+def read_signing_key(text: str) -> SigningKey:
+    """The key that `SigningKey.encoded` wrote. Raises Invalid."""
+    stripped = text.strip()
+    if not stripped.startswith(PRIVATE):
+        raise Invalid("this is no signing key")
+    name, hash, key = _key_parts(stripped.removeprefix(PRIVATE))
+    signing = SigningKey(name, key)
+    if signing.verifier.hash != hash:
+        raise Invalid("a signing key is damaged", name=name)
+    return signing
+
+
+def read_verifier_key(text: str) -> VerifierKey:
+    """The key from its text form. Raises Invalid."""
+    name, hash, key = _key_parts(text.strip())
+    verifier = VerifierKey(name, key)
+    if verifier.hash != hash:
+        raise Invalid("a verifier key is damaged", name=name)
+    return verifier
+
+
+def sign_note(text: str, key: SigningKey) -> str:
+    """The note of ``text``, which ends with a line break, signed by ``key``."""
+    assert text.endswith("\n")
+    signature = _ed25519().Ed25519PrivateKey.from_private_bytes(key.seed).sign(text.encode())
+    return f"{text}\n{DASH} {key.name} {_base64(key.verifier.hash + signature)}\n"
+
+
+def open_note(note: str, key: VerifierKey | None) -> str:
+    """The text of a note. Where ``key`` is given, a signature of it is verified; else none is looked at.
+
+    Raises Invalid for what is no note, and for one that the key did not sign.
+    """
+    text, _, signatures = note.rpartition("\n\n")
+    lines = signatures.splitlines()
+    if len(note) > NOTE_BYTES_MAX or not text or not all(line.startswith(f"{DASH} ") for line in lines) or not lines:
+        raise Invalid("this is no signed note")
+    text += "\n"
+    if key is not None and not any(_is_signed(text, line, key) for line in lines):
+        raise Invalid("the note is not signed by the key", key=str(key))
+    return text
+
+
+def _is_signed(text: str, line: str, key: VerifierKey) -> bool:
+    """Whether ``line`` is a signature by ``key``. Raises Invalid where it claims to be and is not."""
+    name, _, encoded = line.removeprefix(f"{DASH} ").partition(" ")
+    signature = _decoded(encoded)
+    if name != key.name or signature[:KEY_HASH_BYTES] != key.hash:
+        return False
+    from cryptography.exceptions import InvalidSignature
+
+    public = _ed25519().Ed25519PublicKey.from_public_bytes(key.public)
+    try:
+        public.verify(signature[KEY_HASH_BYTES:], text.encode())
+    except InvalidSignature as exc:
+        raise Invalid("a signature of the note is not valid", key=str(key)) from exc
+    return True
+
+
+def _key_parts(text: str) -> tuple[str, bytes, bytes]:
+    """Name, hash and key of a key's text form, which has two plus signs before the Base64."""
+    name, _, rest = text.partition("+")
+    hash, _, encoded = rest.partition("+")
+    key = _decoded(encoded)
+    try:
+        key_hash = bytes.fromhex(hash)
+    except ValueError as exc:
+        raise Invalid("this is no key of a signed note") from exc
+    if len(key) != 1 + KEY_BYTES or key[:1] != ED25519:
+        raise Invalid("this is no Ed25519 key of a signed note", name=name)
+    return _checked_name(name), key_hash, key[1:]
+
+
+def _checked_name(name: str) -> str:
+    if not name or "+" in name or any(character.isspace() for character in name):
+        raise Invalid("a key's name has at least one character, no space and no plus sign", value=name)
+    return name
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise Invalid("a key or signature is no Base64") from exc
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _ed25519() -> Any:
+    """Imported only here: reading and writing stores needs no cryptography. Raises Invalid without it."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ModuleNotFoundError as exc:
+        raise Invalid('checkpoints need more: pip install "stratalog[checkpoint]"', missing=exc.name) from exc
+    return ed25519

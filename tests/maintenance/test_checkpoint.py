@@ -1,0 +1,255 @@
+"""Checkpoints: their texts and signatures, and what is proven against them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stratalog
+from stratalog.keys import entries_partition, number, record_key, record_partition
+from stratalog.log import chain
+from stratalog.log.retention import raise_floor
+from stratalog.maintenance.checkpoint import (
+    Checkpoint,
+    StoreCheckpoint,
+    checkpoint_of,
+    checkpoints_of,
+    merkle_root,
+    prove_descent,
+    read_checkpoint,
+    read_lines,
+)
+from stratalog.maintenance.signed_note import (
+    new_signing_key,
+    open_note,
+    read_signing_key,
+    read_verifier_key,
+    sign_note,
+)
+from stratalog.maintenance.verification import HistoryName, verify_history
+from stratalog.ports.index import Delete, Item, Put
+from stratalog.records import chain as record_chain
+from stratalog.testing.clock import ManualClock
+
+# The example of Go's golang.org/x/mod/sumdb/note, whose form C2SP's signed notes have.
+SIGNING = "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"
+VERIFIER = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
+SIGNATURE = (
+    "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
+)
+GOLDEN = Path(__file__).parents[2] / "formats" / "golden"
+LOG = HistoryName("log", "acme", "events")
+RECORD = HistoryName("record", "acme", "report")
+both = pytest.mark.parametrize("history", [LOG, RECORD], ids=["log", "record"])
+
+
+@pytest.fixture
+def store() -> Iterator[stratalog.Store]:
+    settings = stratalog.LogSettings(segment_entries_target=4)
+    with stratalog.open("memory:", settings=settings, clock=ManualClock()) as opened:
+        opened.create_log("acme", "events")
+        grow(opened, 9)
+        yield opened
+
+
+def grow(store: stratalog.Store, count: int) -> None:
+    log, records = store.log("acme", "events"), store.records("acme")
+    for _ in range(count):
+        records.put("report", store.environment.clock.random_bytes(8))
+        log.append(stratalog.Event("seen", store.environment.clock.random_bytes(8)))
+
+
+def rewrite(store: stratalog.Store, history: HistoryName, version: int) -> None:
+    """Alter a version and compute every hash from there on anew, as whoever may write to the index can."""
+    if history.kind == "record":
+        _rewrite_record(store, history, version)
+    else:
+        _rewrite_log(store, history, version)
+
+
+def _rewrite_log(store: stratalog.Store, history: HistoryName, version: int) -> None:
+    log = store.log(history.organisation, history.name)
+    before = log.hash_at(version - 1)
+    for segment in range(1, log.head().version + 1):
+        for item in list(store.environment.index.query(entries_partition(log.record.prefix, segment))):
+            at: Any = dict(item.attributes)
+            if int(item.sort) < version or "k" in at:
+                continue
+            at["a"] = "Eve" if int(item.sort) == version else at.get("a", "")
+            digest = chain.body_digest(at["s"], hashlib.sha256(at["b"]).digest())
+            before = at["h"] = chain.link(before, int(item.sort), at["c"], "", at["a"], at["w"], digest)
+            store.environment.index.commit([Put(Item(item.partition, item.sort, at))])
+
+
+def _rewrite_record(store: stratalog.Store, history: HistoryName, version: int) -> None:
+    partition = record_partition(history.organisation, record_key(history.name))
+    before = store.records(history.organisation).stat(history.name, version - 1).hash
+    for item in list(store.environment.index.query(partition, after=number(version - 1))):
+        at: Any = {**item.attributes, "p": "eve"}
+        before = at["ch"] = record_chain.chained(before, int(item.sort), at)
+        store.environment.index.commit([Put(Item(partition, item.sort, at))])
+
+
+def test_a_note_is_signed_as_other_programs_sign_it() -> None:
+    key = read_signing_key(SIGNING)
+    assert (str(key.verifier), key.encoded()) == (VERIFIER, SIGNING)
+    note = sign_note(TEXT, key)
+    assert note == f"{TEXT}\n{SIGNATURE}"
+    assert open_note(note, read_verifier_key(VERIFIER)) == TEXT
+
+
+def test_a_note_that_the_key_did_not_sign_is_refused() -> None:
+    note = sign_note(TEXT, read_signing_key(SIGNING))
+    other = new_signing_key(ManualClock(seed=5), "PeterNeumann").verifier
+    for forged, key in ((note, other), (note.replace("answer", "problem"), read_verifier_key(VERIFIER))):
+        with pytest.raises(stratalog.Invalid):
+            open_note(forged, key)
+    for text in ("", TEXT, f"{TEXT}\nno signature\n", VERIFIER):
+        with pytest.raises(stratalog.Invalid):
+            open_note(text, None)
+
+
+@pytest.mark.parametrize("text", ["", "x", "PRIVATE+KEY+a+00+AA==", VERIFIER.replace("c74f", "c74e"), SIGNING[:-8]])
+def test_a_damaged_key_is_refused(text: str) -> None:
+    for read in (read_signing_key, read_verifier_key):
+        with pytest.raises(stratalog.Invalid):
+            read(text)
+
+
+def test_a_key_s_name_has_no_space_and_no_plus_sign() -> None:
+    for name in ("", "a b", "a+b"):
+        with pytest.raises(stratalog.Invalid):
+            new_signing_key(ManualClock(), name)
+
+
+NAMES = st.text(min_size=1, max_size=20)
+CHECKPOINTS = st.builds(
+    Checkpoint,
+    st.builds(HistoryName, st.sampled_from(["log", "record"]), NAMES, NAMES),
+    st.text(min_size=1, max_size=20),
+    st.integers(min_value=0, max_value=2**53 - 1),
+    st.binary(min_size=32, max_size=32),
+)
+
+
+@given(CHECKPOINTS)
+def test_a_checkpoint_reads_as_it_was_written(checkpoint: Checkpoint) -> None:
+    assert read_checkpoint(checkpoint.text()) == checkpoint
+    listed = StoreCheckpoint(1, merkle_root([checkpoint.line()]))
+    assert read_lines(listed, checkpoint.line()) == [checkpoint]
+
+
+@given(st.lists(st.text(max_size=5), max_size=20), st.data())
+def test_the_root_names_the_lines_and_their_order(lines: list[str], data: st.DataObject) -> None:
+    others = data.draw(st.lists(st.text(max_size=5), max_size=20))
+    assert (merkle_root(lines) == merkle_root(others)) == (lines == others)
+
+
+def test_the_root_is_hashed_as_in_rfc_6962() -> None:
+    a, b, c = (hashlib.sha256(b"\0" + text).digest() for text in (b"a", b"b", b"c"))
+    ab = hashlib.sha256(b"\1" + a + b).digest()
+    assert merkle_root(["a", "b", "c"]) == hashlib.sha256(b"\1" + ab + c).digest()
+    assert merkle_root([]) == hashlib.sha256(b"").digest()
+
+
+def test_the_golden_checkpoint_still_reads() -> None:
+    text = open_note((GOLDEN / "checkpoint-v1.txt").read_text(), read_verifier_key(VERIFIER))
+    history = HistoryName("log", "acme & co", "plan/é")
+    assert read_checkpoint(text) == Checkpoint(history, "cghdvuklup5k26ic2uixcgcc", 7, bytes(range(32)))
+    assert sign_note(text, read_signing_key(SIGNING)) == (GOLDEN / "checkpoint-v1.txt").read_text()
+
+
+@both
+def test_a_history_that_went_on_is_proven(store: stratalog.Store, history: HistoryName) -> None:
+    checkpoint = checkpoint_of(store, history)
+    assert prove_descent(store, checkpoint).status == "proven"
+    grow(store, 5)
+    descent = prove_descent(store, checkpoint)
+    assert (descent.status, descent.report and descent.report.chain.version) == ("proven", 14)
+
+
+@both
+def test_a_history_that_was_written_anew_is_contradicted(store: stratalog.Store, history: HistoryName) -> None:
+    checkpoint = checkpoint_of(store, history)
+    rewrite(store, history, 4)
+    assert verify_history(store, history).findings == ()
+    assert prove_descent(store, checkpoint).status == "contradicted"
+
+
+@both
+def test_a_history_that_was_cut_short_is_contradicted(store: stratalog.Store, history: HistoryName) -> None:
+    checkpoint = checkpoint_of(store, history)
+    prefix = entries_partition(store.log("acme", "events").record.prefix, 9)
+    partition = prefix if history is LOG else record_partition("acme", record_key("report"))
+    store.environment.index.commit([Delete(partition, number(9))])
+    assert verify_history(store, history).findings == ()
+    descent = prove_descent(store, checkpoint)
+    assert (descent.status, descent.reason) == ("contradicted", "the history ends at version 8")
+
+
+@both
+def test_what_lies_below_the_floor_is_not_provable(store: stratalog.Store, history: HistoryName) -> None:
+    old = checkpoint_of(store, history)
+    grow(store, 6)
+    later = checkpoint_of(store, history)
+    raise_floor(store.log("acme", "events"), 12)
+    store.records("acme").prune("report", retain=2)
+    assert prove_descent(store, old).status == "not-provable"
+    assert prove_descent(store, later).status == "proven"
+
+
+@both
+def test_the_version_that_the_floor_stands_on_is_proven_by_its_hash(
+    store: stratalog.Store, history: HistoryName
+) -> None:
+    checkpoint = checkpoint_of(store, history)
+    grow(store, 3)
+    raise_floor(store.log("acme", "events"), 9)
+    store.records("acme").prune("report", retain=3)
+    assert prove_descent(store, checkpoint).status == "proven"
+    forged = msgspec.structs.replace(checkpoint, hash=bytes(32))
+    assert prove_descent(store, forged).status == "contradicted"
+
+
+def test_another_history_of_the_name_and_none_at_all_are_contradicted(store: stratalog.Store) -> None:
+    checkpoint = checkpoint_of(store, LOG)
+    store.delete_log(store.log("acme", "events"))
+    assert prove_descent(store, checkpoint).status == "contradicted"
+    store.create_log("acme", "events")
+    assert prove_descent(store, checkpoint).reason == "it is another history, with another origin"
+
+
+def test_a_history_is_proven_under_another_name(store: stratalog.Store) -> None:
+    checkpoint = checkpoint_of(store, LOG)
+    store.fork_log(store.log("acme", "events"), "copy", 9)
+    assert prove_descent(store, checkpoint, HistoryName("log", "acme", "copy")).status == "proven"
+
+
+def test_an_empty_log_has_a_checkpoint_too(store: stratalog.Store) -> None:
+    log = store.create_log("acme", "empty")
+    checkpoint = checkpoint_of(store, HistoryName("log", "acme", "empty"))
+    log.append(stratalog.Event("seen", 1))
+    assert prove_descent(store, checkpoint).status == "proven"
+
+
+def test_the_list_of_a_store_must_be_that_of_its_root(store: stratalog.Store) -> None:
+    lines = [checkpoint.line() for checkpoint in checkpoints_of(store)]
+    noted = StoreCheckpoint(len(lines), merkle_root(lines))
+    assert [checkpoint.history for checkpoint in read_lines(noted, "\n".join(lines))] == [LOG, RECORD]
+    for forged in (lines[:1], lines[::-1], [*lines, lines[0]]):
+        with pytest.raises(stratalog.Invalid):
+            read_lines(noted, "\n".join(forged))
+
+
+@pytest.mark.parametrize("text", ["", "stratalog checkpoint 2\n", "stratalog store checkpoint 1\nx\ny\n"])
+def test_a_text_that_is_no_checkpoint_is_refused(text: str) -> None:
+    with pytest.raises(stratalog.Invalid):
+        read_checkpoint(text)
