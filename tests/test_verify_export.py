@@ -24,7 +24,13 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "verify_export.py"
 GOLDEN = ROOT / "formats" / "golden" / "export-v1.jsonl"
 PARTS = 8_388_609
-PLAIN = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False) | st.text()
+PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 VALUES = st.recursive(
     PLAIN | st.binary(max_size=40) | st.binary(min_size=1500, max_size=1500),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),

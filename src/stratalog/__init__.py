@@ -32,7 +32,7 @@ errors         the errors and what a caller does next
 testing        contract suites, faulty ports, simulated time, checkers, emulators: for tests only
 """
 
-from stratalog.documents import Document, Projection, Rules, View, merge, replay, verify
+from stratalog.documents import Document, Projection, Rules, View, merge, redact, replay, verify
 from stratalog.errors import (
     Closed,
     Conflict,
@@ -88,6 +88,7 @@ __all__ = [
     "View",
     "merge",
     "open",
+    "redact",
     "replay",
     "verify",
 ]

@@ -16,6 +16,7 @@
     │   └── Collected           the group's clients were forgotten: begin as a new group
     ├── Forbidden           who asks may not; asking as somebody else might help
     ├── Invalid             the input breaks a rule; trying again will not help
+    │   ├── RedactionRefused    something still needs what is to be erased; the message says what to do
     │   ├── ReservedName        only the store itself may use the name
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
@@ -53,6 +54,7 @@ __all__ = [
     "OutcomeUnknown",
     "QueueFull",
     "Redacted",
+    "RedactionRefused",
     "ReservedName",
     "StorageFull",
     "StratalogError",
@@ -173,6 +175,12 @@ class Invalid(StratalogError):
     code = "invalid"
 
 
+class RedactionRefused(Invalid):
+    """Something still needs what is to be erased, and the message says what to do first. Nothing was written."""
+
+    code = "redaction-refused"
+
+
 class ReservedName(Invalid):
     """Only the store itself may use the name. Nothing was written."""
 
@@ -244,6 +252,7 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         OutcomeUnknown,
         QueueFull,
         Redacted,
+        RedactionRefused,
         ReservedName,
         StorageFull,
         Unavailable,

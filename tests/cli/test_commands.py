@@ -239,6 +239,23 @@ def test_the_checkpoint_of_a_store_needs_its_list(budget: Run) -> None:
     assert "contradicted" in budget("verify", "--against", "note", "--lines", "list", code=8).stdout
 
 
+def test_redact_erases_a_version_of_a_document_a_log_or_a_record(budget: Run) -> None:
+    Path("report.txt").write_text("a person's name")
+    budget("records", "put", "acme/report", "report.txt")
+    with stratalog.open("store") as store:
+        store.create_log("acme", "events").append(stratalog.Event("seen", "a person's name"))
+    assert "delete or overwrite it first" in budget("redact", "acme/budget", "--version", "2", code=2).stderr
+    budget("redact", "acme/budget", "--version", "1")
+    budget("redact", "acme/events", "--version", "1")
+    assert "erased version 1" in budget("redact", "acme/report", "--record", "--version", "1").stdout
+    shown = budget("verify").stdout
+    assert shown.count("redacted: 1") == 3
+    assert "FAILED" not in shown
+    budget("show", "acme/budget", "--at", "1", code=3)
+    assert "redacted" in budget("log", "acme/budget").stdout
+    assert "redacted" in budget("records", "history", "acme/report").stdout
+
+
 def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from stratalog.maintenance import verification
 

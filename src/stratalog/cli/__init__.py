@@ -17,6 +17,7 @@ copies        fork, replay, merge, copy a store
 exchange      export and import
 maintenance   snapshots, archives, retention, collection
 verification  verify, checkpoints
+redaction     erases what a version says
 records       named values with versions
 serve         serve a store over HTTP
 queue         the worker, and dead letters
@@ -34,6 +35,7 @@ from stratalog.cli import (
     new,
     queue,
     records,
+    redaction,
     serve,
     stores,
     verification,
@@ -76,6 +78,7 @@ for module in (
     copies,
     maintenance,
     verification,
+    redaction,
     exchange,
     records,
     serve,

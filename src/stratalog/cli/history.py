@@ -69,6 +69,8 @@ def _version_row(version: Version) -> list[str]:
     rest = len(version.changed) + len(version.deleted) - len(changes)
     if rest:
         changes.append(dim(f"and {rest} more"))
+    if version.redacted:
+        changes.append(click.style("redacted", fg="red"))
     changes += [
         click.style(f"rejected: {mutation.reason}", fg="red") for mutation in version.mutations if mutation.reason
     ][:1]

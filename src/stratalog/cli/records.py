@@ -161,6 +161,7 @@ def _plain(name: str, version: RecordVersion) -> dict[str, Any]:
         "size": version.size,
         "sha256": version.digest.hex(),
         "deleted": version.deleted,
+        "redacted": version.redacted,
         "principal": version.principal,
         "hash": version.hash.hex(),
         "source_time_ms": version.source_time_ms,
@@ -170,13 +171,18 @@ def _plain(name: str, version: RecordVersion) -> dict[str, Any]:
 
 def _begun(handle: Records, name: str, version: RecordVersion) -> tuple[dict[str, Any], list[str]]:
     """A version with the beginning of its body, plain and as a row."""
-    begins = b"" if version.deleted else next(iter(handle.open(version.id, version.version)), b"")[:PREVIEW_BYTES]
+    begins = (
+        b""
+        if version.deleted or version.redacted
+        else next(iter(handle.open(version.id, version.version)), b"")[:PREVIEW_BYTES]
+    )
     readable = ascii(begins.decode(errors="replace"))[1:-1]
     return {**_plain(name, version), "begins": begins}, [*_row(version), dim(readable)]
 
 
 def _row(version: RecordVersion) -> list[str]:
-    size = click.style("deleted", fg="red") if version.deleted else size_text(version.size)
+    gone = "deleted" if version.deleted else "redacted" if version.redacted else ""
+    size = click.style(gone, fg="red") if gone else size_text(version.size)
     metadata = " ".join(f"{name}={value}" for name, value in version.metadata.items())
     return [str(version.version), local_time(version.created_ms), size, version.digest.hex()[:12], metadata]
 

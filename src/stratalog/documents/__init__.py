@@ -18,13 +18,15 @@ changes            keys and clients that a range of versions changed
 replay             a fork's mutations on another base
 projections        a second model of the same log, with a checkpoint
 resumption         how clients of a lost branch go on
+redaction          erases what a version says, once no state needs it
 rebuild            verifies snapshots by rebuilding from the log
 """
 
 from stratalog.documents.document import Document, Rules
 from stratalog.documents.projections import Projection
 from stratalog.documents.rebuild import verify
+from stratalog.documents.redaction import redact
 from stratalog.documents.replay import merge, replay
 from stratalog.documents.view import View
 
-__all__ = ["Document", "Projection", "Rules", "View", "merge", "replay", "verify"]
+__all__ = ["Document", "Projection", "Rules", "View", "merge", "redact", "replay", "verify"]

@@ -197,7 +197,10 @@ class Document:
         return past.diff(self.values, self.state(source), self.state(target))
 
     def applied_in(self, client: str, id: int) -> int | None:
-        """The version that committed a mutation; None if none has. Raises VersionForgotten: applied, but not kept."""
+        """The version that committed a mutation; None if none has.
+
+        Raises VersionForgotten, Redacted: it was applied, but nobody can say where.
+        """
         return past.applied_in(self.log, self.state(), client, id)
 
     def last_mutation(self, client: str) -> int:

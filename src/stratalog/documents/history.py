@@ -9,11 +9,11 @@ import msgspec
 
 from stratalog.codec import decode
 from stratalog.documents.commit_builder import load_arguments
-from stratalog.documents.commits import PatchRow, Recorded, read_commit
+from stratalog.documents.commits import Commit, PatchRow, Recorded, read_commit
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
 from stratalog.documents.values import Values
-from stratalog.errors import VersionForgotten
+from stratalog.errors import Redacted, VersionForgotten
 from stratalog.log import Log
 from stratalog.protocol.keys import check_key
 from stratalog.tree.diff import diff as tree_diff
@@ -42,6 +42,8 @@ class Version(msgspec.Struct, frozen=True):
     mutations: tuple[Applied, ...]
     changed: tuple[str, ...]
     deleted: tuple[str, ...]
+    redacted: bool = False
+    """Whether mutations and keys were erased."""
 
 
 class KeyChange(msgspec.Struct, frozen=True):
@@ -70,7 +72,7 @@ class Difference(msgspec.Struct, frozen=True):
 def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator[Version]:
     """See `Document.versions`."""
     for entry in log.read(after, upto):
-        commit = read_commit(entry)
+        commit = Commit() if entry.redacted else read_commit(entry)
         yield Version(
             entry.version,
             entry.created_ms,
@@ -79,6 +81,7 @@ def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator
             tuple(_applied(recorded, commit.patch, values) for recorded in commit.mutations),
             tuple(change.key for change in commit.patch if change.value is not None),
             tuple(change.key for change in commit.patch if change.value is None),
+            bool(entry.redacted),
         )
 
 
@@ -129,13 +132,22 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
         raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:
         middle = (low + high) // 2
-        if _reached(load_state(log, newest.chunks, middle), client, id):
+        try:
+            reached = _reached(load_state(log, newest.chunks, middle), client, id)
+        except Redacted:
+            break  # no state there: look at each entry that is left
+        if reached:
             high = middle
         else:
             low = middle
+    redacted = 0
     for entry in log.read(low, high):
-        if any(mutation.client == client and mutation.id == id for mutation in read_commit(entry).mutations):
+        if entry.redacted:
+            redacted = entry.version
+        elif any(mutation.client == client and mutation.id == id for mutation in read_commit(entry).mutations):
             return entry.version
+    if redacted:
+        raise Redacted("the mutation was applied in a version that is redacted", client=client, id=id)
     return None
 
 

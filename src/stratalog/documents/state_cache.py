@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
-from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.errors import Invalid, NotFound, Redacted, Unavailable, VersionForgotten
 from stratalog.log import Log
 from stratalog.log.head import Head
 from stratalog.newest import Newest
@@ -76,7 +76,8 @@ class StateCache:
             return state
         try:
             state = state.after(self.log.read(state.version, head.version, head=head))
-        except VersionForgotten:
+        except (Redacted, VersionForgotten):
+            # A floor rose, or a version between was erased after a newer snapshot was made.
             return self.load(head.version, head)
         # The snapshot of a state may be forgotten with the history below the floor, and its chunks may be collected.
         return self.load(head.version, head) if state.snapshot_version < state.floor else state

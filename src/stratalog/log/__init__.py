@@ -12,6 +12,7 @@ directory           the logs and records of an organisation
 head                where the log ends
 segments            runs of entries that share an index partition
 chain               the hash that names a history
+redaction           erases the events of an entry, and leaves its digest
 verification        computes a chain anew and finds what does not fit
 plan                the writes of one commit
 pending_entry       an entry between its caller and its answer

@@ -19,6 +19,7 @@ from stratalog.errors import (
     KeyReused,
     NotFound,
     OutcomeUnknown,
+    Redacted,
     StratalogError,
     Unavailable,
     VersionConflict,
@@ -241,6 +242,11 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         if entry.write_id != pending.write_id:
             return False
+        if entry.redacted and entry.principal == pending.attributes.get("p", ""):
+            pending.error = Redacted(
+                "the write id stands for a version that was redacted", log=self._appender.name.name, version=version
+            )
+            return True
         if not same_request(entry, pending):
             pending.error = KeyReused(
                 "the write id was used for something else",

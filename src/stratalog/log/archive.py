@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from stratalog.log.environment import Environment
 from stratalog.log.segments import Segment
 from stratalog.ports.index import Item
 
-__all__ = ["open_archive", "read_archive", "write_archive"]
+__all__ = ["open_archive", "pack_archive", "read_archive", "write_archive"]
 
 
 def write_archive(
@@ -27,13 +28,17 @@ def write_archive(
     Raises Corrupt where an entry is missing, Unavailable where the archive does not read back: nothing names it yet.
     """
     items = _indexed(environment, prefix, segment, last)
-    body = encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
-    ref = blob_batch.write(f"{owner}/archive", body)
+    ref = blob_batch.write(f"{owner}/archive", pack_archive(items))
     try:
         read_body(environment.blobs, f"{owner}/archive", ref)
     except Corrupt as exc:
         raise Unavailable("an archive did not read back; try again", prefix=prefix, segment=segment.first) from exc
     return ref
+
+
+def pack_archive(items: Iterable[Item]) -> bytes:
+    """The bytes of an archive of these items, which are in order."""
+    return encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
 
 
 def read_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:

@@ -17,6 +17,7 @@ from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.reader import Reader
+from stratalog.log.redaction import check_redactable, redact_entry
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.newest import Newest
 from stratalog.retry import Retry
@@ -171,6 +172,26 @@ class Log:
                 after = entry.version
                 yield entry
             self.environment.clock.sleep(self.environment.settings.follow_poll_seconds)
+
+    def redact(self, version: int) -> list[int]:
+        """Erase the events of a version for good; its time, author, principal, write id and hash stay.
+
+        The entry is read with ``redacted`` set and without events from then on. App snapshots of the version and later
+        ones are deleted, and their versions answered. Only for logs of the kind ``log``; a document has its own
+        `stratalog.redact`. Raises RedactionRefused (nothing was written), NotFound, VersionForgotten.
+        """
+        self.check_redactable(version)
+        snapshots = redact_entry(self.environment, self.record, version)
+        self.forget_archived()
+        return snapshots
+
+    def check_redactable(self, version: int) -> None:
+        """Raise RedactionRefused where a fork holds the version or an ancestor does; NotFound, VersionForgotten."""
+        check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
+
+    def forget_archived(self) -> None:
+        """Read archived entries anew, after some were redacted. Other handles remember one archived segment each."""
+        self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:
         """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.

@@ -51,6 +51,10 @@ class Reader:
         """Entry ``version`` with the events that were appended, before any upcaster. Raises as `entry` does."""
         return Reader(self._environment, self._prefix, self._owner, None).entry(version)
 
+    def forget_archived(self) -> None:
+        """Read the archived segment that was read last anew: somebody has changed it."""
+        self._archived.store(0, [])
+
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
         """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
         return chain.from_iterable(self._pages(after, upto, head))

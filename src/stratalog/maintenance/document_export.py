@@ -135,9 +135,10 @@ def _entry_line(document: Document, entry: Entry) -> dict[str, Any]:
         "author": entry.author,
         "principal": entry.principal,
         "write_id": entry.write_id,
-        "salt": entry.salt.hex(),
-        "hash": entry.hash.hex(),
     }
+    if entry.redacted:
+        return {**line, "redacted": entry.redacted.hex(), "hash": entry.hash.hex()}
+    line |= {"salt": entry.salt.hex(), "hash": entry.hash.hex()}
     event = entry.events[0]
     if event.type != COMMIT:
         return {**line, "event": [event.type, to_plain(event.data), event.schema]}

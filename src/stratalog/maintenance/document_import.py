@@ -139,6 +139,11 @@ def _check(file: BinaryIO) -> _Header:
             if (line["end"], line.get("sha256")) != (expected - 1, total.hexdigest()) or file.readline():
                 break
             return _header(head, line)
+        if "redacted" in line:
+            raise Unsupported(
+                "an export with a redacted version cannot be imported; export the state, and import that",
+                version=line.get("version"),
+            )
         if line.get("version") != expected:
             raise Corrupt("an export misses a version", expected=expected, actual=line.get("version"))
         total.update(raw)

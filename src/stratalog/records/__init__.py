@@ -10,6 +10,7 @@ put           writes it, by the conditional append of logs
 batch         puts of many records in shared commits
 content       a body on its way in and out
 chain         the hash chain of versions
+redaction     erases the body of a version, and leaves its digest
 verification  computes it anew
 uploads       pins the blobs of a body while it is uploaded
 history       reads one version, the latest, or all in order

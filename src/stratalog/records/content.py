@@ -21,11 +21,12 @@ from stratalog.errors import (
     Invalid,
     LimitExceeded,
     OutcomeUnknown,
+    Redacted,
     StratalogError,
     Unavailable,
     VersionForgotten,
 )
-from stratalog.keys import number, record_owner
+from stratalog.keys import number, parse_number, record_owner
 from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, RECORD_BYTES_MAX, RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, stream_body, write_body
@@ -38,7 +39,7 @@ from stratalog.records.floor import read_floor
 from stratalog.records.uploads import pin_put, unpin
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref, inline_content
 
-__all__ = ["RecordBody", "body_prefix", "stream_item"]
+__all__ = ["RecordBody", "body_prefix", "stream_item", "stream_version"]
 
 UPLOADS_MAX = 3
 INLINE_RATIO_MAX = 16
@@ -174,6 +175,13 @@ class RecordBody:
 def body_prefix(name: Name) -> str:
     """What the keys of a record's blobs start with."""
     return f"{record_owner(name.organisation, name.key)}/bodies"
+
+
+def stream_version(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:
+    """The body of a version, as `stream_item` says it. Raises Redacted, at once."""
+    if "d" in item.attributes:
+        raise Redacted("the version is redacted", record=name.id, version=parse_number(item.sort))
+    return stream_item(environment, name, item)
 
 
 def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from stratalog.errors import (
     KeyReused,
     NotFound,
     OutcomeUnknown,
+    Redacted,
     Unavailable,
     VersionConflict,
     VersionForgotten,
@@ -22,7 +23,7 @@ from stratalog.keys import parse_number
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item
 from stratalog.records.chain import CHAIN_ATTRIBUTES
-from stratalog.records.content import RecordBody, stream_item
+from stratalog.records.content import RecordBody, stream_version
 from stratalog.records.floor import floor_check, read_floor
 from stratalog.records.history import item_at
 from stratalog.records.put import Decide, RecordDraft
@@ -66,6 +67,8 @@ class RecordCall(msgspec.Struct, frozen=True):
         """Whether ``item`` is the version this call wrote, now or earlier. Raises KeyReused."""
         if item is None or item.attributes.get("w") != self.write_id:
             return False
+        if "d" in item.attributes and item.attributes.get("p", "") == self.request.principal:
+            raise Redacted("the write id stands for a version that was redacted", record=self.name.id)
         if same_request(item, self.request):
             return True
         raise KeyReused(
@@ -177,6 +180,8 @@ def next_revival(call: RecordCall) -> Decide:
         before = item_at(call.environment, call.name, _version(latest) - 1)
         if before is None:
             raise Corrupt("a version of a record is missing", record=call.name.id, version=_version(latest) - 1)
+        if "d" in before.attributes:
+            raise Redacted("what stood before the deletion is redacted", record=call.name.id, version=_version(before))
         not_copied = (*CHAIN_ATTRIBUTES, "o")
         attributes = {name: value for name, value in before.attributes.items() if name not in not_copied}
         return RecordDraft({**attributes, **call.attributes()}, (floor_check(call.name, floor),))
@@ -215,7 +220,7 @@ def _content(call: RecordCall, made: Contents, body: bytes) -> RecordBody:
 
 def _body(call: RecordCall, item: Item) -> bytes:
     try:
-        return b"".join(stream_item(call.environment, call.name, item))
+        return b"".join(stream_version(call.environment, call.name, item))
     except VersionForgotten as exc:
         raise Unavailable("the latest version was superseded while it was read", record=call.name.id) from exc
 

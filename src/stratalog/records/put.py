@@ -20,6 +20,7 @@ from stratalog.errors import (
     Corrupt,
     KeyReused,
     OutcomeUnknown,
+    Redacted,
     StratalogError,
     Unavailable,
 )
@@ -341,7 +342,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         """``item``, if this put wrote it; any other leaves no doubt about its place. Raises KeyReused."""
         try:
             ours = self._wrote(item)
-        except KeyReused:
+        except (KeyReused, Redacted):
             self._doubts.discard(version)
             raise
         if not ours:

@@ -12,7 +12,7 @@ from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_principal, check_write_id
 from stratalog.log.environment import Environment
 from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many
-from stratalog.records.content import RecordBody, stream_item
+from stratalog.records.content import RecordBody, stream_item, stream_version
 from stratalog.records.decisions import (
     Contents,
     RecordCall,
@@ -34,6 +34,7 @@ from stratalog.records.failures import (
 )
 from stratalog.records.history import item_of, items_in_order
 from stratalog.records.put import Decide, Heads, RecordAppend
+from stratalog.records.redaction import redact_item
 from stratalog.records.requests import Operation, RecordRequest
 from stratalog.records.retention import collect_blobs, free_versions, prune_versions
 from stratalog.records.versions import Name, Record, RecordVersion, check_metadata, check_source_time, version_from_item
@@ -204,6 +205,15 @@ class Records:
         call = self._call(id, write_id, principal, "undelete")
         return self._run(call, next_revival(call), [])
 
+    def redact(self, id: str, version: int) -> RecordVersion:
+        """Erase the body of a version for good; its time, metadata, principal, write id and hash stay.
+
+        Reading the body raises Redacted from then on. A blob that no other version names is freed by the collector. A
+        deletion, and a version that is redacted, are left as they are. Raises NotFound, VersionForgotten.
+        """
+        name = self._name(id)
+        return version_from_item(name, redact_item(self.environment, name, version))
+
     def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
         """Forget all but the newest ``retain`` versions, or those superseded before a time; answer the oldest kept.
 
@@ -281,7 +291,7 @@ class Records:
         latest = version_from_item(name, item)
         if latest.deleted:
             raise NotFound("the record is deleted", record=id, version=latest.version)
-        return latest, stream_item(self.environment, name, item)
+        return latest, stream_version(self.environment, name, item)
 
     def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
         """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""

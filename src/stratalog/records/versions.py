@@ -71,6 +71,9 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
     principal: str = ""
     """The id of whoever asked for it. Empty where nobody was identified."""
 
+    redacted: bool = False
+    """Whether the body was erased: size and digest are not known any more."""
+
     hash: bytes = b""
     """Names the history of the record up to this version; see `formats/chain.md`."""
 
@@ -100,6 +103,7 @@ def version_from_item(name: Name, item: Item) -> RecordVersion:
             metadata=decode(attributes["u"]) if "u" in attributes else {},
             deleted=attributes.get("k") == TOMBSTONE,
             principal=attributes.get("p", ""),
+            redacted="d" in attributes,
             hash=attributes["ch"],
             ref=decode_ref(attributes["x"]) if "x" in attributes else None,
         )

@@ -57,7 +57,10 @@ class AppendRequest(msgspec.Struct, frozen=True):
 
 
 class AppendedEntry(msgspec.Struct, frozen=True):
-    """One entry: its number is its version. ``principal`` is an id, ``author`` a name to show, ``hash`` hexadecimal."""
+    """One entry: its number is its version. ``principal`` is an id, ``author`` a name to show, ``hash`` hexadecimal.
+
+    The events of a ``redacted`` entry were erased.
+    """
 
     version: int
     created_ms: int
@@ -66,6 +69,7 @@ class AppendedEntry(msgspec.Struct, frozen=True):
     write_id: str
     hash: str
     events: list[Fact]
+    redacted: bool = False
 
 
 class EntryPage(msgspec.Struct, frozen=True):
@@ -227,7 +231,14 @@ def _info(log: Log) -> LogInfo:
 def _committed(entry: Entry) -> AppendedEntry:
     facts = [Fact(event.type, event.data, event.schema) for event in entry.events]
     return AppendedEntry(
-        entry.version, entry.created_ms, entry.author, entry.principal, entry.write_id, entry.hash.hex(), facts
+        entry.version,
+        entry.created_ms,
+        entry.author,
+        entry.principal,
+        entry.write_id,
+        entry.hash.hex(),
+        facts,
+        bool(entry.redacted),
     )
 
 

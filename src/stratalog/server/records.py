@@ -36,7 +36,8 @@ Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
 class RecordInfo(msgspec.Struct, frozen=True):
     """One version of a record without its body. ``digest`` is the SHA-256 of the body; empty for a deletion.
 
-    ``principal`` is an id; ``hash`` names the history up to the version. Digests are hexadecimal.
+    ``principal`` is an id; ``hash`` names the history up to the version. Digests are hexadecimal. The body
+    of a ``redacted`` version was erased.
     """
 
     id: str
@@ -50,6 +51,7 @@ class RecordInfo(msgspec.Struct, frozen=True):
     deleted: bool
     principal: str
     hash: str
+    redacted: bool = False
 
 
 class RecordPage(msgspec.Struct, frozen=True):
@@ -213,6 +215,7 @@ def _info(version: RecordVersion) -> RecordInfo:
         version.deleted,
         version.principal,
         version.hash.hex(),
+        version.redacted,
     )
 
 

@@ -1,0 +1,38 @@
+"""The command that erases what a version says."""
+
+from __future__ import annotations
+
+import click
+
+from stratalog.cli.naming import split_name
+from stratalog.cli.session import Session, command
+from stratalog.documents import redact as redact_version
+
+__all__ = ["COMMANDS"]
+
+
+@command("redact", example="stratalog redact acme/budget --version 7")
+@click.argument("name", metavar="ORGANISATION/NAME")
+@click.option("--version", type=int, required=True, metavar="VERSION", help="Which version to erase.")
+@click.option("--record", "is_record", is_flag=True, help="The name is that of a record.")
+def redact(session: Session, name: str, version: int, is_record: bool) -> None:
+    """Erase the content of a version of a document, log or record for good; the hash chain still verifies.
+
+    Who wrote it, when, under which write id, and a record's metadata stay. Run `collect` later: it frees the blobs.
+    """
+    organisation, id = split_name(name)
+    store = session.open()
+    snapshots: list[int] = []
+    if is_record:
+        store.records(organisation).redact(id, version)
+    else:
+        log = store.log(organisation, id)
+        is_document = log.record.kind == "document"
+        snapshots = redact_version(store.document(organisation, id), version) if is_document else log.redact(version)
+    line = f"erased version {version} of {name}"
+    if snapshots:
+        line += f", and the snapshots of versions {', '.join(map(str, snapshots))}"
+    session.answer({"name": name, "version": version, "snapshots": snapshots}, line)
+
+
+COMMANDS = [redact]

@@ -1,0 +1,137 @@
+"""Redaction: the events and the salt of an entry are erased; the digest that stands for them in the chain stays.
+
+The chain verifies as before, and nobody can find the events by trying. `formats/log.md` describes the item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog.codec import encode, sha256
+from stratalog.errors import ConditionFailed, ContentionError, NotFound, RedactionRefused, VersionForgotten
+from stratalog.keys import entries_partition, forks_partition, number, snapshots_partition
+from stratalog.log.archive import open_archive, pack_archive
+from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.chain import body_digest
+from stratalog.log.commit import commit_once
+from stratalog.log.entries import entry_from_item
+from stratalog.log.environment import Environment
+from stratalog.log.names import NameRecord
+from stratalog.log.segments import Segment, segment_change, segment_holding
+from stratalog.log.snapshots import Snapshot, list_snapshots
+from stratalog.ports.index import Check, Delete, Equals, Item, Put, Write
+
+__all__ = ["check_redactable", "erase_entry", "redact_entry", "retire_snapshots"]
+
+ATTEMPTS_MAX = 20
+
+
+def redact_entry(environment: Environment, record: NameRecord, version: int) -> list[int]:
+    """Erase an entry of a log without state, and its app snapshots from there on; answer the snapshots' versions.
+
+    The caller has asked `check_redactable`. Erasing it again does no harm. Raises RedactionRefused, VersionForgotten,
+    ContentionError, Unavailable, OutcomeUnknown.
+    """
+    if record.kind != "log":
+        raise RedactionRefused(
+            "a state is kept of the log; redact through its document or application", kind=record.kind
+        )
+    erase_entry(environment, record, version)
+    # After the entry, so that a state that is made of it meanwhile goes as well.
+    snapshots = list(list_snapshots(environment.index, record.prefix, first=version))
+    retire_snapshots(environment, snapshots)
+    return [snapshot.version for snapshot in snapshots]
+
+
+def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
+    """Raise RedactionRefused where a fork needs the version or the log does not hold it; NotFound, VersionForgotten."""
+    if not 1 <= version <= head:
+        raise NotFound("no such version", log=record.name, version=version)
+    if parent := next((parent for parent in record.lineage if version <= parent.version), None):
+        raise RedactionRefused("the version belongs to the log it was forked from", log=parent.name, version=version)
+    if version <= floor:
+        raise VersionForgotten(
+            "the version is the base or below it; raise the floor instead", log=record.name, floor=floor
+        )
+    forks = environment.index.query(forks_partition(record.prefix))
+    if pinned := [item.sort for item in forks if int(item.attributes["v"]) >= version]:
+        raise RedactionRefused("forks hold the version; delete them, and sweep, first", log=record.name, forks=pinned)
+
+
+def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
+    """Erase the entry wherever it stands, while ``checks`` hold.
+
+    The segment's record changes in the same commit, so that an archive made of the old item is never named.
+    Raises ConditionFailed where one of the checks does not hold.
+    """
+    prefix = record.prefix
+    for _ in range(ATTEMPTS_MAX):
+        segment = segment_holding(environment.index, prefix, version)
+        if segment is None or (segment.marked_ms and segment.archive is None):
+            raise VersionForgotten("the version is not kept", log=record.name, version=version)
+        stored = environment.index.get(entries_partition(prefix, segment.first), number(version))
+        blob_batch = BlobBatch(environment, held_bytes_max=0)  # as for archives: it is there before anything names it
+        writes: list[Write] = list(checks)
+        if stored is not None and "d" not in stored.attributes:
+            writes.append(Put(_erased(environment, record, stored), Equals("s", stored.attributes["s"])))
+        changed = _without(environment, record, segment, version, blob_batch) if segment.marked_ms else segment
+        if changed is not None and (len(writes) > len(checks) or changed is not segment):
+            writes.append(segment_change(prefix, changed))
+        if len(writes) == len(checks):
+            if stored is None and not segment.marked_ms:
+                continue
+            return
+        blob_batch.refresh()
+        try:
+            commit_once(environment, writes, lambda: _is_erased(environment, record, version))
+        except ConditionFailed as exc:
+            if any(position < len(checks) for position in exc.items):
+                raise
+            continue
+        finally:
+            blob_batch.renew()
+        environment.counters["redaction"] += 1
+        return
+    raise ContentionError("the log kept changing while a version was redacted", log=record.name, version=version)
+
+
+def retire_snapshots(environment: Environment, snapshots: Sequence[Snapshot]) -> None:
+    """Delete snapshots; the collector frees what only they held."""
+    for snapshot in snapshots:
+        environment.index.commit([Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))])
+
+
+def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
+    """The item without events and salt."""
+    entry = entry_from_item(item, environment.blobs, record.owner)
+    digest = body_digest(entry.salt, sha256(encode(entry.events)))
+    attributes = {name: value for name, value in item.attributes.items() if name not in ("s", "b", "z", "x")}
+    return Item(item.partition, item.sort, {**attributes, "d": digest})
+
+
+def _without(
+    environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
+) -> Segment | None:
+    """The segment with an archive in which the entry is erased; None where it is erased in this one."""
+    items = open_archive(environment, record.prefix, record.owner, segment)
+    position = version - segment.first
+    if "d" in items[position].attributes:
+        return None
+    items[position] = _erased(environment, record, items[position])
+    archive = blob_batch.write(f"{record.owner}/archive", pack_archive(items))
+    return msgspec.structs.replace(segment, archive=archive)
+
+
+def _is_erased(environment: Environment, record: NameRecord, version: int) -> bool:
+    attributes: Any = None
+    segment = segment_holding(environment.index, record.prefix, version)
+    if segment is not None and segment.archive is not None:
+        items = open_archive(environment, record.prefix, record.owner, segment)
+        attributes = items[version - segment.first].attributes
+    elif segment is not None:
+        item = environment.index.get(entries_partition(record.prefix, segment.first), number(version))
+        attributes = item.attributes if item else None
+    return attributes is not None and "d" in attributes

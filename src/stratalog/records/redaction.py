@@ -1,0 +1,45 @@
+"""Redaction of a version: its body and salt are erased; the digest that stands for them in the chain stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stratalog.errors import ConditionFailed, Unavailable
+from stratalog.log.chain import body_digest
+from stratalog.log.commit import commit_once
+from stratalog.log.environment import Environment
+from stratalog.ports.index import Equals, Item, Put
+from stratalog.records.history import item_of
+from stratalog.records.versions import TOMBSTONE, Name
+
+__all__ = ["redact_item"]
+
+ATTEMPTS_MAX = 5
+
+
+def redact_item(environment: Environment, name: Name, version: int) -> Item:
+    """Erase the body of a version, on condition that the very item stands; answer the item as it is then."""
+    for _ in range(ATTEMPTS_MAX):
+        item = item_of(environment, name, version)
+        if "d" in item.attributes or item.attributes.get("k") == TOMBSTONE:
+            return item
+        erased = _erased(item)
+        try:
+            commit_once(
+                environment,
+                [Put(erased, Equals("s", item.attributes["s"]))],
+                lambda: "d" in item_of(environment, name, version).attributes,
+            )
+        except ConditionFailed:
+            continue  # somebody has redacted or freed it
+        environment.counters["record redaction"] += 1
+        return erased
+    raise Unavailable("the version kept changing while it was redacted", record=name.id, version=version)
+
+
+def _erased(item: Item) -> Item:
+    """The item without body, size, hash of the body and salt: with the hash alone a body could be guessed."""
+    attributes: Any = item.attributes
+    digest = body_digest(attributes["s"], attributes["h"])
+    left = {name: value for name, value in attributes.items() if name not in ("s", "b", "z", "x")}
+    return Item(item.partition, item.sort, {**left, "n": 0, "h": b"", "d": digest})

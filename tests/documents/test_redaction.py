@@ -1,0 +1,251 @@
+"""Redaction of a document's versions: the newest state stays, what held the values goes, and history says redacted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stratalog
+from stratalog.documents import Document, redact, verify
+from stratalog.errors import Redacted, RedactionRefused, Unsupported
+from stratalog.log.retention import archive_segments
+from stratalog.log.snapshots import list_snapshots
+from stratalog.log.sweep import sweep_deleted
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.document_export import export_document
+from stratalog.maintenance.document_import import import_document
+from stratalog.maintenance.store_copy import copy_store
+from stratalog.maintenance.verification import list_histories, verify_history
+from stratalog.protocol.sync import Pull
+from stratalog.sync.pull import pull
+from stratalog.testing.clock import ManualClock
+from tests.test_verify_export import verified
+
+SECRET = "a person's name "
+LARGE = SECRET * 300
+
+
+def new_store(**options: Any) -> stratalog.Store:
+    options = {"segment_entries_target": 6, "snapshot_entries_interval": 3, **options}
+    return stratalog.open("memory:", settings=stratalog.LogSettings(**options), clock=ManualClock())
+
+
+def grown(store: stratalog.Store, secret: str = SECRET) -> Document:
+    """Version 3 puts the secret, version 6 overwrites it; nine versions in all."""
+    document = store.create("acme", "plan")
+    for version in range(1, 10):
+        key = "people/1" if version in (3, 6) else f"cells/{version}"
+        value = secret if version == 3 else version
+        document.mutate("put", {"key": key, "value": value}, client="ada" if version == 3 else "bob")
+    return document
+
+
+def other(store: stratalog.Store) -> Document:
+    """A handle that shares nothing in memory with the first."""
+    return Document(store.log("acme", "plan"))
+
+
+def stored(store: stratalog.Store) -> list[bytes]:
+    """All bytes in the index and in blobs."""
+    index: Any = store.environment.index
+    items = [item for part in index._partitions.values() for item in part.items.values()]
+    values = [value for item in items for value in item.attributes.values() if isinstance(value, bytes)]
+    return values + [store.environment.blobs.get(stat.key) for stat in store.environment.blobs.list("")]
+
+
+def holds_secret(store: stratalog.Store) -> bool:
+    return any(SECRET.encode() in value for value in stored(store))
+
+
+@pytest.fixture
+def store() -> Any:
+    with new_store() as opened:
+        yield opened
+
+
+def test_the_newest_state_stays_and_the_chain_verifies(store: stratalog.Store) -> None:
+    document = grown(store)
+    before = document.at().to_dict()
+    redact(document, 3)
+    for handle in (document, other(store)):
+        assert handle.at().to_dict() == before
+        found = verify(handle)
+        assert (found.redacted, found.version, found.hash) == ((3,), 9, document.log.head().hash)
+    document.mutate("put", {"key": "cells/10", "value": 10})
+    assert verify(other(store)).version == 10
+
+
+@pytest.mark.parametrize("secret", [SECRET, LARGE], ids=["small", "large"])
+def test_nothing_in_the_store_holds_the_value_once_it_is_collected(store: stratalog.Store, secret: str) -> None:
+    document = grown(store, secret)
+    assert holds_secret(store)
+    redact(document, 3)
+    for _ in range(3):
+        store.environment.clock.sleep(100_000)
+        collect(store.environment, "acme")
+    assert not holds_secret(store)
+    assert verify_history(store, next(list_histories(store))).findings == ()
+
+
+def test_snapshots_that_hold_the_value_are_retired_and_no_others(store: stratalog.Store) -> None:
+    document = grown(store)
+    snapshots = [found.version for found in list_snapshots(store.environment.index, document.log.record.prefix)]
+    assert snapshots == [3, 6, 9]
+    document.snapshot(4)
+    assert redact(document, 3) == [3, 4]
+    kept = list_snapshots(store.environment.index, document.log.record.prefix)
+    assert [snapshot.version for snapshot in kept] == [6, 9]
+
+
+def test_history_says_redacted_where_it_needs_the_version(store: stratalog.Store) -> None:
+    document = grown(store)
+    redact(document, 3)
+    for version in (3, 4, 5):
+        with pytest.raises(Redacted):
+            document.at(version)
+    for version in (0, 1, 2, 6, 7, 8, 9):
+        assert document.at(version).version == version
+    listed = list(document.versions())
+    assert [(found.version, found.redacted) for found in listed] == [(n, n == 3) for n in range(1, 10)]
+    changes = document.history("people/1")
+    assert next(changes).version == 6
+    with pytest.raises(Redacted):
+        next(changes)
+    assert [change.version for change in document.history("cells/1")] == [1]
+    assert [document.applied_in("bob", id) for id in (1, 3, 8)] == [1, 4, 9]
+    with pytest.raises(Redacted):
+        document.applied_in("ada", 1)
+
+
+def test_a_value_that_the_document_still_holds_is_refused(store: stratalog.Store) -> None:
+    document = grown(store)
+    with pytest.raises(RedactionRefused, match="delete or overwrite it first") as refused:
+        redact(document, 9)
+    assert refused.value.details["keys"] == ["cells/9"]
+    document.mutate("del", {"key": "cells/9"})
+    redact(document, 9)
+    assert verify(other(store)).redacted == (9,)
+
+
+def test_a_version_that_a_fork_holds_is_refused(store: stratalog.Store) -> None:
+    document = grown(store)
+    fork = document.fork("draft", at=4)
+    with pytest.raises(RedactionRefused, match="forks hold the version"):
+        redact(document, 3)
+    with pytest.raises(RedactionRefused, match="belongs to the log"):
+        redact(fork, 3)
+    fork.delete()
+    store.environment.clock.sleep(100_000)
+    sweep_deleted(store.environment, "acme")
+    redact(document, 3)
+    later = document.fork("later")
+    later.mutate("put", {"key": "cells/1", "value": "new"})
+    assert verify(later).version == 10
+    assert stratalog.merge(later, document)
+
+
+def test_the_log_of_a_document_is_not_redacted_past_the_document(store: stratalog.Store) -> None:
+    with pytest.raises(RedactionRefused, match="state is kept"):
+        grown(store).log.redact(3)
+
+
+def test_a_rejected_mutation_and_the_newest_version_may_be_redacted(store: stratalog.Store) -> None:
+    document = grown(store)
+    document.mutate("no such mutator", {"name": SECRET})
+    redact(document, 10)
+    redact(document, 3)
+    assert document.mutate("put", {"key": "a", "value": 1}).status == "applied"
+    assert verify(other(store)).redacted == (3, 10)
+
+
+def test_a_handle_that_is_behind_goes_on_from_a_later_snapshot(store: stratalog.Store) -> None:
+    document = store.create("acme", "plan")
+    document.mutate("put", {"key": "a", "value": 1})
+    behind = other(store)
+    assert behind.at().version == 1
+    document.mutate("put", {"key": "b", "value": SECRET})
+    document.mutate("del", {"key": "b"})
+    redact(document, 2)
+    assert behind.at().to_dict() == {"a": 1}
+    assert behind.mutate("put", {"key": "c", "value": 3}).version == 4
+
+
+def test_a_second_redaction_leaves_the_first_verifiable(store: stratalog.Store) -> None:
+    document = grown(store)
+    for version in range(10, 16):
+        document.mutate("put", {"key": "people/2", "value": f"{SECRET}{version}"})
+    redact(document, 3)
+    for version in range(10, 15):
+        redact(document, version)
+    found = verify(other(store))
+    assert found.redacted == (3, 10, 11, 12, 13, 14)
+    assert redact(document, 10) == []
+
+
+def test_an_archived_version_is_redacted(store: stratalog.Store) -> None:
+    document = grown(store)
+    assert archive_segments(document.log) == 1
+    redact(document, 3)
+    assert verify(other(store)).redacted == (3,)
+
+
+def test_a_client_that_is_behind_is_given_everything(store: stratalog.Store) -> None:
+    document = store.create("acme", "plan")
+    document.mutate("put", {"key": "a", "value": 1})
+    first = pull(document, Pull("group"), "u-1")
+    document.mutate("put", {"key": "b", "value": SECRET})
+    document.mutate("del", {"key": "b"})
+    redact(document, 2)
+    for handle in (document, other(store)):
+        again = pull(handle, Pull("group", first.cookie), "u-1")
+        assert again.cookie.version == 3
+
+
+def test_exports_hold_the_digest_and_are_verified_without_our_code(store: stratalog.Store) -> None:
+    document = grown(store, LARGE)
+    redact(document, 3)
+    file = BytesIO()
+    export_document(document, file)
+    assert SECRET.encode() not in file.getvalue()
+    assert verified(file.getvalue())[1][-1] == document.log.head().hash
+    with pytest.raises(Unsupported, match="redacted"):
+        import_document(store, "acme", "again", file)
+    assert [line.id for line in store.list("acme")] == ["plan"]
+
+
+def test_a_copy_keeps_what_was_redacted_so(store: stratalog.Store) -> None:
+    redact(grown(store), 3)
+    with new_store() as target:
+        copy_store(store, target)
+        assert verify(other(target)).redacted == (3,)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9)), min_size=4, max_size=14),
+    st.lists(st.integers(1, 14), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_any_redaction_is_refused_or_leaves_a_document_that_verifies(
+    changes: list[tuple[str, int | None]], redactions: list[int], archived: bool
+) -> None:
+    with new_store() as store:
+        document = store.create("acme", "plan")
+        for key, value in changes:
+            document.mutate(*(("put", {"key": key, "value": value}) if value is not None else ("del", {"key": key})))
+        if archived:
+            archive_segments(document.log)
+        newest = document.at().to_dict()
+        done = set()
+        for version in redactions:
+            with suppress(stratalog.NotFound, RedactionRefused):
+                redact(document, version)
+                done.add(version)
+        for handle in (document, other(store)):
+            assert handle.at().to_dict() == newest
+            assert verify(handle).redacted == tuple(sorted(done))

@@ -1,0 +1,202 @@
+"""Redaction of entries: the events go for good, the chain still verifies, and nothing names what was erased."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from stratalog.codec import encode, sha256
+from stratalog.errors import NotFound, Redacted, RedactionRefused, VersionForgotten
+from stratalog.keys import entries_partition, number
+from stratalog.log import Log, create_log, fork_log, open_log
+from stratalog.log.chain import body_digest
+from stratalog.log.redaction import erase_entry
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.segments import segment_holding
+from stratalog.log.snapshots import list_snapshots
+from stratalog.log.verification import verify_log
+from tests.log.helpers import after, another, event, fill, lost_answer, new_log, scripted
+
+SECRET = b"a person's name"
+
+
+def grown(secret: bytes = SECRET, **settings: Any) -> Log:
+    """Nine entries, of which the third holds the secret."""
+    log = new_log(segment_entries_target=4, **settings)
+    fill(log, 2)
+    log.append(event(secret), author="Ada", principal="u-1", write_id="w-3", expected=2)
+    fill(log, 6)
+    return log
+
+
+def other(log: Log) -> Log:
+    """Another handle in this process."""
+    return open_log(log.environment, log.record.organisation, log.record.name)
+
+
+def other_process(log: Log) -> Log:
+    return open_log(another(log.environment), log.record.organisation, log.record.name)
+
+
+def held(log: Log, secret: bytes = SECRET) -> bool:
+    """Whether anything in the index still holds the secret."""
+    index: Any = scripted(log.environment).backend
+    partitions = index._partitions.values()
+    attributes = [value for part in partitions for item in part.items.values() for value in item.attributes.values()]
+    return any(secret in value for value in attributes if isinstance(value, bytes))
+
+
+def check_redacted(log: Log) -> None:
+    for handle in (log, other(log)):
+        entry = handle.entry(3)
+        assert (entry.events, entry.salt, entry.author, entry.principal, entry.write_id) == (
+            (),
+            b"",
+            "Ada",
+            "u-1",
+            "w-3",
+        )
+        assert entry.redacted
+        assert [entry.version for entry in handle.read()] == list(range(1, 10))
+        report = verify_log(handle)
+        assert (report.findings, report.redacted, report.version) == ((), (3,), 9)
+
+
+def test_the_events_and_the_salt_go_and_the_hash_stays() -> None:
+    log = grown()
+    before = log.entry(3)
+    assert log.redact(3) == []
+    check_redacted(log)
+    after = log.entry(3)
+    assert (after.hash, after.created_ms) == (before.hash, before.created_ms)
+    assert after.redacted == body_digest(before.salt, sha256(encode(before.events)))
+    assert not held(log)
+
+
+def test_redacting_again_changes_nothing() -> None:
+    log = grown()
+    log.redact(3)
+    item = segment_holding(log.environment.index, log.record.prefix, 3)
+    log.redact(3)
+    assert segment_holding(log.environment.index, log.record.prefix, 3) == item
+
+
+@pytest.mark.parametrize("freed", [False, True])
+def test_an_archived_entry_goes_from_the_archive_and_from_the_index(freed: bool) -> None:
+    log = grown()
+    archive_segments(log)
+    if freed:
+        log.environment.clock.sleep(1000)
+        free_segments(log)
+    assert log.entry(3).events
+    log.redact(3)
+    check_redacted(log)
+    assert not held(log)
+    log.environment.clock.sleep(1000)
+    assert free_segments(log) == (0 if freed else 2)
+    check_redacted(log)
+
+
+def test_an_archive_that_was_made_of_the_old_entry_is_never_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stratalog.log import retention
+
+    log, write = grown(), retention.write_archive
+
+    def overtaken(*arguments: Any) -> Any:
+        written = write(*arguments)
+        monkeypatch.setattr(retention, "write_archive", write)
+        other(log).redact(3)
+        return written
+
+    monkeypatch.setattr(retention, "write_archive", overtaken)
+    assert archive_segments(log) == 1  # the other of the two
+    check_redacted(log)
+    assert archive_segments(log) == 1
+    check_redacted(log)
+
+
+def test_an_archive_that_came_first_is_redacted_too() -> None:
+    log = grown()
+
+    index = scripted(log.environment)
+    index.script.append(after(lambda: archive_segments(other_process(log))))
+    log.redact(3)
+    check_redacted(log)
+
+
+def test_a_body_in_blobs_is_named_by_nothing_any_more() -> None:
+    log = grown(Random(1).randbytes(40_000), body_inline_bytes_max=100)
+    item = log.environment.index.get(entries_partition(log.record.prefix, 1), number(3))
+    assert item is not None
+    assert "x" in item.attributes
+    log.redact(3)
+    check_redacted(log)
+    item = log.environment.index.get(entries_partition(log.record.prefix, 1), number(3))
+    assert item is not None
+    assert sorted(item.attributes) == ["a", "c", "d", "h", "p", "w"]
+
+
+def test_snapshots_of_the_version_and_later_ones_are_retired() -> None:
+    log = grown()
+    for version in (2, 3, 5):
+        log.save_snapshot(version, [b"state"])
+    assert log.redact(3) == [3, 5]
+    assert [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)] == [2]
+
+
+def test_what_something_still_needs_is_refused() -> None:
+    log = grown()
+    fork = fork_log(log, "fork", 5)
+    with pytest.raises(RedactionRefused, match="forks hold the version"):
+        log.redact(3)
+    with pytest.raises(RedactionRefused, match="belongs to the log it was forked from"):
+        fork.redact(3)
+    log.redact(6)
+    grid = create_log(log.environment, log.record.organisation, "grid", "grid")
+    fill(grid, 1)
+    with pytest.raises(RedactionRefused, match="state is kept"):
+        grid.redact(1)
+
+
+def test_what_is_not_there_or_forgotten_is_not_redacted() -> None:
+    log = grown()
+    for version in (0, 10):
+        with pytest.raises(NotFound):
+            log.redact(version)
+    raise_floor(log, 6)
+    for version in (3, 6):
+        with pytest.raises(VersionForgotten):
+            log.redact(version)
+
+
+def test_a_retry_of_a_redacted_append_is_neither_a_success_nor_a_conflict() -> None:
+    log = grown()
+    log.redact(3)
+    for content in (SECRET, b"something else"):
+        with pytest.raises(Redacted):
+            log.append(event(content), principal="u-1", write_id="w-3", expected=2)
+    assert log.head().version == 9
+
+
+def test_a_redaction_whose_answer_is_lost_is_done_once() -> None:
+    log = grown()
+    scripted(log.environment).script.append(lost_answer)
+    log.redact(3)
+    check_redacted(log)
+
+
+def test_the_newest_entry_may_be_redacted_and_the_log_goes_on() -> None:
+    log = grown()
+    log.redact(9)
+    assert log.append(event("next")).version == 10
+    assert other(log).append(event("next")).version == 11
+    assert verify_log(log).redacted == (9,)
+
+
+def test_erasing_waits_for_nothing_that_was_swept() -> None:
+    log = grown()
+    raise_floor(log, 6)
+    with pytest.raises(VersionForgotten):
+        erase_entry(log.environment, log.record, 3)

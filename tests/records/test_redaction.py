@@ -1,0 +1,137 @@
+"""Redaction of a record's versions: the body goes for good, the chain still verifies, other versions stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratalog.codec import sha256
+from stratalog.errors import NotFound, OutcomeUnknown, Redacted, VersionForgotten
+from stratalog.log.chain import body_digest
+from stratalog.records import NewBody, Records
+from stratalog.records.verification import verify_record
+from stratalog.records.versions import Name
+from tests.records.test_chain import item_of
+from tests.records.test_golden import empty
+
+SECRET = b"a person's name"
+LARGE = sha256(SECRET) * 1000
+PARTS = [bytes(5_000_000), SECRET, bytes(5_000_000)]
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    """Three versions of a record, of which the second is the one to redact."""
+    made = empty(tmp_path)
+    made.put("b1", b"first")
+    made.put("b1", SECRET, principal="u-1", metadata={"title": "x"}, source_time_ms=5, write_id="w-2")
+    made.put("b1", b"third")
+    return made
+
+
+def check(records: Records, *redacted: int) -> None:
+    report = verify_record(records.environment, Name("acme", "b1"))
+    assert (report.findings, report.redacted) == ((), redacted)
+
+
+def test_the_body_goes_and_all_else_stays(records: Records) -> None:
+    before, item = records.stat("b1", 2), dict(item_of(records, 2))
+    after = records.redact("b1", 2)
+    assert (after.redacted, after.size, after.digest) == (True, 0, b"")
+    for name in ("version", "created_ms", "write_id", "metadata", "source_time_ms", "principal", "hash", "deleted"):
+        assert getattr(after, name) == getattr(before, name)
+    assert item_of(records, 2)["d"] == body_digest(item["s"], sha256(SECRET))
+    assert not item_of(records, 2).keys() & {"s", "b", "z", "x"}
+    check(records, 2)
+    for read in (records.get, records.open):
+        with pytest.raises(Redacted):
+            read("b1", 2)
+    assert records.stat("b1", 2) == after == list(records.versions("b1"))[1]
+    assert records.get("b1").body == b"third"
+
+
+def test_redacting_again_changes_nothing_and_a_deletion_has_nothing_to_redact(records: Records) -> None:
+    first = records.redact("b1", 2)
+    item = item_of(records, 2)
+    assert records.redact("b1", 2) == first
+    assert item_of(records, 2) == item
+    deleted = records.delete("b1")
+    assert records.redact("b1", 4) == deleted
+    check(records, 2)
+
+
+@pytest.mark.parametrize("body", [LARGE, PARTS], ids=["one blob", "parts"])
+def test_a_blob_goes_unless_another_version_names_it(records: Records, body: Any) -> None:
+    blobs = records.environment.blobs
+
+    def held() -> int:
+        records.environment.clock.sleep(100_000)
+        records.free("b1")
+        return len(list(blobs.list("acme/records/b1")))
+
+    records.put("b1", body if isinstance(body, bytes) else iter(body))
+    records.put("b1", b"between")
+    records.put("b1", body if isinstance(body, bytes) else iter(body))
+    before = held()
+    records.redact("b1", 4)
+    assert held() == before
+    records.redact("b1", 6)
+    assert held() == 0
+    check(records, 4, 6)
+
+
+def test_the_latest_version_may_be_redacted_and_the_record_goes_on(records: Records) -> None:
+    records.redact("b1", 3)
+    with pytest.raises(Redacted):
+        records.get("b1")
+    with pytest.raises(Redacted):
+        records.update("b1", bytes.upper)
+    assert records.put("b1", b"third").version == 4
+    assert records.update("b1", bytes.upper).version == 5
+    check(records, 3)
+
+
+def test_what_stood_before_a_deletion_does_not_come_back_once_it_is_redacted(records: Records) -> None:
+    records.delete("b1")
+    records.redact("b1", 3)
+    with pytest.raises(Redacted):
+        records.undelete("b1")
+    assert records.put("b1", b"new").version == 5
+    check(records, 3)
+
+
+def test_a_retry_of_a_redacted_put_is_neither_a_success_nor_a_conflict(records: Records) -> None:
+    records.redact("b1", 2)
+    for body in (SECRET, b"another"):
+        with pytest.raises(Redacted):
+            records.put("b1", body, principal="u-1", write_id="w-2", expected=1)
+    records.put("b2", SECRET, write_id="w-9")
+    records.redact("b2", 1)
+    [stored] = records.put_many([NewBody(id="b2", body=SECRET, write_id="w-9")])
+    assert isinstance(stored.error, Redacted)
+
+
+def test_pruning_goes_on_from_a_redacted_version(records: Records) -> None:
+    records.redact("b1", 2)
+    assert records.prune("b1", retain=1) == 3
+    check(records)
+    with pytest.raises(VersionForgotten):
+        records.redact("b1", 2)
+    with pytest.raises(NotFound):
+        records.redact("b1", 9)
+
+
+def test_a_redaction_whose_answer_is_lost_is_done(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = records.environment.index
+    commit = index.commit
+
+    def lost(*arguments: Any) -> None:
+        commit(*arguments)
+        monkeypatch.setattr(index, "commit", commit)
+        raise OutcomeUnknown("the answer was lost")
+
+    monkeypatch.setattr(index, "commit", lost)
+    assert records.redact("b1", 2).redacted
+    check(records, 2)
