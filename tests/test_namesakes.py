@@ -81,7 +81,7 @@ def test_queued_pushes_do_not_wait_behind_another_organisation_s(store: stratalo
     queue = QueuedPushes(store)
     for organisation in ORGANISATIONS:
         document = store.create(organisation, "budget")
-        push = Push("g", [put("of", organisation)], document.log.record.incarnation)
+        push = Push("g", [put("of", organisation)], document.origin)
         assert queue.push(document, push).queued
     # A group gives out one message at a time. Both are given out, so they are of two groups.
     messages = store.queue.receive(10)

@@ -20,7 +20,6 @@ from stratalog.protocol.live import Poke
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
-from stratalog.sync.origin import origin_of
 from stratalog.worker.attempt_record import read_attempts
 from stratalog.worker.queued_pushes import QueuedPushes
 from tests.aws.application import Held, container, event
@@ -61,7 +60,7 @@ class Works:
         return self.store.create("acme", name)
 
     def push(self, document: Document, *mutations: Mutation) -> None:
-        wanted = Push("g", list(mutations), origin_of(document.log))
+        wanted = Push("g", list(mutations), document.origin)
         assert QueuedPushes(self.store).push(document, wanted, "").queued
 
     def poll(self, seconds: float = 0) -> int:

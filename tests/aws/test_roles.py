@@ -25,7 +25,6 @@ from stratalog.keys import listeners_partition
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.protocol.live import SUBPROTOCOL
 from stratalog.store import Store, open_store
-from stratalog.sync.origin import origin_of
 from tests.aws.gateway_events import queue_event
 from tests.aws.policies import LEADING_KEYS, Asked, Role
 from tests.aws.template import STACK, TOKENS, Stack, deployed_stack
@@ -82,7 +81,7 @@ class Guarded:
 
     def push(self, *mutations: dict[str, Any]) -> int:
         """A push of one group to the plan."""
-        origin = origin_of(self.store.document("acme", "plan").log)
+        origin = self.store.document("acme", "plan").origin
         body = {"group": "g", "mutations": mutations, "origin": origin}
         return self.ask("POST", "/documents/plan/push", json=body)
 

@@ -81,7 +81,7 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
     def write(writer: int) -> None:
         for id in range(1, APPENDS + 1):
             mutation = Mutation(client=f"c{writer}", id=id, name="put", args={"key": f"{writer}/{id}", "value": id})
-            assert backlog.push(document, Push(f"g{writer}", [mutation], document.log.record.incarnation)).queued
+            assert backlog.push(document, Push(f"g{writer}", [mutation], document.origin)).queued
 
     working = [threading.Thread(target=worker.run) for worker in workers]
     _together(*working, *(threading.Thread(target=write, args=(n,)) for n in range(WRITERS)), wait_for=WRITERS)

@@ -43,7 +43,7 @@ def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
 
 
 def push(store: Store, document: Document, *mutations: Mutation) -> None:
-    assert QueuedPushes(store).push(document, Push("g", list(mutations), document.log.record.incarnation), "").queued
+    assert QueuedPushes(store).push(document, Push("g", list(mutations), document.origin), "").queued
 
 
 def put(id: int, value: str) -> Mutation:

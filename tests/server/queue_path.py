@@ -14,7 +14,6 @@ from stratalog.ports.queue import Message
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.store import Store, open_store
-from stratalog.sync.origin import origin_of
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
@@ -67,7 +66,7 @@ class QueuePath:
     def push(self, *mutations: Mutation, document: Document | None = None, group: str = "g", owner: str = "") -> Pushed:
         """What the server answers to a push that says which document it is meant for."""
         document = document or self.document
-        return self.backlog.push(document, Push(group, list(mutations), origin_of(document.log)), owner)
+        return self.backlog.push(document, Push(group, list(mutations), document.origin), owner)
 
     def work(self) -> None:
         """Let the worker take all that the queue gives now."""

@@ -17,7 +17,6 @@ from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
 from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push
 from stratalog.store import Store
-from stratalog.sync.origin import origin_of
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
 from stratalog.sync.replicache import pull_replicache
@@ -208,7 +207,7 @@ def test_clients_of_others_are_not_raised() -> None:
 def test_a_cookie_that_claims_to_be_very_far_ahead_moves_nobody_elses_orders() -> None:
     document = World().create()
     far = 2**52
-    cookie = Cookie(far, origin_of(document.log), 5, "00", "g")
+    cookie = Cookie(far, document.origin, 5, "00", "g")
     assert pull(document, Pull("g", cookie)).cookie.order == far + 1
     assert pull(document, Pull("other")).cookie.order == 0
 

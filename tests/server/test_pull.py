@@ -13,7 +13,6 @@ from stratalog.limits import COOKIE_CLIENTS_MAX, INTEGER_MAX
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, PutKey, Rejection
 from stratalog.sync import pull as pull_module
-from stratalog.sync.origin import origin_of
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
 from tests.documents.helpers import World, inc, large, put
@@ -30,7 +29,7 @@ def pulled(document: Document, cookie: Cookie | None = None, group: str = "g", o
 
 def cookie_of(document: Document, order: int, version: int, group: str = "g", **last: int) -> Cookie:
     hash = document.log.hash_at(version).hex() if version <= document.version else "of a lost branch"
-    return Cookie(order, origin_of(document.log), version, hash, group, last)
+    return Cookie(order, document.origin, version, hash, group, last)
 
 
 def push_one(document: Document, *mutations: Mutation, group: str = "g", owner: str = "") -> None:

@@ -13,7 +13,6 @@ from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATIONS_PER_BAT
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.messages import UNSTORABLE
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.sync.origin import origin_of
 from stratalog.sync.push import push, reject
 from tests.documents.helpers import World, inc, put, statuses
 
@@ -212,7 +211,7 @@ def test_a_collected_group_is_told_so() -> None:
 def test_what_was_meant_for_a_deleted_document_does_not_touch_its_heir() -> None:
     world = World()
     document = world.create()
-    request = Push("g", incs(1, 2), origin_of(document.log))
+    request = Push("g", incs(1, 2), document.origin)
     assert statuses(push(document, request).outcomes) == ["applied", "applied"]
     document.delete()
     heir = world.create()

@@ -17,7 +17,6 @@ import stratalog
 from stratalog.cli import main
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
-from stratalog.sync.origin import origin_of
 from stratalog.worker.queued_pushes import QueuedPushes
 from tests.processes import COMMAND_LINE, ChildProcess
 from tests.processes import start as start_process
@@ -67,7 +66,7 @@ def opened(folder: Path) -> Iterator[Store]:
 def queue(folder: Path, *mutations: Any) -> None:
     with opened(folder) as store:
         document = store.document("acme", "plan")
-        assert QueuedPushes(store).push(document, Push("g", list(mutations), origin_of(document.log))).queued
+        assert QueuedPushes(store).push(document, Push("g", list(mutations), document.origin)).queued
 
 
 def content(folder: Path) -> dict[str, Any]:

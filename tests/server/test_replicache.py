@@ -12,7 +12,6 @@ from stratalog.documents import Document
 from stratalog.errors import Forbidden, Invalid
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Push, Pushed
-from stratalog.sync.origin import origin_of
 from stratalog.sync.replicache import (
     ReplicacheAnswer,
     answer_push,
@@ -147,7 +146,7 @@ def test_the_first_pull_clears_and_puts_under_a_numeric_order() -> None:
     assert pulled(document) == {
         "cookie": {
             "order": 1,
-            "origin": origin_of(document.log),
+            "origin": document.origin,
             "version": 1,
             "hash": document.log.hash_at(1).hex(),
             "group": "g",

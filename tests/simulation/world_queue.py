@@ -23,7 +23,6 @@ from stratalog.log.names import NameRecord, read_name
 from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
 from stratalog.store import Store
-from stratalog.sync.origin import origin_of
 from stratalog.sync.pull import pull
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULTS
@@ -214,7 +213,7 @@ class QueueWorld:
         Some devices do not say which one that is: the message must know. They send all each time.
         """
         document = store.document(ORGANISATION, device.document)
-        if device.cookie is None or device.cookie.origin != origin_of(document.log):
+        if device.cookie is None or device.cookie.origin != document.origin:
             return self._pull(device, backlog, store)
         is_named = device.name == "device-0"
         request = device.push(is_named and self.scheduler.random.random() < 0.1)

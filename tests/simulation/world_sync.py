@@ -29,7 +29,6 @@ from stratalog.log.names import NameRecord
 from stratalog.log.retention import free_segments
 from stratalog.protocol import BUILT_IN_MUTATORS, Mutation
 from stratalog.protocol.sync import Clear, Pull, Pulled, Push, Pushed
-from stratalog.sync.origin import origin_of
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
 from stratalog.testing.checkers import Violation
@@ -335,7 +334,7 @@ class SyncWorld:
 
     def _know(self, document: Document) -> None:
         """Remember an incarnation, to be checked after its end."""
-        self.records.setdefault(origin_of(document.log), document.log.record)
+        self.records.setdefault(document.origin, document.log.record)
 
     def _count(self, document: Document) -> None:
         for name, count in document.log.environment.counters.items():

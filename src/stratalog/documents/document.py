@@ -81,6 +81,16 @@ class Document:
         return self.log.record.name
 
     @property
+    def origin(self) -> str:
+        """Which history its clients belong to: the log's origin, or for a fork the hash at its fork point.
+
+        Copies, exports and imports keep both, so a restored document goes on with its clients. A fork begins without
+        clients, and may hold effects of its parent's; so it is another history to them.
+        """
+        record = self.log.record
+        return record.lineage[-1].hash.hex() if record.lineage else record.origin
+
+    @property
     def version(self) -> int:
         """The newest version, read now."""
         return self.log.head().version

@@ -4,6 +4,5 @@ Modules
 -------
 push        applies the mutations of a group's clients, in order
 pull        everything new since a cookie, read from one version
-origin      which history a document's clients belong to
 replicache  both in the terms of the Replicache protocol
 """

@@ -13,7 +13,6 @@ from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFo
 from stratalog.limits import COOKIE_CLIENTS_MAX, INTEGER_MAX, REJECTIONS_SHOWN_VERSIONS
 from stratalog.protocol.messages import check_client, check_identity
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Operation, Pull, Pulled, PutKey, Rejection
-from stratalog.sync.origin import origin_of
 
 __all__ = ["LOST_BRANCH", "MayWrite", "always", "pull"]
 
@@ -71,7 +70,7 @@ class _Answer:
         self._cookie = request.cookie
         self._owner = owner
         self._may_write = may_write
-        self._origin = origin_of(document.log)
+        self._origin = document.origin
         own = self._cookie if self._cookie and self._cookie.origin == self._origin else None
         self._own = own
         """The cookie, where it is of this document."""

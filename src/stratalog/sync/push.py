@@ -13,7 +13,6 @@ from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import Draft, Rejected
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome, Status, check_identity, check_unreserved
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.sync.origin import origin_of
 
 __all__ = ["check_push", "push", "refusal", "reject"]
 
@@ -51,7 +50,7 @@ def check_push(request: Push) -> Push:
 
 def refusal(document: Document, request: Push) -> Pushed | None:
     """The answer to a push that may not reach the document whatever is in it; None for one that may."""
-    if request.origin not in ("", origin_of(document.log)):
+    if request.origin not in ("", document.origin):
         return _none(request.mutations, "unknown-client")
     return None
 

@@ -62,7 +62,7 @@ class TableQueue:
                 Carried(self._client, self._number + position, request.name, request.args)
                 for position, request in enumerate(requests, 1)
             ]
-            self._push(QueuedPush(GROUP, self._table.document.log.record.incarnation, "", "", carried))
+            self._push(QueuedPush(GROUP, self._table.document.origin, "", "", carried))
             self._number += len(carried)
         return [Ticket(mutation.client, mutation.id) for mutation in carried]
 
