@@ -15,6 +15,7 @@ import apsw
 
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
+    INSERT_ITEM,
     INSERT_ROWS_MAX,
     PAGE_BYTES,
     BlobRow,
@@ -160,7 +161,7 @@ class _Ticket(PendingCommit[Result]):
     def __init__(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
     ) -> None:
-        super().__init__()
+        PendingCommit.__init__(self)
         self.job = job
         self.rows = rows
         self.blobs = blobs
@@ -255,7 +256,7 @@ class _GroupWriter:
                 statement = insert_all(tuple(map(len, rows)), len(blobs))
                 self._inserting.execute(statement, tuple(chain.from_iterable((*rows, *blobs))))
             elif len(rows) == 1:
-                self._inserting.execute(insert_items((len(rows[0]),)), rows[0])
+                self._inserting.execute(INSERT_ITEM[len(rows[0])], rows[0])
             else:
                 self._inserting.execute(insert_items(tuple(map(len, rows))), tuple(chain.from_iterable(rows)))
         except apsw.ConstraintError:

@@ -13,6 +13,7 @@ __all__ = [
     "BLOB_INSERTS",
     "CHECKED_PAIR_BYTES",
     "INSERT_BLOBS_MAX",
+    "INSERT_ITEM",
     "INSERT_ROWS_MAX",
     "BlobRow",
     "Row",
@@ -65,6 +66,7 @@ It compares an item's first attribute, name and value as they are encoded. They 
 up to 15. A hash of 32 bytes under a name of one letter takes 36.
 """
 
+PLAIN_LENGTH = 3
 CHECKED_LENGTH = 6
 SHAPES_MAX = 1024
 BLOB_INSERTS = (
@@ -78,6 +80,10 @@ def insert_items(lengths: tuple[int, ...]) -> str:
     """The statement that inserts rows of these lengths, or fails where one stands or a check does not hold."""
     rows = (CHECKED_ROW if length == CHECKED_LENGTH else PLAIN_ROW for length in lengths)
     return f"INSERT INTO items VALUES {', '.join(rows)}"
+
+
+INSERT_ITEM = {length: insert_items((length,)) for length in (PLAIN_LENGTH, CHECKED_LENGTH)}
+"""The statement that inserts one row, by the row's length."""
 
 
 @lru_cache(SHAPES_MAX)

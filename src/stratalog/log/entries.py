@@ -190,16 +190,13 @@ def _stored_body(item: Item, blobs: Blobs, owner: str) -> bytes:
 
 def _checked_body(events: Sequence[Event]) -> bytes:
     body, plain = reread(events, _plain_events)
-    if plain is not None and _has_data_of(plain, events):
-        return body
+    if plain is not None:
+        # Most entries have one event. Comparing its data alone takes a fourth of comparing by iterators.
+        if len(events) == 1 and plain[0].data == events[0].data:
+            return body
+        if all(map(eq, map(_data_of, plain), map(_data_of, events))):
+            return body
     return encode([_checked(event) for event in events])
-
-
-def _has_data_of(plain: Sequence[_PlainEvent], events: Sequence[Event]) -> bool:
-    if len(events) == 1:
-        same: bool = plain[0].data == events[0].data
-        return same
-    return all(map(eq, map(_data_of, plain), map(_data_of, events)))
 
 
 def _checked(event: Event) -> list[Value]:
