@@ -52,6 +52,7 @@ demo-core: $(ready_store) ## documents, records, history and forks on one machin
 test: ready-dev ready-browser ## every test and a third of the planted bugs, with branch coverage of src/, after fresh seeds of the simulation and of clients
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m tests.retries --retries 10000 --seed $(COMMIT_SEED)
+	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 180 --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) tests/simulation

@@ -149,6 +149,15 @@ def test_a_version_that_a_fork_holds_is_refused(store: stratalog.Store) -> None:
     assert stratalog.merge(later, document)
 
 
+def test_nothing_forks_where_no_state_is_left(store: stratalog.Store) -> None:
+    document = grown(store)
+    redact(document, 3)
+    with pytest.raises(Redacted):
+        document.fork("draft", at=4)
+    assert [line.id for line in store.list("acme")] == ["plan"]
+    assert document.fork("draft", at=7).at().version == 7
+
+
 def test_the_log_of_a_document_is_not_redacted_past_the_document(store: stratalog.Store) -> None:
     with pytest.raises(RedactionRefused, match="state is kept"):
         grown(store).log.redact(3)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import stratalog
 from stratalog.keys import entries_partition, number, record_key, record_partition
+from stratalog.log.archive import open_archive, pack_archive
+from stratalog.log.bodies import write_body
 from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.log.segments import list_segments, segment_change
 from stratalog.log.verification import Finding
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
@@ -161,12 +165,35 @@ def test_a_history_is_verified_from_its_floor_and_from_its_archive(store: strata
         assert findings(store, history) == [("altered", 9, 9)]
 
 
+def test_an_archive_that_lacks_a_version_is_no_shorter_history(store: stratalog.Store) -> None:
+    log = store.log("acme", "events")
+    archive_segments(log)
+    segment = next(list_segments(store.environment.index, log.record.prefix))
+    items = open_archive(store.environment, log.record.prefix, log.record.owner, segment)
+    body = pack_archive([items[0], *items[2:]])
+    ref = write_body(store.environment.blobs, f"{log.record.owner}/archive", body)
+    changed = segment_change(log.record.prefix, msgspec.structs.replace(segment, archive=ref))
+    store.environment.index.commit([changed])
+    with pytest.raises(stratalog.Corrupt, match="an archive lacks a version"):
+        list(store.log("acme", "events").read())
+    assert findings(store, LOG) == [("missing", 2, 2)]
+
+
 def test_a_fork_is_verified_with_its_ancestors_versions(store: stratalog.Store) -> None:
     log = store.log("acme", "events")
     fork = store.fork_log(log, "fork", 6)
     fork.append(stratalog.Event("seen", 7))
     put(store, item_at(store, LOG, 3), a="Eve")
     assert findings(store, HistoryName("log", "acme", "fork")) == [("altered", 3, 3)]
+
+
+def test_a_record_that_is_listed_and_has_no_version_is_found(store: stratalog.Store) -> None:
+    for version in range(1, VERSIONS + 1):
+        item = item_at(store, RECORD, version)
+        store.environment.index.commit([Delete(item.partition, item.sort)])
+    assert findings(store, RECORD) == [("missing", 1, 1)]
+    with pytest.raises(stratalog.NotFound):
+        verify_history(store, HistoryName("record", "acme", "repo"))
 
 
 def test_all_histories_of_a_store_are_listed(store: stratalog.Store) -> None:

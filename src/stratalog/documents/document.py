@@ -221,9 +221,14 @@ class Document:
     # Copies, snapshots, retention
 
     def fork(self, name: str, *, at: int | None = None) -> Document:
-        """A new document whose history up to ``at`` is this one's. One commit; clients start empty."""
-        version = self.version if at is None else at
-        return Document(fork_log(self.log, name, version), self.rules)
+        """A new document whose history up to ``at`` is this one's. One commit; clients start empty.
+
+        Raises NotFound, VersionForgotten; Redacted where no state of ``at`` can be had any more; Conflict.
+        """
+        if at is not None:
+            # Behind a redacted version there may be no state to start from, and nobody could open the fork.
+            self.state(at)
+        return Document(fork_log(self.log, name, self.version if at is None else at), self.rules)
 
     def snapshot(self, version: int | None = None) -> int:
         """Make the snapshot of a version if there is none; answer the version.

@@ -154,7 +154,19 @@ class Reader:
             self._archived.store(segment.first, items)
         if not segment.first <= first <= last <= segment.last:
             raise NotFound("no such version", prefix=self._prefix, version=last)
-        yield from items[first - segment.first : last - segment.first + 1]
+        page = items[first - segment.first : last - segment.first + 1]
+        in_order = [item.sort for item in page] == [number(version) for version in range(first, last + 1)]
+        yield from page if in_order else self._sought(items, first, last)
+
+    def _sought(self, items: list[Item], first: int, last: int) -> Iterator[Item]:
+        """The items of these versions in an archive that has not all of them in order. Raises Corrupt at a gap."""
+        by_sort = {item.sort: item for item in items}
+        for version in range(first, last + 1):
+            item = by_sort.get(number(version))
+            if item is None:
+                gap = NotFound("no such version in the archive", prefix=self._prefix, version=version)
+                raise Corrupt("an archive lacks a version", prefix=self._prefix, version=version) from gap
+            yield item
 
     def _opened(self, segment: Segment) -> list[Item]:
         try:

@@ -7,6 +7,7 @@ not read as `Damage`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -221,11 +222,11 @@ def _start(log: Log) -> int:
 
 def _links(log: Log, after: int, upto: int) -> Iterator[Link | Damage]:
     while after < upto:
-        try:
+        with suppress(Corrupt, NotFound):
             for entry in log.read(after, upto):
                 yield link_of(entry)
                 after = entry.version
-        except (Corrupt, NotFound):
+        if after < upto:
             after += 1
             yield _link_at(log, after)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -67,12 +68,23 @@ def verify_history(
     Raises NotFound, Unavailable; what is damaged is in the findings.
     """
     if history.kind == "record":
-        name = Name(history.organisation, history.name)
-        return HistoryReport(history, "record", verify_record(store.environment, name, progress=progress))
+        return HistoryReport(history, "record", _verify_record(store, history, progress))
     log = store.log(history.organisation, history.name)
     if log.record.kind == "document":
         return _verify_document(store, history, log, upto, progress)
     return HistoryReport(history, log.record.kind, verify_log(log, upto, progress=progress))
+
+
+def _verify_record(store: Store, history: HistoryName, progress: Progress | None) -> ChainReport:
+    """A record that is listed has a version: nothing deletes the last one."""
+    try:
+        return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
+    except NotFound:
+        listed = store.records(history.organisation).list(prefix=history.name)
+        if history.name not in {listing.id for listing in islice(listed, 1)}:
+            raise
+        finding = Finding("missing", 1, 1, "the record is listed and has no version")
+        return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
 
 
 def _verify_document(

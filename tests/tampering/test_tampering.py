@@ -1,0 +1,32 @@
+"""Some of the alterations that `python -m tests.tampering` plants by the thousand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stratalog.log import verification
+from tests.tampering.__main__ import main, run
+
+
+def test_every_alteration_is_found_and_redacted_bodies_verify() -> None:
+    campaign = run(120, seed=7)
+    assert campaign.missed == []
+    assert campaign.redacted > 0
+    assert campaign.rehashed >= 40
+    assert campaign.found_by_checkpoint_only.total() > 20
+    assert campaign.found_by_verify.total() + campaign.found_by_checkpoint_only.total() == 120
+
+
+def test_a_verification_that_believes_the_stored_hashes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believe(self: Any, step: Any, computed: list[bytes]) -> None:
+        self._befores = (step.hash,)
+
+    monkeypatch.setattr(verification._Walk, "_misfit", believe)
+    assert run(60, seed=7).missed
+
+
+def test_the_command_says_what_it_planted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--alterations", "10", "--seed", "3"]) == 0
+    assert "10 alterations" in capsys.readouterr().out
