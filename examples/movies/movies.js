@@ -144,7 +144,7 @@ function marksOf(key) {
 
 function drawAll() {
   outcomes = new Map(client.pending().flatMap((handle) => handle.keys.map((key) => [key, handle.status])));
-  for (const { args } of client.failures) outcomes.set(Object(args).key, "rejected");
+  for (const { args, status } of client.failures) outcomes.set(Object(args).key, status);
   people = Object.values(client.others);
   list.draw();
   panel.draw();

@@ -26,6 +26,11 @@ const NAMES = {
   "Production Budget": "Budget",
 };
 const MONEY = new Set(["Production Budget", "US Gross", "Worldwide Gross"]);
+const WHAT_HAPPENED = {
+  rejected: " was not kept: ",
+  unknown: " may or may not have been kept: ",
+  lost: " was kept, and is lost: ",
+};
 const number = new Intl.NumberFormat("en");
 
 export class Panel {
@@ -153,7 +158,7 @@ export class Panel {
         make(
           "div",
           { role: "alert", className: "failure" },
-          make("p", {}, wanted(failure), " was not kept: ", failure.reason, "."),
+          make("p", {}, wanted(failure), WHAT_HAPPENED[failure.status], failure.reason, "."),
           make("button", { type: "button", onclick: () => this.onRetry(failure) }, "Do it anyway"),
           make("button", { type: "button", onclick: () => this.client.dismiss(failure) }, "Leave it"),
         ),
@@ -173,7 +178,7 @@ export class Panel {
           { "data-status": act.handle.status },
           make("span", {}, act.text),
           make("em", {}, act.note ?? act.handle.status),
-          act.undone || act.handle.status === "rejected"
+          act.undone || ["rejected", "lost"].includes(act.handle.status)
             ? null
             : make("button", { type: "button", onclick: () => this.onUndo(act) }, "Undo"),
         ),

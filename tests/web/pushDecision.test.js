@@ -46,16 +46,24 @@ test("a gap says from where to send again", () => {
   assert.equal(resendFrom, 4);
 });
 
-test("a gap before all that waits means that the server lost what it had confirmed", () => {
+test("a gap before all that waits means that the server lost what it had confirmed: a pull comes first", () => {
   const batch = [waiting(4, OPEN), waiting(5, OPEN)];
-  const { reset, uncommitted } = decide(batch, outcome(4, "gap", { expected: 2 }), outcome(5, "gap", { expected: 2 }));
-  assert.equal(reset, true);
-  assert.ok(batch.every(uncommitted));
+  const decision = decide(batch, outcome(4, "gap", { expected: 2 }), outcome(5, "gap", { expected: 2 }));
+  assert.equal(decision.isBehind, true);
+  assert.equal(decision.reset, undefined);
+  assert.ok(batch.every(decision.uncommitted));
+});
+
+test("to a client that the server does not know a pull comes first, too", () => {
+  const batch = [waiting(1, OPEN), waiting(2, REFUSED), waiting(3, NEVER)];
+  const { isBehind, reset, uncommitted } = decide(batch, ...batch.map(({ id }) => outcome(id, "unknown-client")));
+  assert.deepEqual([isBehind, reset], [true, undefined]);
+  assert.deepEqual(batch.map(uncommitted), [false, true, true]);
 });
 
 test("a refused client goes on as another, and sends again only what was certainly not committed", () => {
   const batch = [waiting(1, OPEN), waiting(2, REFUSED), waiting(3, NEVER)];
-  const { reset, uncommitted } = decide(batch, ...batch.map(({ id }) => outcome(id, "unknown-client")));
+  const { reset, uncommitted } = decide(batch, ...batch.map(({ id }) => outcome(id, "collected")));
   assert.equal(reset, true);
   assert.deepEqual(batch.map(uncommitted), [false, true, true]);
 });

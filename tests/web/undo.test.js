@@ -6,6 +6,7 @@ import { inverse } from "../../src/stratalog/web/client/undo.js";
 const mutation = (name, args, before, after) => ({
   name,
   args,
+  status: "applied",
   effect: { before: new Map([["a", before]]), after: new Map([["a", after]]) },
 });
 const undone = (current, ...made) => inverse(mutation(...made), () => current, true);
@@ -37,4 +38,9 @@ test("somebody's later change is not undone", () => {
 
 test("what had no effect cannot be undone", () => {
   assert.throws(() => undone(1, "put", {}, 1, 1), { reason: "the mutation had no effect" });
+});
+
+test("what is lost is not undone", () => {
+  const lost = { ...mutation("inc", { key: "a" }, 1, 2), status: "lost" };
+  assert.throws(() => inverse(lost, () => 1, true), { reason: "the mutation is lost" });
 });

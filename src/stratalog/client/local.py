@@ -291,13 +291,13 @@ class Local:
                 settled.append(self._settle_confirmed(connection, waiting, None, rejections_reported=False))
             else:
                 settled.append(self._settle(connection, waiting, "unknown", UNKNOWN))
+        connection.execute("DELETE FROM confirmed")  # their numbers were the former client's
         return settled
 
     def _become_new(self, connection: apsw.Connection) -> None:
         _set(connection, "client", new_id(self._clock))
         _set(connection, "group", new_id(self._clock))
         _set(connection, "next", 1)
-        connection.execute("DELETE FROM confirmed")
 
     def _renumber(self, connection: apsw.Connection, waiting: Waiting) -> None:
         number = self._next()

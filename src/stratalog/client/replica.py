@@ -20,7 +20,7 @@ from stratalog.codec import Value, encode
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
-from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators, Rejected
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Pulled
 
@@ -90,8 +90,10 @@ class Replica:
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
         """Take back what a mutation of this client did, as new built-in mutations: one for each key it changed.
 
-        Raises Rejected where it had no effect, or where somebody has changed what it left.
+        Raises Rejected where it had no effect or is lost, or where somebody has changed what it left.
         """
+        if mutation.status == "lost":
+            raise Rejected("the mutation is lost")
         with self._changed:
             counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"]
             steps = inverse(mutation.intent, mutation.effect, self._optimistic.draft.encoded, counts=counts)

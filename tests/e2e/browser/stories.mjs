@@ -48,7 +48,8 @@ async function writeStore([name, golden]) {
     const { result } = opening;
     result.createObjectStore("tabLeases", { keyPath: "tabLease" });
     result.createObjectStore("items");
-    for (const store of ["pending", "failures"]) result.createObjectStore(store, { keyPath: ["tabLease", "sequence"] });
+    const keyPath = ["tabLease", "sequence"];
+    for (const store of ["pending", "confirmed", "failures"]) result.createObjectStore(store, { keyPath });
   };
   const connection = await done(opening);
   const transaction = connection.transaction(Object.keys(golden), "readwrite");

@@ -9,6 +9,7 @@ const STORES = {
   tabLeases: "tabLease",
   items: null,
   pending: ["tabLease", "sequence"],
+  confirmed: ["tabLease", "sequence"],
   failures: ["tabLease", "sequence"],
 };
 

@@ -1,6 +1,7 @@
 // What one client keeps: the canonical state, its cookie, and the mutations the server has not confirmed. Memory
 // changes at once; what is kept follows in the same order, one transaction a call, so that a tab may end at any moment.
 
+import { Confirmed } from "./confirmed.js";
 import { within } from "./database.js";
 import { State } from "./draft.js";
 import { StratalogError } from "./errors.js";
@@ -12,6 +13,7 @@ const FAILURES_MAX = 1000;
 const REJECTIONS_SHOWN_VERSIONS = 1000;
 const UNKNOWN =
   "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
+const LOST = "it was confirmed, but the server has gone back to a history without it";
 const UNTOLD = "it was committed, but too long ago to be told whether it was rejected";
 
 export class Local {
@@ -19,21 +21,24 @@ export class Local {
   /** In order: {tabLease, sequence, id, name, args, sent, answer, reason}, and `isDurable` once it is. */
   pending = [];
   failures = [];
+  #confirmed = new Confirmed();
   #database;
   #facts;
   #fault = null;
 
   static async open(database, tabLease) {
-    const [facts, keys, values, pending, failures] = await database.read((store) => [
+    const [facts, keys, values, pending, confirmed, failures] = await database.read((store) => [
       store("tabLeases").get(tabLease),
       store("items").getAllKeys(within(tabLease)),
       store("items").getAll(within(tabLease)),
       store("pending").getAll(within(tabLease)),
+      store("confirmed").getAll(within(tabLease)),
       store("failures").getAll(within(tabLease)),
     ]);
     const local = new Local(database, facts ?? { tabLease, sequence: 0, cookie: null });
     keys.forEach(([, key], index) => local.state.set(key, canonical(values[index])));
     local.pending = pending.map((waiting) => ({ ...waiting, args: canonical(waiting.args), isDurable: true }));
+    local.#confirmed = new Confirmed(confirmed);
     local.failures = failures;
     await local.#begin(facts === undefined);
     return local;
@@ -147,9 +152,9 @@ export class Local {
   apply(asked, pulled) {
     const { cookie } = pulled;
     if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], durable: null };
-    const elsewhere = asked !== null && cookie.incarnation !== asked.incarnation;
+    const elsewhere = asked !== null && cookie.origin !== asked.origin;
     if (elsewhere && !hasFullState(pulled)) {
-      throw new StratalogError("corrupt", "a pull goes over to another incarnation without its whole state");
+      throw new StratalogError("corrupt", "a pull goes over to another document without its whole state");
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;
@@ -170,7 +175,7 @@ export class Local {
     const dropped = this.#fail(failed);
     await this.#store([], (stores) => {
       writeFailures(stores.failures, failed, dropped);
-      for (const name of ["items", "pending", "failures"]) stores[name].delete(within(other.#facts.tabLease));
+      for (const name of ["items", "pending", "confirmed", "failures"]) stores[name].delete(within(other.#facts.tabLease));
       stores.tabLeases.delete(other.#facts.tabLease);
     });
   }
@@ -192,15 +197,20 @@ export class Local {
     const reasons = new Map(
       pulled.rejected.filter(({ client }) => client === this.client).map(({ id, reason }) => [id, reason]),
     );
-    const settled = confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown));
+    const lost = this.#confirmed.lose(pulled.lost[this.client] ?? [0, 0]);
+    const settled = [
+      ...lost.map((row) => ({ waiting: row, status: "lost", reason: LOST })),
+      ...confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown)),
+    ];
     // A pull follows the pushes of its sync cycle: what it does not confirm is not there, whatever was answered.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
-    return this.#settle(settled, open, pulled.patch);
+    return this.#settle(settled, open, pulled.patch, this.#remember(settled));
   }
 
   #reset(settled, uncommitted, patch = []) {
     this.#becomeNew();
+    this.#confirmed = new Confirmed();
     const given = new Set(settled.map(({ waiting }) => waiting));
     const left = this.pending.filter((waiting) => !given.has(waiting));
     const again = left.filter((waiting) => uncommitted(waiting) || waiting.sent !== OPEN);
@@ -213,11 +223,26 @@ export class Local {
         ? settle(waiting, undefined, false)
         : { waiting, status: "unknown", reason: UNKNOWN },
     );
-    return this.#settle([...settled, ...others], again, patch);
+    return this.#settle([...settled, ...others], again, patch, (store) => store.delete(within(this.#facts.tabLease)));
+  }
+
+  // Keep what was applied for a while: the server may go back behind it. The answer changes the store likewise.
+  #remember(settled) {
+    const { tabLease } = this.#facts;
+    const rowsOf = (wanted) =>
+      settled
+        .filter(({ status }) => status === wanted)
+        .map(({ waiting: { sequence, id, name, args } }) => ({ tabLease, sequence, id, name, args }));
+    const added = rowsOf("applied");
+    const gone = [...rowsOf("lost"), ...this.#confirmed.add(added)];
+    return (store) => {
+      for (const row of added) store.put(row);
+      for (const { sequence } of gone) store.delete([tabLease, sequence]);
+    };
   }
 
   // Memory first, then one transaction with everything: the patch, what is settled, what has changed, and the facts.
-  #settle(settled, changed, patch) {
+  #settle(settled, changed, patch, changeConfirmed) {
     const gone = new Set(settled.map(({ waiting }) => waiting));
     this.pending = this.pending.filter((waiting) => !gone.has(waiting));
     const failed = settled
@@ -230,6 +255,7 @@ export class Local {
     const durable = this.#store(changed, (stores) => {
       this.#writePatch(stores.items, patch);
       for (const { tabLease, sequence } of gone) stores.pending.delete([tabLease, sequence]);
+      changeConfirmed(stores.confirmed);
       writeFailures(stores.failures, failed, dropped);
     });
     return { settled, durable };

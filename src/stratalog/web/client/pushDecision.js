@@ -7,13 +7,15 @@ export const NEVER = 0;
 export const REFUSED = 1;
 export const OPEN = 2;
 export const COMMITTED = new Set(["applied", "rejected", "seen"]);
-const REFUSALS = new Set(["unknown-client", "collected", "wrong-group"]);
+const UNKNOWN = "unknown-client";
+const REFUSALS = new Set(["collected", "wrong-group"]);
 
 /**
  * @typedef {object} PushDecision
  * @property {any[]} committed
  * @property {boolean} [queued]
  * @property {number} [resendFrom]
+ * @property {boolean} [isBehind]
  * @property {boolean} [reset]
  * @property {(waiting: any) => boolean} [uncommitted]
  */
@@ -21,8 +23,9 @@ const REFUSALS = new Set(["unknown-client", "collected", "wrong-group"]);
 /**
  * What `pushed` says about `batch`; `before` has how each stood before it was sent, `first` is the oldest pending one.
  * The answer has `queued`; `committed`, pairs of mutation and outcome; and at most one of `resendFrom`, an id from
- * which on the server has nothing, and `reset`: go on as another client, which may send again what `uncommitted` is
- * true of.
+ * which on the server has nothing; `isBehind`: the server has less than it had confirmed, as after a restore, or is
+ * another, so pull, which raises its numbers, and push again; `reset`: go on as another client, which may send again what
+ * `uncommitted` is true of. Where the server is behind again after that pull: reset.
  *
  * @returns {PushDecision}
  */
@@ -31,20 +34,22 @@ export function interpretPush(client, batch, before, pushed, first) {
   checkFits(client, batch, pushed.outcomes);
   const pairs = batch.map((waiting, index) => [waiting, pushed.outcomes[index], before[index]]);
   const committed = pairs.filter(([, outcome]) => COMMITTED.has(outcome.status));
+  const free = new Set(pairs.filter(isFree).map(([waiting]) => waiting));
+  const uncommitted = (waiting) => free.has(waiting);
   if (pairs.some(([, { status }]) => REFUSALS.has(status) || status === "mismatch")) {
-    const free = new Set(pairs.filter(isFree).map(([waiting]) => waiting));
-    return { committed, reset: true, uncommitted: (waiting) => free.has(waiting) };
+    return { committed, reset: true, uncommitted };
   }
+  if (pairs.some(([, { status }]) => status === UNKNOWN)) return { committed, isBehind: true, uncommitted };
   const gap = pairs.find(([, outcome]) => outcome.status === "gap")?.[1];
   if (!gap) return { committed };
   if (!(gap.expected < gap.id)) throw new StratalogError("corrupt", "a gap does not say what came before it", gap);
-  // The server lost what it had confirmed. As long as that is missing it can take nothing of this client.
-  if (gap.expected < first.id) return { committed: [], reset: true, uncommitted: () => true };
+  if (gap.expected < first.id) return { committed: [], isBehind: true, uncommitted: () => true };
   return { committed, resendFrom: gap.expected };
 }
 
 // A number that holds another payload was never this mutation's; a refusal proves it only for one sent once.
-const isFree = ([, { status }, sent]) => status === "mismatch" || (REFUSALS.has(status) && sent !== OPEN);
+const isFree = ([, { status }, sent]) =>
+  status === "mismatch" || ((REFUSALS.has(status) || status === UNKNOWN) && sent !== OPEN);
 
 function checkFits(client, batch, outcomes) {
   const fits =

@@ -7,7 +7,12 @@ import { BUILT_IN_MUTATORS, run } from "./mutators.js";
 import { inverse } from "./undo.js";
 import { canonical, compare, same } from "./values.js";
 
-/** The handle of one mutation. `status` is pending, perhaps queued, and for good applied, rejected or unknown. */
+const SETTLED_HANDLES_MAX = 1000;
+
+/**
+ * The handle of one mutation. `status` is pending, perhaps queued, and then applied, rejected or unknown. After applied
+ * comes lost where the server goes back to a history without it, as after a restore.
+ */
 export class Pending {
   status = "pending";
   reason = null;
@@ -16,7 +21,7 @@ export class Pending {
   constructor({ sequence, name, args }) {
     Object.assign(this, { sequence, name, args });
     this.effect = { before: new Map(), after: new Map(), reason: null };
-    /** The final status, once it is known. */
+    /** The status once it is settled. It may be lost later, which `status` says then. */
     this.settled = new Promise((resolve) => (this.#settle = resolve));
   }
 
@@ -40,6 +45,7 @@ export class Replica {
   #mutators;
   #draft;
   #handles = new Map();
+  #applied = new Map();
   #subscribers = new Set();
   #watchers = new Set();
 
@@ -115,8 +121,7 @@ export class Replica {
     const { settled, durable } = change(this.local);
     this.#show();
     for (const { waiting, status, reason } of settled) {
-      this.#handles.get(waiting.sequence)?.end(status, reason);
-      this.#handles.delete(waiting.sequence);
+      this.#end(waiting.sequence, status, reason);
     }
     this.#notify(this.#changedSince(was));
     await durable;
@@ -148,6 +153,16 @@ export class Replica {
     handle.status = waiting.answer === "queued" ? "queued" : "pending";
     this.#handles.set(waiting.sequence, handle);
     return handle;
+  }
+
+  // Of those that were applied a thousand are at hand while somebody holds them: the server may lose what they did.
+  #end(sequence, status, reason) {
+    const handle = this.#handles.get(sequence) ?? this.#applied.get(sequence)?.deref();
+    handle?.end(status, reason);
+    this.#handles.delete(sequence);
+    this.#applied.delete(sequence);
+    if (handle && status === "applied") this.#applied.set(sequence, new WeakRef(handle));
+    if (this.#applied.size > SETTLED_HANDLES_MAX) this.#applied.delete(this.#applied.keys().next().value);
   }
 
   // What is shown of the keys whose canonical value may change, or that a pending mutation has changed.

@@ -35,9 +35,10 @@ export class Rejected extends StratalogError {
 
 /**
  * pending: kept, and not yet confirmed. queued: the server will apply it later. applied: part of the document.
- * rejected: recorded without effect. unknown: it may have been applied, and nobody can say.
+ * rejected: recorded without effect. unknown: it may have been applied, and nobody can say. lost: it was applied, and the
+ * server has gone back to a history without it, as after a restore.
  */
-export type Status = "pending" | "queued" | "applied" | "rejected" | "unknown";
+export type Status = "pending" | "queued" | "applied" | "rejected" | "unknown" | "lost";
 
 /** The handle of one mutation. */
 export interface Pending {
@@ -45,13 +46,13 @@ export interface Pending {
   readonly name: string;
   readonly args: Value;
   readonly status: Status;
-  /** Why it was rejected, or is unknown. */
+  /** Why it was rejected or lost, or is unknown. */
   readonly reason: string | null;
   /** Why it has no effect on what was last shown; null if it has one. */
   readonly predictedRejection: string | null;
   /** The keys it changed when it was last run. */
   readonly keys: string[];
-  /** The final status, once it is known. */
+  /** The status once it is settled: applied, rejected or unknown. What was applied may be lost later. */
   readonly settled: Promise<Status>;
 }
 
@@ -60,7 +61,7 @@ export interface Failure {
   readonly sequence: number;
   readonly name: string;
   readonly args: Value;
-  readonly status: "rejected" | "unknown";
+  readonly status: "rejected" | "unknown" | "lost";
   readonly reason: string;
 }
 

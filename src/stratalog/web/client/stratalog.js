@@ -3,7 +3,7 @@
 //
 // stratalog      `connect`, the client and the loop that keeps it in step
 // replica        what is shown and changed, subscriptions, handles
-// local          what is kept: canonical state, cookie, pending mutations
+// local          what is kept: canonical state, cookie, pending mutations      confirmed   those that were confirmed
 // database       IndexedDB, and a lease for each tab
 // syncCycle      one push and one pull      pushDecision   what an answer to a push means
 // undo           what takes one mutation back      backoff   how long to wait
@@ -86,7 +86,7 @@ export class Client extends Replica {
     return this.local.client;
   }
 
-  /** What was rejected, and what nobody can say of: the newest thousand, oldest first. */
+  /** What was rejected, lost, and what nobody can say of: the newest thousand, oldest first. */
   get failures() {
     return [...this.local.failures];
   }

@@ -66,29 +66,44 @@ export class SyncCycle {
 
   async #pushAll() {
     const { local } = this.#replica;
-    let size = PUSH_MUTATIONS_MAX;
+    let [size, wasBehind] = [PUSH_MUTATIONS_MAX, false];
     for (let setbacks = 0; setbacks < SETBACKS_MAX;) {
       const batch = local.batch(size, PUSH_TEXT_TARGET);
       if (!batch.length) return;
+      const before = batch.map(({ sent }) => sent);
+      let decision;
       try {
-        setbacks += await this.#follow(batch, await this.#push(batch));
-        size = Math.min(2 * size, PUSH_MUTATIONS_MAX);
+        decision = await this.#push(batch, before);
       } catch (error) {
         if (error.code !== "limit-exceeded") throw error;
         if (batch.length === 1) await this.#replica.settle(() => local.refuse(batch[0], error.message));
         size = Math.max(1, Math.floor(batch.length / 2));
+        continue;
       }
+      size = Math.min(2 * size, PUSH_MUTATIONS_MAX);
+      const { isBehind = false, reset, resendFrom } = decision;
+      await this.#follow(batch, decision);
+      if (isBehind) await this.#catchUp(batch, before, wasBehind ? decision : null);
+      wasBehind = isBehind;
+      if (isBehind || reset || resendFrom !== undefined) setbacks += 1;
     }
   }
 
-  async #push(batch) {
+  /** The server lost what it had confirmed. A pull raises its numbers; after one that did not, go on as another. */
+  async #catchUp(batch, before, again) {
+    if (again) return this.#replica.settle((local) => local.reset(again.uncommitted));
+    await this.#replica.local.noteRefused(batch, before);
+    return this.#pull();
+  }
+
+  async #push(batch, before) {
     const { local } = this.#replica;
     const { client, group, cookie } = local;
-    const [first, before] = [local.pending[0], batch.map(({ sent }) => sent)];
+    const [first] = local.pending;
     await local.noteSending(batch);
     const mutations = batch.map(({ id, name, args }) => ({ client, id, name, args }));
     try {
-      const pushed = await this.#http.request("push", { group, mutations, incarnation: cookie?.incarnation ?? "" });
+      const pushed = await this.#http.request("push", { group, mutations, origin: cookie?.origin ?? "" });
       return interpretPush(client, batch, before, pushed, first);
     } catch (error) {
       if (NOTHING_COMMITTED.has(error.code)) await local.noteRefused(batch, before);
@@ -96,7 +111,7 @@ export class SyncCycle {
     }
   }
 
-  /** Whether it was a setback. @param {import("./pushDecision.js").PushDecision} decision */
+  /** @param {import("./pushDecision.js").PushDecision} decision */
   async #follow(batch, decision) {
     const { queued, committed, resendFrom, reset, uncommitted } = decision;
     const { local } = this.#replica;
@@ -108,7 +123,6 @@ export class SyncCycle {
       this.#replica.note();
     }
     if (reset) await this.#replica.settle(() => local.reset(uncommitted));
-    return reset || resendFrom !== undefined ? 1 : 0;
   }
 
   async #pull() {

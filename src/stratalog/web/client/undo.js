@@ -8,7 +8,8 @@ import { isObject, same } from "./values.js";
  * (`counts`) is counted back; of an object only the members that changed go back. Throws Rejected where what it left is
  * no longer shown, so that undoing it would undo somebody's later change.
  */
-export function inverse({ name, args, effect }, optimisticValue, counts) {
+export function inverse({ name, args, effect, status }, optimisticValue, counts) {
+  if (status === "lost") throw new Rejected("the mutation is lost");
   const changed = [...effect.after].filter(([key, after]) => !same(effect.before.get(key), after));
   if (!changed.length) throw new Rejected("the mutation had no effect");
   if (name === "inc" && counts) return [["inc", { key: args.key, by: -(args.by ?? 1) }]];

@@ -1,0 +1,45 @@
+// Confirmed: mutations that the server has confirmed, remembered for a while. A server that goes back to an older
+// backup, or gives way to another copy, has lost some of them; then they are named.
+
+import { encode } from "./values.js";
+
+const COUNT_MAX = 1000;
+const TEXT_MAX = 16 * 1024 * 1024;
+
+export class Confirmed {
+  /** In order: {tabLease, sequence, id, name, args}. */
+  rows;
+  #sizes = new WeakMap();
+
+  constructor(rows = []) {
+    this.rows = rows;
+  }
+
+  /** Remember some more. Returns those that are too many, or too much together. */
+  add(added) {
+    this.rows.push(...added);
+    const dropped = this.rows.splice(0, Math.max(0, this.rows.length - COUNT_MAX));
+    // Smaller ones cannot be too much together.
+    const isMuch = added.some((row) => this.#size(row) > TEXT_MAX / COUNT_MAX);
+    return isMuch ? [...dropped, ...this.#dropLarge()] : dropped;
+  }
+
+  /** Forget those whose numbers lie above the first and up to the second. Returns them. */
+  lose([above, upTo]) {
+    const isLost = ({ id }) => id > above && id <= upTo;
+    const lost = this.rows.filter(isLost);
+    if (lost.length) this.rows = this.rows.filter((row) => !isLost(row));
+    return lost;
+  }
+
+  #dropLarge() {
+    let [first, size] = [this.rows.length, 0];
+    while (first > 0 && (size += this.#size(this.rows[first - 1])) <= TEXT_MAX) first -= 1;
+    return this.rows.splice(0, first);
+  }
+
+  #size(row) {
+    if (!this.#sizes.has(row)) this.#sizes.set(row, encode(row.args).length);
+    return this.#sizes.get(row);
+  }
+}

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Confirmed } from "../../src/stratalog/web/client/confirmed.js";
+
+const row = (id, args = null) => ({ tabLease: "a", sequence: id, id, name: "put", args });
+const ids = (rows) => rows.map(({ id }) => id);
+
+test("those that a branch lost are named once, and the others stay", () => {
+  const confirmed = new Confirmed([1, 2, 3, 4].map((id) => row(id)));
+  assert.deepEqual(ids(confirmed.lose([1, 3])), [2, 3]);
+  assert.deepEqual(confirmed.lose([1, 3]), []);
+  assert.deepEqual(ids(confirmed.rows), [1, 4]);
+});
+
+test("the newest thousand are remembered", () => {
+  const confirmed = new Confirmed();
+  const rows = Array.from({ length: 1003 }, (_, index) => row(index + 1));
+  assert.deepEqual(confirmed.add(rows.slice(0, 1000)), []);
+  assert.deepEqual(ids(confirmed.add(rows.slice(1000))), [1, 2, 3]);
+  assert.equal(confirmed.rows.length, 1000);
+});
+
+test("of large ones as many as are 16 MiB together", () => {
+  const large = "x".repeat(6 * 1024 * 1024);
+  const confirmed = new Confirmed([row(1, large)]);
+  assert.deepEqual(confirmed.add([row(2, large)]), []);
+  assert.deepEqual(ids(confirmed.add([row(3), row(4, large)])), [1]);
+  assert.deepEqual(ids(confirmed.rows), [2, 3, 4]);
+  assert.deepEqual(ids(confirmed.add([row(5, large + large + large)])), [2, 3, 4, 5]);
+});
