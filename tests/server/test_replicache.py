@@ -86,8 +86,29 @@ def test_another_payload_under_a_committed_number_is_a_conflict() -> None:
     assert push_replicache(document, push_body(mutation(1, args={"key": "other"}))).status == 409
 
 
-def test_an_unknown_client_with_a_history_is_told_to_begin_again() -> None:
-    assert push_replicache(World().create(), push_body(mutation(5))) == NOT_FOUND
+def test_an_unknown_client_with_a_history_is_not_told_to_begin_again_by_a_push() -> None:
+    answer = push_replicache(World().create(), push_body(mutation(5)))
+    assert answer.status == 409
+    assert "a pull comes first" in answer.body["message"]
+
+
+def test_a_client_of_a_deleted_document_is_told_to_begin_again_by_a_pull() -> None:
+    world = World()
+    document = world.create()
+    push_replicache(document, push_body(mutation(1)))
+    cookie = pulled(document)["cookie"]
+    document.delete()
+    heir = world.create()
+    assert pull_replicache(heir, pull_body(cookie)) == NOT_FOUND
+    assert pulled(heir, cookie, group="next")["patch"] == [{"op": "clear"}]
+
+
+def test_who_only_looked_at_a_deleted_document_is_sent_its_heir() -> None:
+    world = World()
+    document = world.create()
+    cookie = pulled(document)["cookie"]
+    document.delete()
+    assert pulled(world.create(), cookie)["patch"] == [{"op": "clear"}]
 
 
 def test_a_collected_group_is_told_to_begin_again_on_push_and_pull() -> None:
@@ -131,6 +152,7 @@ def test_a_queued_push_is_answered_200() -> None:
         (["applied", "gap"], 409),
         (["applied", "mismatch"], 409),
         (["gap", "wrong-group"], 403),
+        (["unknown-client"], 409),
         (["unknown-client", "wrong-group"], 403),
         (["gap", "collected"], 200),
     ],

@@ -15,7 +15,7 @@ from stratalog.documents import Document
 from stratalog.errors import Collected, Invalid
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.protocol.messages import Mutation, Outcome
-from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed
+from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import MayWrite, always, pull
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
 
 VERSION = 1
 DOUBLE_MAX = 10**308
+UNAPPLIED = frozenset({"gap", "mismatch", "unknown-client"})
 
 Shape = TypeVar("Shape")
 
@@ -64,9 +65,10 @@ def pull_replicache(document: Document, body: Any, owner: str = "", may_write: M
     if isinstance(request, ReplicacheAnswer):
         return request
     try:
-        return answer_pull(pull(document, request, owner, may_write))
+        pulled = pull(document, request, owner, may_write)
     except Collected:
         return client_state_not_found()
+    return client_state_not_found() if _is_foreign(request, pulled) else answer_pull(pulled)
 
 
 def read_push(body: Any) -> Push | ReplicacheAnswer:
@@ -94,9 +96,10 @@ def answer_push(pushed: Pushed) -> ReplicacheAnswer:
     statuses = {outcome.status for outcome in pushed.outcomes}
     if "wrong-group" in statuses:
         return ReplicacheAnswer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
-    if statuses & {"collected", "unknown-client"}:
+    if "collected" in statuses:
         return client_state_not_found()
-    if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in ("gap", "mismatch")]:
+    # After a restore a pull makes an unknown client known again; told to begin again, it would drop what is pending.
+    if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in UNAPPLIED]:
         return ReplicacheAnswer(409, {"code": "conflict", "message": _why(unapplied[0])})
     return ReplicacheAnswer(200, {})
 
@@ -109,6 +112,14 @@ def answer_pull(pulled: Pulled) -> ReplicacheAnswer:
 def client_state_not_found() -> ReplicacheAnswer:
     """Tells the client to begin again as a new group. Decided by the group alone, since it keeps its cookie."""
     return ReplicacheAnswer(200, {"error": "ClientStateNotFound"})
+
+
+def _is_foreign(request: Pull, pulled: Pulled) -> bool:
+    """Whether the whole state is sent, of a document that knows no client of the group's: none could push again."""
+    cookie = request.cookie
+    if cookie is None or cookie.group != request.group or not cookie.last:
+        return False
+    return pulled.patch[:1] == [Clear()] and not cookie.last.keys() & pulled.last.keys()
 
 
 def _version_not_supported(kind: Literal["push", "pull"]) -> ReplicacheAnswer:
@@ -153,6 +164,8 @@ def _doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:
 
 
 def _why(outcome: Outcome) -> str:
+    if outcome.status == "unknown-client":
+        return f"the client is unknown here; a pull comes first: client={outcome.client} id={outcome.id}"
     if outcome.status == "gap":
         return f"a mutation comes too early: client={outcome.client} id={outcome.id} expected={outcome.expected}"
     return f"another mutation was committed under the number: client={outcome.client} id={outcome.id}"

@@ -28,10 +28,11 @@ class LoopbackServer:
 
 
 @contextmanager
-def serve_on_loopback(app: Any, **options: Any) -> Iterator[LoopbackServer]:
-    """Serve an ASGI application on a free port until the end of the block. ``options`` are uvicorn's."""
+def serve_on_loopback(app: Any, port: int = 0, **options: Any) -> Iterator[LoopbackServer]:
+    """Serve an ASGI application until the end of the block, on any free port if 0. ``options`` are uvicorn's."""
     with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.listen()
         server = uvicorn.Server(uvicorn.Config(app, **(DEFAULTS | options)))

@@ -198,11 +198,13 @@ const stories = {
     }
     await control(base, '', undefined, 'DELETE');
     await control(base, '', undefined, 'PUT');
-    await settles(ada, {});
     let isLost = false;
     ada.onClientStateNotFound = () => (isLost = true);
     await ada.mutate.inc({key: 'n'});
-    await until(() => isLost, 'the client lost its state');
+    await until(async () => {
+      await ada.pull();
+      return isLost;
+    }, 'the client lost its state');
     await ada.close();
     const again = open(base, 'ada');
     await again.mutate.put({key: 'b', value: 2});

@@ -1,0 +1,157 @@
+"""Runs sessions: ``python -m tests.branches --sessions 500 --seed 1``. Exit code 0 if all is well.
+
+``--kind`` runs those of one kind only. A session that fails prints the command that runs it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from tests.branches.members import Member, NodeMember, PythonMember
+from tests.branches.servers import BranchServer
+from tests.branches.session import EVENTS, Session
+from tests.e2e.serving import find_chromium, node_with
+from tests.processes import ChildProcess, start, unexpected_ends
+
+__all__ = ["KINDS", "Found", "main", "run"]
+
+E2E = Path(__file__).parents[1] / "e2e"
+STEPS = (8, 24)
+SHOWN_MAX = 3
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """The members of a session, its server, and how many of a hundred sessions are like that.
+
+    ``tabs`` names the kind of the members that a Node process drives, tabs of one or two browsers.
+    """
+
+    share: int
+    tabs: str = ""
+    queued: bool = False
+    killed: bool = False
+
+
+KINDS = {
+    "python": Kind(52),
+    "python, queue": Kind(16, queued=True),
+    "python, killed processes": Kind(4, killed=True),
+    "replicache": Kind(12, "replicache"),
+    "replicache, queue": Kind(4, "replicache", queued=True),
+    "browser client in node": Kind(7, "browser"),
+    "browser client in node, queue": Kind(2, "browser", queued=True),
+    "browser client in chromium": Kind(3, "chromium"),
+}
+
+
+class Found(msgspec.Struct):
+    """What became of the sessions: how many of each kind and event, what they met, and the first that went wrong."""
+
+    sessions: Counter[str]
+    met: Counter[str]
+    wrong: list[str]
+
+
+class Drivers(ExitStack):
+    """The Node processes that drive clients, started when they are first needed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running: dict[str, ChildProcess] = {}
+
+    def driver(self, tabs: str) -> ChildProcess:
+        """The process for members of that kind."""
+        folder, options = (E2E / "browser", [find_chromium()]) if tabs == "chromium" else (E2E / "replicache", [])
+        if folder.name not in self._running:
+            command = [node_with(folder), "members.mjs", *options]
+            self._running[folder.name] = self.enter_context(start(command, cwd=folder))
+        return self._running[folder.name]
+
+
+def run(sessions: int, seed: int, kind: str = "") -> Found:
+    """That many sessions, of all kinds by their shares or of one."""
+    found = Found(Counter(), Counter(), [])
+    with Drivers() as drivers:
+        for number in range(seed, seed + sessions):
+            _run(number, kind, drivers, found)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.branches", description=__doc__)
+    parser.add_argument("--sessions", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=list(KINDS), default="", help="only of this kind")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    found = run(options.sessions, options.seed, options.kind)
+    for name, count in sorted(found.sessions.items()):
+        print(f"{name:<48} {count:>5}")
+    print(", ".join(f"{count:,} {name}" for name, count in sorted(found.met.items())))
+    seconds = time.monotonic() - started
+    print(f"{options.sessions:,} sessions from seed {options.seed}, {len(found.wrong)} wrong, {seconds:.0f} s")
+    print("\n".join(found.wrong[:SHOWN_MAX]), end="\n" if found.wrong else "")
+    return 1 if found.wrong else 0
+
+
+def _run(seed: int, kind: str, drivers: Drivers, found: Found) -> None:
+    chance = Random(seed)
+    [drawn] = chance.choices(list(KINDS), [each.share for each in KINDS.values()])
+    name, event = kind or drawn, chance.choice(EVENTS)
+    found.sessions[f"{name}: {event}"] += 1
+    try:
+        found.met += _session(chance, seed, KINDS[name], event, drivers)
+    except Exception:  # noqa: BLE001 - whatever fails, the seed is what one needs to know
+        command = f"python -m tests.branches --sessions 1 --seed {seed}" + (f" --kind '{kind}'" if kind else "")
+        found.wrong.append("\n".join([f"{name}, {event}: {command}", traceback.format_exc(), *unexpected_ends()]))
+
+
+def _session(chance: Random, seed: int, kind: Kind, event: str, drivers: Drivers) -> Counter[str]:
+    with TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        server = BranchServer(folder / "store", queued=kind.queued, killed=kind.killed)
+        stack.callback(server.close)
+        server.create()
+        server.start()
+        session = Session(chance, server, _browsers(chance, seed, kind, server, folder, drivers))
+        stack.callback(session.close)
+        session.steps(chance.randrange(*STEPS))
+        backup = server.copy(folder / "backup")
+        session.steps(chance.randrange(*STEPS))
+        session.strike(event, folder, backup)
+        session.steps(chance.randrange(*STEPS))
+        if event != "split" and chance.random() < 0.2:  # it happens again
+            session.strike(event, folder, backup)
+            session.steps(chance.randrange(*STEPS))
+        session.finish()
+        return session.met
+
+
+def _browsers(
+    chance: Random, seed: int, kind: Kind, server: BranchServer, folder: Path, drivers: Drivers
+) -> list[list[Member]]:
+    """One to three Python clients, and where the kind has tabs, one or two browsers with two tabs each."""
+    browsers: list[list[Member]] = []
+    for number in range(chance.randint(1, 1 if kind.tabs else 3)):
+        browsers.append([PythonMember(f"p{number}", server, folder, seed + number)])
+    for number in range(chance.randint(1, 2) if kind.tabs else 0):
+        group = f"s{seed}b{number}"
+        driver = drivers.driver(kind.tabs)
+        browsers.append([NodeMember(driver, kind.tabs, f"{group}t{tab}", server, group) for tab in range(2)])
+    return browsers
+
+
+if __name__ == "__main__":
+    sys.exit(main())

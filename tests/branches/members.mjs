@@ -1,0 +1,108 @@
+// Members: what a Node process that drives clients shares. It is asked by lines of JSON and answers by lines of JSON.
+
+import { createInterface } from "node:readline";
+
+const realFetch = globalThis.fetch;
+const REFUSAL = "ClientState" + "NotFound";
+
+/** A client's way to its server. It loses, doubles and delays what `faults` say, one word for each request. */
+export class Line {
+  isOpen = false;
+  faults = [];
+  /** What no server may do: answer a number below an earlier one, or that it has no state of the client. */
+  problems = [];
+  #late = [];
+  #numbers = new Map();
+
+  constructor(base) {
+    this.base = base;
+  }
+
+  /** The answer to a request for a path of the server. Throws where the client hears none. */
+  async send(path, { method, headers, body }) {
+    const url = this.base + path;
+    const ask = async () => {
+      const answer = await realFetch(url, { method, headers, body });
+      return { status: answer.status, text: await answer.text() };
+    };
+    const fault = this.isOpen ? this.faults.shift() : "unreached";
+    if (fault === "unreached" || fault === "lost-request") throw new TypeError("the request was lost");
+    if (fault === "late") {
+      this.#late.push(ask);
+      throw new TypeError("the request is on its way");
+    }
+    let answer = await ask();
+    if (fault === "twice") answer = await ask();
+    if (fault === "lost-answer") throw new TypeError("the answer was lost");
+    this.#check(path, answer);
+    return answer;
+  }
+
+  /** Open the line for a task, with faults. Whether the task went well. */
+  async during(faults, task) {
+    this.faults = [...faults];
+    this.isOpen = true;
+    try {
+      await task();
+      return true;
+    } catch {
+      return false;
+    } finally {
+      this.isOpen = false;
+      this.faults = [];
+    }
+  }
+
+  /** The newest number of each client that an answer held, those of other tabs included. */
+  get numbers() {
+    return Object.fromEntries(this.#numbers);
+  }
+
+  async deliverLate() {
+    for (const ask of this.#late.splice(0)) await ask().catch(() => {});
+  }
+
+  #check(path, { status, text }) {
+    if (!/\/pull(\?|$)/.test(path) || status !== 200) return;
+    const { error, last, lastMutationIDChanges } = JSON.parse(text);
+    if (error === REFUSAL) this.problems.push("the server has no state of the client");
+    for (const [client, number] of Object.entries(last ?? lastMutationIDChanges ?? {})) {
+      const before = this.#numbers.get(client) ?? 0;
+      if (number < before) this.problems.push(`the number ${number} of ${client} after ${before}`);
+      this.#numbers.set(client, number);
+    }
+  }
+}
+
+/** Answer tasks until the input ends. `open(task, line)` makes a member: change, sync, restart, report, passTime, close. */
+export async function answerTasks(open) {
+  const members = new Map();
+  const tasks = {
+    open: async (task) => {
+      const line = new Line(task.base);
+      members.set(task.member, { line, client: await open(task, line) });
+    },
+    change: ({ client }, { mutation, args }) => client.change(mutation, args),
+    sync: ({ client, line }, { faults }) => line.during(faults, () => client.sync()),
+    deliverLate: ({ line }) => line.deliverLate(),
+    move: ({ line }, { base }) => void (line.base = base),
+    restart: ({ client }) => client.restart(),
+    passTime: ({ client }, { seconds }) => client.passTime(seconds),
+    report: async ({ client, line }) => ({ ...(await client.report()), faults: line.problems, numbers: line.numbers }),
+    close: async ({ client }, { member }) => {
+      members.delete(member);
+      await client.close();
+    },
+  };
+  for await (const text of createInterface({ input: process.stdin })) {
+    const { task, ...more } = JSON.parse(text);
+    let answer;
+    try {
+      const result = task === "open" ? await tasks.open(more) : await tasks[task](members.get(more.member), more);
+      answer = { result: result ?? null };
+    } catch (error) {
+      answer = { error: error.stack ?? String(error) };
+    }
+    process.stdout.write(`${JSON.stringify(answer)}\n`);
+  }
+}

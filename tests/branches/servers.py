@@ -1,0 +1,155 @@
+"""Servers of one store folder each: in this process, or one of their own that is killed. They keep their ports."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import stratalog
+from stratalog.documents import Document
+from stratalog.server.app import create_app
+from stratalog.server.application import Application
+from stratalog.store import INDEX_FILE, open_store
+from stratalog.testing.emulators import reserved_ports
+from stratalog.testing.loopback_server import serve_on_loopback
+from stratalog.worker.worker import Worker
+from tests.processes import COMMAND_LINE, start
+
+__all__ = ["DOCUMENT", "ORGANISATION", "BranchServer", "Committed"]
+
+ORGANISATION, DOCUMENT = "acme", "plan"
+PATH = f"/v1/organisations/{ORGANISATION}/documents/{DOCUMENT}"
+TAKE_QUEUE = ("DELETE FROM messages", "INSERT INTO messages SELECT * FROM newer.messages")
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """A mutation in a log."""
+
+    client: str
+    id: int
+    args: Any
+    reason: str | None
+
+
+class BranchServer:
+    """A server on a port of its own. ``queued``: pushes wait for a worker. ``killed``: a process that is killed."""
+
+    def __init__(self, folder: Path, *, queued: bool = False, killed: bool = False) -> None:
+        self.folder = folder
+        self.queued = queued
+        self.killed = killed
+        self._reservation = ExitStack()
+        (self.port,) = self._reservation.enter_context(reserved_ports(1))
+        self._running = ExitStack()
+
+    @property
+    def base(self) -> str:
+        """The URL without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The document's URL."""
+        return self.base + PATH
+
+    def create(self) -> None:
+        """Make the store and its document; not while it runs."""
+        with stratalog.open(self.folder) as store:
+            store.create(ORGANISATION, DOCUMENT).mutate("put", {"key": "text", "value": "no list"})
+
+    def start(self) -> None:
+        """Serve what the folder holds. Returns once it does."""
+        if self.killed:
+            self._start_process()
+            return
+        store = self._running.enter_context(open_store(self.folder))
+        if self.queued:
+            self._running.enter_context(_working(store))
+        application = Application(queued=lambda organisation, document: self.queued)
+        self._running.enter_context(serve_on_loopback(create_app(store, application), self.port, ws="none"))
+
+    def stop(self) -> None:
+        """Stop serving; killed where it is a process."""
+        self._running.close()
+
+    def close(self) -> None:
+        """Stop, and give the port back."""
+        self.stop()
+        self._reservation.close()
+
+    def copy(self, target: Path) -> Path:
+        """A copy of the folder as it is now, for which the server stops for a moment."""
+        self.stop()
+        shutil.copytree(self.folder, target)
+        self.start()
+        return target
+
+    def put_back(self, backup: Path) -> None:
+        """Go back to an older copy of the folder. The copy stays."""
+        self.stop()
+        shutil.rmtree(self.folder)
+        shutil.copytree(backup, self.folder)
+        self.start()
+
+    def roll_back(self, backup: Path) -> None:
+        """Put back the index alone: the blobs and the queue stay as they are."""
+        self.stop()
+        index = self.folder / INDEX_FILE
+        newer = index.rename(self.folder / "newer.sqlite")
+        shutil.copy(backup / INDEX_FILE, index)
+        _take_queue(index, newer)
+        newer.unlink()
+        self.start()
+
+    def committed(self) -> list[Committed]:
+        """Every mutation in the log, in order."""
+        with self.document() as document:
+            return [
+                Committed(one.client, one.id, one.args, one.reason)
+                for version in document.versions()
+                for one in version.mutations
+            ]
+
+    def content(self) -> dict[str, Any]:
+        """The document as it is now."""
+        with self.document() as document:
+            return document.at().to_dict()
+
+    @contextmanager
+    def document(self) -> Iterator[Document]:
+        """The document as another process sees it."""
+        with stratalog.open(self.folder) as store:
+            yield store.document(ORGANISATION, DOCUMENT)
+
+    def _start_process(self) -> None:
+        process = start([*COMMAND_LINE, "--store", str(self.folder), "serve", "--port", str(self.port)])
+        self._running.callback(process.kill)
+        assert f":{self.port} " in process.read_line()
+
+
+@contextmanager
+def _working(store: stratalog.Store) -> Iterator[None]:
+    worker = Worker(store)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join()
+
+
+def _take_queue(index: Path, newer: Path) -> None:
+    """The messages of ``newer`` in the place of those in ``index``."""
+    with closing(sqlite3.connect(index)) as connection:
+        connection.execute("ATTACH ? AS newer", (str(newer),))
+        for statement in TAKE_QUEUE:
+            connection.execute(statement)
+        connection.commit()

@@ -1,0 +1,208 @@
+"""What each client does after its server went back to an older backup, or gave way to a copy: over real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.branches.__main__ import Drivers
+from tests.branches.members import Member, NodeMember, PythonMember, token_of, tokens
+from tests.branches.servers import BranchServer
+
+KINDS = ("python", "replicache", "browser", "chromium")
+
+
+class Stage:
+    """A server with a document, and members that are opened on it: tabs of one browser."""
+
+    def __init__(self, kind: str, folder: Path, drivers: Drivers) -> None:
+        self.kind = kind
+        self.folder = folder
+        self.drivers = drivers
+        self.server = BranchServer(folder / "store", killed=kind == "python")
+        self.server.create()
+        self.server.start()
+        self.members: list[Member] = []
+
+    def open(self, server: BranchServer | None = None) -> Member:
+        name = f"{self.folder.name}-{len(self.members)}"
+        at = server or self.server
+        if self.kind == "python":
+            member: Member = PythonMember(name, at, self.folder, len(self.members))
+        else:
+            member = NodeMember(self.drivers.driver(self.kind), self.kind, name, at, self.folder.name)
+        self.members.append(member)
+        return member
+
+    def backup(self) -> Path:
+        return self.server.copy(self.folder / "backup")
+
+    def somebody(self, item: str) -> None:
+        """Another client commits something."""
+        with self.server.document() as document:
+            document.mutate("append", {"key": "list", "item": item})
+
+    def close(self) -> None:
+        for member in self.members:
+            member.close()
+        self.server.close()
+
+
+@pytest.fixture(scope="module")
+def drivers() -> Iterator[Drivers]:
+    with Drivers() as running:
+        yield running
+
+
+@pytest.fixture(params=KINDS)
+def stage(request: pytest.FixtureRequest, tmp_path: Path, drivers: Drivers) -> Iterator[Stage]:
+    made = Stage(request.param, tmp_path, drivers)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def append(member: Member, number: int) -> None:
+    assert member.change("append", {"key": "list", "item": (member.name, number)})
+
+
+def numbers(member: Member) -> list[Any]:
+    """The items of a member's list: its own by their numbers."""
+    return [item if isinstance(item, str) else item[1] for item in member.report().shown.get("list", [])]
+
+
+def settle(*members: Member) -> None:
+    for member in members:
+        for _ in range(100):
+            if member.sync() and not member.report().pending:
+                break
+        else:
+            raise AssertionError(f"{member.name} still waits for {member.report().pending}")
+
+
+def check_end(member: Member, expected: list[Any], lost: list[int]) -> None:
+    report = member.report()
+    assert numbers(member) == expected
+    assert report.pending == report.faults == []
+    if report.failures is not None:
+        assert {(each.status, token_of(each.args)) for each in report.failures} == {
+            ("lost", (member.name, number)) for number in lost
+        }
+
+
+def committed(member: Member) -> list[int]:
+    """The numbers of the mutations of a member in its server's log, in order."""
+    found = [token_of(mutation.args) for mutation in member.server.committed()]
+    return [token[1] for token in found if token is not None and token[0] == member.name]
+
+
+def test_after_a_restore_what_waits_arrives_once_and_what_is_lost_is_named(stage: Stage) -> None:
+    ada = stage.open()
+    append(ada, 0)
+    settle(ada)
+    backup = stage.backup()
+    append(ada, 1)
+    settle(ada)
+    append(ada, 2)
+    stage.server.put_back(backup)
+    settle(ada)
+    check_end(ada, [0, 2], lost=[1])
+    assert committed(ada) == [0, 2]
+
+
+def test_a_client_that_began_after_the_backup_goes_on(stage: Stage) -> None:
+    backup = stage.backup()
+    ada = stage.open()
+    append(ada, 0)
+    settle(ada)
+    append(ada, 1)
+    stage.server.put_back(backup)
+    settle(ada)
+    check_end(ada, [1], lost=[0])
+    assert committed(ada) == [1]
+
+
+def test_a_restored_document_that_went_on_to_the_same_version_shows_nothing_of_the_lost_branch(stage: Stage) -> None:
+    ada = stage.open()
+    append(ada, 0)
+    settle(ada)
+    backup = stage.backup()
+    append(ada, 1)
+    settle(ada)
+    stage.server.put_back(backup)
+    stage.somebody("other")
+    settle(ada)
+    check_end(ada, [0, "other"], lost=[1])
+
+
+def test_of_two_tabs_one_was_further(stage: Stage) -> None:
+    ada, bob = stage.open(), stage.open()
+    append(ada, 0)
+    append(bob, 0)
+    settle(ada, bob, ada)
+    backup = stage.backup()
+    append(ada, 1)
+    settle(ada)
+    append(bob, 1)
+    stage.server.put_back(backup)
+    settle(bob, ada, bob)
+    append(ada, 2)
+    settle(ada, bob)
+    assert committed(ada) == [0, 2]
+    assert committed(bob) == [0, 1]
+    check_end(ada, [0, 0, 1, 2], lost=[1])
+    check_end(bob, [0, 0, 1, 2], lost=[])
+
+
+def test_a_push_in_flight_over_the_restore_is_applied_once(stage: Stage) -> None:
+    ada = stage.open()
+    append(ada, 0)
+    settle(ada)
+    backup = stage.backup()
+    append(ada, 1)
+    settle(ada)
+    append(ada, 2)
+    ada.sync("late")
+    stage.server.put_back(backup)
+    ada.deliver_late()
+    settle(ada)
+    ada.deliver_late()
+    settle(ada)
+    check_end(ada, [0, 2], lost=[1])
+    assert committed(ada) == [0, 2]
+
+
+def test_a_client_moves_to_another_copy_that_went_on_and_back(stage: Stage) -> None:
+    ada = stage.open()
+    append(ada, 0)
+    settle(ada)
+    first, second = stage.server, BranchServer(stage.backup())
+    try:
+        second.start()
+        append(ada, 1)
+        settle(ada)
+        with second.document() as document:
+            document.mutate("append", {"key": "list", "item": "other"})
+        ada.move(second)
+        settle(ada)
+        assert numbers(ada) == [0, "other"]
+        append(ada, 2)
+        settle(ada)
+        assert numbers(ada) == [0, "other", 2]
+        append(ada, 3)
+        ada.move(first)
+        settle(ada)
+        assert numbers(ada) == [0, 1, 3]
+        assert committed(ada) == [0, 1, 3]
+        report = ada.report()
+        assert report.faults == []
+        assert report.failures is None or tokens([each.args for each in report.failures]) == {
+            (ada.name, 1),
+            (ada.name, 2),
+        }
+    finally:
+        second.close()

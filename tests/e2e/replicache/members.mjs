@@ -1,0 +1,115 @@
+// Members of sessions whose server goes back (tests/branches): the unmodified Replicache client, and the browser client in
+// Node. Both have the same storage; the browser client has locks that are made here.
+import 'fake-indexeddb/auto';
+import {Replicache} from 'replicache';
+import {BUILT_IN_MUTATORS, connect} from '../../../src/stratalog/web/client/stratalog.js';
+import {answerTasks} from '../../branches/members.mjs';
+
+const lines = new Map();
+const held = new Set();
+const realNow = performance.now.bind(performance);
+let passedMs = 0;
+performance.now = () => realNow() + passedMs;
+
+Object.defineProperty(globalThis, 'navigator', {
+  value: {
+    locks: {
+      async request(name, _, task) {
+        if (held.has(name)) {
+          return task(null);
+        }
+        held.add(name);
+        try {
+          return await task({name});
+        } finally {
+          held.delete(name);
+        }
+      },
+    },
+  },
+});
+
+// What a page has and Node has not; nobody goes online here.
+globalThis.removeEventListener = () => undefined;
+
+// A request names its member: Replicache's in the query, the browser client's as its token.
+globalThis.fetch = async (input, options) => {
+  const request = new Request(input, options);
+  const {pathname, searchParams} = new URL(request.url);
+  const member = searchParams.get('as') ?? request.headers.get('authorization').replace('Bearer ', '');
+  const {method} = request;
+  const headers = {'content-type': 'application/json'};
+  const {status, text} = await lines.get(member).send(pathname, {method, headers, body: await request.text()});
+  return new Response(text, {status});
+};
+
+const rules = {
+  put: (tx, {key, value}) => tx.set(key, value),
+  append: async (tx, {key, item}) => tx.set(key, [...((await tx.get(key)) ?? []), item]),
+  onlyHere: (tx, {key, item}) => tx.set(key, item),
+};
+
+function openReplicache({member, group, path}, line) {
+  const client = new Replicache({
+    name: group,
+    pushURL: `http://${group}.test${path}/replicache/push?as=${member}`,
+    pullURL: `http://${group}.test${path}/replicache/pull?as=${member}`,
+    pullInterval: null,
+    pushDelay: 1,
+    requestOptions: {minDelayMs: 1, maxDelayMs: 20},
+    logLevel: 'error',
+    logSinks: [{log: () => undefined}],
+    mutators: rules,
+  });
+  client.onClientStateNotFound = () => line.problems.push('the client lost its state');
+  return {
+    async change(name, args) {
+      await client.mutate[name](args);
+      return true;
+    },
+    async sync() {
+      await client.push({now: true});
+      await client.pull({now: true});
+    },
+    async report() {
+      const shown = await client.query(async tx => Object.fromEntries(await tx.scan().entries().toArray()));
+      const pending = await client.experimentalPendingMutations();
+      return {shown, pending: pending.map(({args}) => args), failures: null};
+    },
+    restart: () => undefined,
+    passTime: () => undefined,
+    close: () => client.close(),
+  };
+}
+
+async function openBrowserClient({member, group, path}) {
+  const mutators = {...BUILT_IN_MUTATORS, onlyHere: (draft, {key, item}) => draft.put(key, item)};
+  const open = () => connect(`http://${group}.test${path}`, {token: member, mutators, start: false});
+  let client = await open();
+  return {
+    change: (name, args) =>
+      client.mutate(name, args).then(
+        () => true,
+        () => false,
+      ),
+    sync: () => client.sync(),
+    report() {
+      const failures = client.failures.map(({status, args}) => ({status, args}));
+      return {shown: Object.fromEntries(client.scan()), pending: client.pending().map(({args}) => args), failures};
+    },
+    async restart() {
+      client.close();
+      // The lease is free a moment later.
+      await new Promise(resolve => setTimeout(resolve));
+      client = await open();
+    },
+    passTime: seconds => void (passedMs += 1000 * seconds),
+    close: () => client.close(),
+  };
+}
+
+await answerTasks((task, line) => {
+  lines.set(task.member, line);
+  return task.kind === 'replicache' ? openReplicache(task, line) : openBrowserClient(task);
+});
+process.exit(0);
