@@ -28,7 +28,7 @@ __all__ = ["KINDS", "Found", "main", "run"]
 
 E2E = Path(__file__).parents[1] / "e2e"
 STEPS = (8, 24)
-SHOWN_MAX = 3
+SHOWN_MAX = 10
 
 
 class Kind(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 // Members: what a Node process that drives clients shares. It is asked by lines of JSON and answers by lines of JSON.
 
+import process from "node:process";
 import { createInterface } from "node:readline";
 
 const realFetch = globalThis.fetch;

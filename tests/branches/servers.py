@@ -101,11 +101,15 @@ class BranchServer:
     def roll_back(self, backup: Path) -> None:
         """Put back the index alone: the blobs and the queue stay as they are."""
         self.stop()
-        index = self.folder / INDEX_FILE
-        newer = index.rename(self.folder / "newer.sqlite")
-        shutil.copy(backup / INDEX_FILE, index)
-        _take_queue(index, newer)
-        newer.unlink()
+        newer = self.folder / "newer"
+        newer.mkdir()
+        # Its log may be left beside it, and goes with it.
+        for file in self.folder.glob(f"{INDEX_FILE}*"):
+            file.rename(newer / file.name)
+        for file in backup.glob(f"{INDEX_FILE}*"):
+            shutil.copy(file, self.folder)
+        _take_queue(self.folder / INDEX_FILE, newer / INDEX_FILE)
+        shutil.rmtree(newer)
         self.start()
 
     def committed(self) -> list[Committed]:

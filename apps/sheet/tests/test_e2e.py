@@ -52,6 +52,7 @@ STORIES = [
 ]
 
 WITH_COMMAND = "theCommandLineIsSeenAtOnce"
+WITH_RESTORE = ["aRestoredServerTakesWhatWaits", "aTabThatIsAheadIsToldAndTheListOfVersionsIsTheServers"]
 PROGRAM = "from stratalog.cli import main; main()"
 ROOT = Path(__file__).parents[3]
 
@@ -70,7 +71,7 @@ def node() -> str:
 
 
 def test_every_story_is_told(node: str) -> None:
-    assert sorted(told_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND])
+    assert sorted(told_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND, *WITH_RESTORE])
 
 
 @pytest.mark.parametrize("story", STORIES)

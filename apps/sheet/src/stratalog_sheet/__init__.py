@@ -7,6 +7,7 @@ sheet            the handle of one sheet
 answers          what a sheet returns
 events           the content of an entry, and which messages are valid
 bounds           how far the numbers of a message may reach
+branches         readers of a history that the log no longer has
 window           which message may come next
 load_plan        an app snapshot and the messages after it
 state            the engine's state in parts

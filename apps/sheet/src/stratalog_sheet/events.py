@@ -184,6 +184,8 @@ class SheetChange(msgspec.Struct, frozen=True):
     type: str
     message: dict[str, Any] | None = None
     data: dict[str, Any] = {}
+    hash: str = ""
+    """Names the history up to the version, in hexadecimal."""
 
 
 def event_of(fact: Fact) -> Event:
@@ -210,10 +212,12 @@ def change_of(entry: Entry) -> SheetChange:
     """The entry as readers see it, without what is large."""
     fact = fact_of(entry)
     if isinstance(fact, Revision):
-        return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, fact.message)
+        return SheetChange(
+            entry.version, entry.created_ms, entry.author, fact.kind, fact.message, hash=entry.hash.hex()
+        )
     plain = msgspec.structs.asdict(fact).items()
     details = {name: value for name, value in plain if not isinstance(value, bytes) and name != "titled"}
-    return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, None, details)
+    return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, None, details, entry.hash.hex())
 
 
 def titled_at(fact: Fact, version: int) -> int:

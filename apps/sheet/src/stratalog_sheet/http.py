@@ -32,6 +32,7 @@ from stratalog.server import (
     Version,
     reading,
 )
+from stratalog_sheet.branches import Standing
 from stratalog_sheet.commits import announce, commit, compute
 from stratalog_sheet.events import SheetChange
 from stratalog_sheet.pages import page_files
@@ -143,15 +144,16 @@ async def load(
     at: At = None,
     known: At = None,
     after: At = None,
+    hash: Text = "",
 ) -> Response[bytes]:
     """The engine's data of ``base``, and the entries from there to ``version``, which undo needs.
 
-    A browser that keeps the data of the base ``known`` and the entries up to ``after`` is given what came after these,
-    and no data, unless it is too far behind.
+    A browser that keeps the data of the base ``known`` and the entries up to ``after``, of this ``hash``, is given what
+    came after these, and no data, unless it is too far behind. 409 with the code `version-lost` as for `entries`.
     """
 
     def find() -> Response[bytes]:
-        return _loaded(sheet, at, known, after)
+        return _loaded(sheet, at, known, after, hash)
 
     def find_without_engine() -> Response[bytes]:
         with sheets.engines.without():
@@ -164,18 +166,24 @@ async def load(
 
 
 @reading("/entries", opt={"action": "read"}, summary="What came after a version")
-def entries(sheet: Opened, after: Version) -> Any:
-    """``reload`` says that the reader is too far behind and has to load the sheet again."""
-    return sheet.since(after)
+def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
+    """``reload`` says that the reader is too far behind and has to load the sheet again.
+
+    409 with the code `version-lost` where the sheet has no version ``after``, or one with another hash, as after a
+    restore from an older backup: load it again.
+    """
+    return sheet.since(after, hash)
 
 
 @writing("/append", summary="Commit a message of the engine")
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
     """409 with the code `version-conflict` where it was made at another revision than the present one.
 
-    The same message again is answered as the first time.
+    409 with the code `version-lost` where it was made at a version that the sheet no longer has. The same message again
+    is answered as the first time.
     """
-    return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer))
+    reader = Standing(data.version, data.hash)
+    return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer, reader=reader))
 
 
 @computing("/state", media_type=JSON, summary="The engine's data of a version")
@@ -284,14 +292,15 @@ def original(sheet: Opened) -> Response[bytes]:
     return _file(body, file_name or f"{sheet.name}.xlsx")
 
 
-def _loaded(sheet: Sheet, at: int | None, known: int | None, after: int | None) -> Response[bytes]:
+def _loaded(sheet: Sheet, at: int | None, known: int | None, after: int | None, hash: str) -> Response[bytes]:
     if at is None and known is not None and after is not None:
-        new = sheet.since(after)
+        new = sheet.since(after, hash)
         if not new.reload:
-            return _json({"base": known, "data": None, "entries": new.entries, "version": new.version})
+            return _json({"base": known, "data": None, "entries": new.entries, "version": new.version, "hash": ""})
     loaded = sheet.load(at)
-    data = msgspec.Raw(loaded.data)
-    return _json({"base": loaded.base_version, "data": data, "entries": loaded.entries, "version": loaded.version})
+    answer = {"base": loaded.base_version, "data": msgspec.Raw(loaded.data), "entries": loaded.entries}
+    base_hash = sheet.log.hash_at(loaded.base_version).hex()
+    return _json({**answer, "version": loaded.version, "hash": base_hash})
 
 
 def _facts(request: Asked, sheet: Sheet) -> Facts:

@@ -17,6 +17,7 @@ from stratalog_sheet import history
 from stratalog_sheet.answers import Cell, Loaded, Since
 from stratalog_sheet.blame import Blame, CellHistory
 from stratalog_sheet.bounds import check_added_rows
+from stratalog_sheet.branches import ANYWHERE, Standing, check_standing
 from stratalog_sheet.cells import parse_cell
 from stratalog_sheet.events import (
     MESSAGES,
@@ -58,10 +59,12 @@ class Sheet:
     """A log of the engine's revisions, and the state that follows from it. Safe to share between threads.
 
     A cell is named as in ``B7``; ``sheet`` is the name or id of one of the workbook's sheets, the first one if None.
+    Engines know its models by ``owner``, the log's prefix if empty.
     """
 
-    def __init__(self, store: Store, log: Log, engines: EnginePool, settings: SheetSettings) -> None:
+    def __init__(self, store: Store, log: Log, engines: EnginePool, settings: SheetSettings, owner: str = "") -> None:
         self.log = log
+        self._owner = owner or log.record.prefix
         self._store = store
         self._engines = engines
         self._settings = settings
@@ -104,29 +107,31 @@ class Sheet:
         base = load_plan.base
         return Loaded(load_plan.version, base.version, base.revision, base.data, [*map(change_of, load_plan.entries)])
 
-    def since(self, version: int) -> Since:
-        """The entries after ``version``. Raises NotFound for one that is not there."""
+    def since(self, version: int, hash: str = "") -> Since:
+        """The entries after ``version``, which has that hash if one is given. Raises VersionLost where it has not."""
         head = self.log.head()
+        check_standing(self.log, head.version, Standing(version, hash))
+        self.log.note_hash(head.version, head.hash)
         if head.version - version > SHEET_BEHIND_ENTRIES_MAX:
             return Since(head.version, [], True)
         changes = [change_of(entry) for entry in self.log.read(version, head=head)]
         return Since(head.version, changes, any(change.type in COMPLETE_STATE_TYPES for change in changes))
 
-    def append(self, message: dict[str, Any], *, author: str = "") -> SheetChange:
-        """Commit one whole message of the engine: a revision, an undo or a redo.
+    def append(self, message: dict[str, Any], *, author: str = "", reader: Standing = ANYWHERE) -> SheetChange:
+        """Commit one whole message of the engine: a revision, an undo or a redo, of a reader who stands somewhere.
 
         It must stand on the present revision. The same message again is answered like the first time.
 
         Raises VersionConflict where it stands on another: the sender follows `since`, and sends it rebased. Raises
-        LimitExceeded for an undo that reaches too far back, and Invalid; nothing is written. Raises what
-        `Log.append` raises.
+        VersionLost where the reader's version is gone, LimitExceeded for an undo that reaches too far back, and
+        Invalid; nothing is written. Raises what `Log.append` raises.
         """
         checked = check_message(message)
 
         def plan(window: Window) -> Fact | int:
             if (position := window.version_of(checked["nextRevisionId"])) is not None:
                 return position
-            self._check_revision(window, checked["serverRevisionId"])
+            window.check_revision(self.name, checked["serverRevisionId"], reader, self.log)
             return Revision(checked, window.check_target(checked))
 
         return self._commit(plan, author, write_id=checked["nextRevisionId"])
@@ -218,7 +223,7 @@ class Sheet:
         Raises LimitExceeded where that version is known as one that cannot be opened. The newest one may be.
         """
         wanted = self._version(version)
-        self._engines.unopenable.check(self.log.record.prefix, wanted)
+        self._engines.unopenable.check(self._owner, wanted)
         revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
@@ -337,11 +342,6 @@ class Sheet:
                 return window
             reach *= 4
 
-    def _check_revision(self, window: Window, revision: str) -> None:
-        if window.revision != revision:
-            text = "the message does not stand on the present revision"
-            raise VersionConflict(text, sheet=self.name, version=window.version, revision=window.revision)
-
     def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> SheetChange:
         """Have the engine make the message of a command at the head, and commit it."""
         for _ in range(ATTEMPTS_MAX):
@@ -382,10 +382,10 @@ class Sheet:
         return executed
 
     def _lent(self) -> AbstractContextManager[Models]:
-        return self._engines.lend(self.log.record.prefix)
+        return self._engines.lend(self._owner)
 
     def _model(self, models: Models, version: int) -> Model:
-        return models.at(self.log.record.prefix, self._load_plans, self.log, version)
+        return models.at(self._owner, self._load_plans, self.log, version)
 
     def _version(self, at: int | None) -> int:
         """A version that is there, the newest one for None. Raises NotFound, Invalid."""

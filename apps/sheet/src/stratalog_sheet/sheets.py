@@ -52,6 +52,7 @@ class Sheets:
         self.settings = settings or SheetSettings()
         self.engines = engines or EnginePool()
         self._held: OrderedDict[tuple[str, str], Sheet] = OrderedDict()
+        self._owners: dict[str, str] = {}
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
@@ -92,10 +93,15 @@ class Sheets:
             raise Invalid("that is no sheet", organisation=organisation, name=name)
         with self._lock:
             known = self._held.get((organisation, name))
-            if known is not None and known.log.record.incarnation == log.record.incarnation:
+            is_same = known is not None and known.log.record.incarnation == log.record.incarnation
+            if known is not None and is_same and known.log.is_lost:
+                # What engines hold of it has versions of the lost history.
+                self._owners[log.record.prefix] = f"{log.record.prefix} {new_id(self.store.environment.clock)}"
+            elif known is not None and is_same:
                 self._held.move_to_end((organisation, name))
                 return known
-        return self._remember(Sheet(self.store, log, self.engines, self.settings))
+            owner = self._owners.get(log.record.prefix, "")
+        return self._remember(Sheet(self.store, log, self.engines, self.settings, owner))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
         """The organisation's sheets in order of name; each is looked at."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from stratalog import Entry
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog import Entry, Log
+from stratalog.errors import Invalid, LimitExceeded, VersionConflict
+from stratalog_sheet.branches import Standing, check_standing
 from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of, titled_at
 
 __all__ = ["Window"]
@@ -39,6 +40,13 @@ class Window:
             elif isinstance(fact, Created | Imported | Restored):
                 self.revision = fact.revision
                 self._versions, self._undone, self._edits = {}, set(), set()
+
+    def check_revision(self, sheet: str, revision: str, reader: Standing, log: Log) -> None:
+        """Raise VersionConflict where a message stands on another revision, or its reader on a lost version."""
+        if self.revision != revision:
+            text = "the message does not stand on the present revision"
+            raise VersionConflict(text, sheet=sheet, version=self.version, revision=self.revision)
+        check_standing(log, self.version, reader)
 
     def version_of(self, revision: str) -> int | None:
         """The version that a revision was committed as; None where it was not, or long ago."""

@@ -59,9 +59,11 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class NewMessage(msgspec.Struct, frozen=True):
-    """One whole message of the engine."""
+    """One whole message of the engine; and at which version it was made, with that entry's hash."""
 
     message: dict[str, Any]
+    version: Number = 0
+    hash: str = ""
 
 
 class NewText(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 import * as people from "./people.mjs";
 import { versionViewer } from "./versionViewer.mjs";
+import { branches } from "./branches.mjs";
 import { titles } from "./titles.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, isSaved } = people;
@@ -328,6 +329,7 @@ const stories = {
 
   ...versionViewer({ url, story, two }),
   ...titles({ url, story, two, folder }),
+  ...branches({ url, story, two }),
 };
 
 if (!story) {

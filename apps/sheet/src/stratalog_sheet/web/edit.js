@@ -43,6 +43,7 @@ async function begin() {
   workbook.addEventListener("entry", (/** @type {any} */ { detail }) => noteEntry(detail));
   workbook.addEventListener("model", mountNow);
   workbook.addEventListener("gone", showGone);
+  workbook.addEventListener("lost", showOtherHistory);
   await workbook.open();
   showTitle();
   timeline = new Timeline(find("#timeline"), { isReadOnly: workbook.isReadOnly });
@@ -181,6 +182,16 @@ function noteEntry(entry) {
   if (!isOwn && timeline?.at === null) marks.flash(zonesOf(entry.message));
   if (entry.type === "named") showNames();
   if (entry.type === "renamed") showTitle();
+  panel?.refresh();
+}
+
+/** What is shown of versions is of a history that the server has lost. */
+function showOtherHistory() {
+  timeline?.go(null);
+  versionViewer.forget();
+  if (timeline) timeline.range = [workbook.facts.first, workbook.version];
+  showTitle();
+  showNames();
   panel?.refresh();
 }
 

@@ -7,11 +7,14 @@ import { Alarm, pauseMs } from "/web/client/backoff.js";
 
 const BACKOFF = { firstMs: 250, limitMs: 15_000 };
 const IDLE_MS = 30_000;
+/** The server's word for a version that its history does not have, or not with that hash. */
+export const LOST = "version-lost";
 const PRESENCE = new Set(["CLIENT_JOINED", "CLIENT_MOVED", "CLIENT_LEFT"]);
 
 export class Transport {
-  /** The version of the newest entry that the engine was given. */
+  /** The version of the newest entry that the engine was given, and the hash of the history up to it. */
   version;
+  hash;
   /** Why the server is not reached; null while it is. */
   lastError = null;
   #log;
@@ -25,13 +28,15 @@ export class Transport {
   #failures = 0;
 
   /**
-   * `log.append(message)` answers the entry it became; `log.read(after)` a page of the entries after a version.
+   * `log.append(message, version, hash)` answers the entry it became; `log.read(after, hash)` a page of the entries
+   * after a version.
    * `hooks`: `onEntry(entry)` before the engine sees it; `onState()`; `onRefused(message, error)` for a message that no
-   * further attempt helps; `onEnd(error)`; `onReload()` where the server says so; `onPresence(message)`; and
-   * `prepare(message)`, which gives a message as the engine should see it.
+   * further attempt helps; `onEnd(error)`; `onReload()` where the server says so; `onLost()` where it went back to an
+   * older history; `onPresence(message)`; and `prepare(message)`, which gives a message as the engine should see it.
    */
-  constructor(version, log, hooks) {
+  constructor({ version, hash }, log, hooks) {
     this.version = version;
+    this.hash = hash;
     this.#log = log;
     this.#hooks = hooks;
   }
@@ -87,7 +92,8 @@ export class Transport {
 
   /** The server knows of this version; of some other where none is said. */
   poke(version = Infinity) {
-    if (version <= this.version) return;
+    // An older one may be late, or say that the server went back.
+    if (version === this.version) return;
     this.#isBehind = true;
     this.#failures = 0;
     this.#alarm.ring();
@@ -108,6 +114,7 @@ export class Transport {
     if (entry.version <= this.version) return;
     if (entry.version !== this.version + 1) throw new StratalogError("corrupt", "an entry is missing", entry);
     this.version = entry.version;
+    this.hash = entry.hash;
     this.#hooks.onEntry(entry);
     if (entry.type !== "revision") return;
     if (this.#outgoing?.nextRevisionId === entry.message.nextRevisionId) this.#outgoing = null;
@@ -141,11 +148,12 @@ export class Transport {
   async #read() {
     this.#isBehind = false;
     try {
-      const page = await this.#log.read(this.version);
+      const page = await this.#log.read(this.version, this.hash);
       if (page.reload || page.entries.some(({ type }) => type === "restored")) return this.#hooks.onReload();
       this.take(page.entries);
       this.#isBehind ||= this.version < page.version;
     } catch (error) {
+      if (error.code === LOST) return this.#hooks.onLost();
       this.#isBehind = true;
       throw error;
     }
@@ -153,13 +161,14 @@ export class Transport {
 
   async #append(message) {
     try {
-      const entry = await this.#log.append(message);
+      const entry = await this.#log.append(message, this.version, this.hash);
       if (entry.version === this.version + 1) this.#deliver(entry);
       // It was there already, before what this model began with.
       else if (entry.version <= this.version) this.#hooks.onRefused(message, null);
       else this.#isBehind = true;
     } catch (error) {
-      if (error.code === "version-conflict") this.#isBehind = true;
+      if (error.code === LOST) this.#hooks.onLost();
+      else if (error.code === "version-conflict") this.#isBehind = true;
       else if (isRefusal(error)) this.#hooks.onRefused(message, error);
       else throw error;
     }

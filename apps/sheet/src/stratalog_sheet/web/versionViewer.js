@@ -30,6 +30,13 @@ export class VersionViewer {
     return this.#make(version);
   }
 
+  /** Forget what was read: the server has another history. */
+  forget() {
+    Object.assign(this, { model: null, version: -1 });
+    this.#base = null;
+    this.#entries = [];
+  }
+
   /** The cells that stand out. */
   get marks() {
     return this.#page.marks;

@@ -7,7 +7,7 @@ import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, prepared, r
 import { OfflineCache } from "./offlineCache.js";
 import { Presence } from "./presence.js";
 import { token } from "./server.js";
-import { Transport } from "./transport.js";
+import { LOST, Transport } from "./transport.js";
 
 const BEHIND_ENTRIES_MAX = 1500;
 
@@ -172,19 +172,33 @@ export class Workbook extends EventTarget {
     const { snapshot, entries } = cached;
     const path = this.#server.path(this.#sheet, "/load");
     if (snapshot?.facts.incarnation === this.facts.incarnation && this.#isNear(cached)) {
-      const after = entries.at(-1)?.version ?? snapshot.version;
-      const answer = await this.#server.get(path, { known: snapshot.version, after });
-      if (answer.data === null && !hasRestore(answer.entries)) {
+      const { version: after, hash } = entries.at(-1) ?? snapshot;
+      const answer = await this.#server
+        .get(path, { known: snapshot.version, after, hash })
+        .catch((error) => this.#leaveLost(cached, error));
+      if (answer?.data === null && !hasRestore(answer.entries)) {
         this.#offlineCache.putEntries(answer.entries);
         return { snapshot, entries: [...entries, ...answer.entries] };
       }
     }
     const answer = await this.#server.get(path);
-    const fresh = { version: answer.base, facts: this.facts };
+    const fresh = { version: answer.base, hash: answer.hash, facts: this.facts };
     // As text: the browser would take longer to store it, and to give it back, as an object.
     this.#offlineCache?.putSnapshot({ ...fresh, text: JSON.stringify(answer.data) });
     this.#offlineCache?.putEntries(answer.entries);
     return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
+  }
+
+  /** What is cached is of a history that the server has lost: what waits is done again on what the server has. */
+  #leaveLost({ pending }, error) {
+    if (error.code !== LOST) throw error;
+    if (pending) pending.version = -1;
+    this.#announceLoss();
+  }
+
+  #announceLoss() {
+    const text = "the server went back to an older state of this sheet; what came after it is gone, what waits here is not";
+    this.#announce("error", new StratalogError(LOST, text));
   }
 
   /** Whether what is cached is worth going on with; what waits needs it in any case, to be rebased. */
@@ -200,7 +214,7 @@ export class Workbook extends EventTarget {
     const isBase = pending !== null && snapshot.version <= pending.version;
     const first = isBase ? entries.filter(({ version }) => version <= pending.version) : entries;
     const known = new Set(entries.map(({ message }) => message?.nextRevisionId));
-    const transport = this.#newTransport(first.at(-1)?.version ?? snapshot.version);
+    const transport = this.#newTransport(first.at(-1) ?? snapshot);
     const client = { id: crypto.randomUUID(), name: this.#me.name };
     const messages = first.flatMap(({ message }) => message ?? []);
     const options = { client, transport, isReadOnly: this.isReadOnly, page: this.#page };
@@ -214,17 +228,19 @@ export class Workbook extends EventTarget {
     this.#announce("model");
   }
 
-  #newTransport(version) {
+  #newTransport(start) {
     const path = this.#server.path(this.#sheet);
+    const append = `${path}/append?author=${encodeURIComponent(this.#me.name)}`;
     const log = {
-      append: (message) => this.#server.post(`${path}/append?author=${encodeURIComponent(this.#me.name)}`, { message }),
-      read: (after) => this.#server.get(`${path}/entries`, { after }),
+      append: (message, version, hash) => this.#server.post(append, { message, version, hash }),
+      read: (after, hash) => this.#server.get(`${path}/entries`, { after, hash }),
     };
-    return (this.#transport = new Transport(version, log, {
+    return (this.#transport = new Transport(start, log, {
       onEntry: (entry) => this.#note(entry),
       onState: () => this.#react(),
       onRefused: (message, error) => this.#refuse(message, error),
       onReload: () => this.reload(),
+      onLost: () => this.#leaveBranch(),
       onEnd: (error) => this.#end(error),
       onPresence: (message) => this.presence.say(message),
       prepare: (message) => prepared(this.model, message),
@@ -250,6 +266,13 @@ export class Workbook extends EventTarget {
     } finally {
       this.#isReloading = false;
     }
+  }
+
+  /** The server went back to an older history, as after a restore. What waits is done again on it. */
+  async #leaveBranch() {
+    await this.reload();
+    this.#announce("lost");
+    this.#announceLoss();
   }
 
   #refuse(message, error) {
