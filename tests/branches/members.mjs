@@ -14,13 +14,23 @@ export class Line {
   problems = [];
   #late = [];
   #numbers = new Map();
+  #underWay = 0;
 
   constructor(base) {
     this.base = base;
   }
 
   /** The answer to a request for a path of the server. Throws where the client hears none. */
-  async send(path, { method, headers, body }) {
+  async send(path, request) {
+    this.#underWay += 1;
+    try {
+      return await this.#send(path, request);
+    } finally {
+      this.#underWay -= 1;
+    }
+  }
+
+  async #send(path, { method, headers, body }) {
     const url = this.base + path;
     const ask = async () => {
       const answer = await realFetch(url, { method, headers, body });
@@ -51,6 +61,8 @@ export class Line {
     } finally {
       this.isOpen = false;
       this.faults = [];
+      // A client may ask for more than its promise waits for; nothing of that goes on beside later tasks.
+      while (this.#underWay) await new Promise((resolve) => setTimeout(resolve, 1));
     }
   }
 
@@ -75,7 +87,7 @@ export class Line {
   }
 }
 
-/** Answer tasks until the input ends. `open(task, line)` makes a member: change, sync, restart, report, passTime, close. */
+/** Answer tasks until the input ends. `open(task, line)` makes a member, which has the other tasks' methods. */
 export async function answerTasks(open) {
   const members = new Map();
   const tasks = {

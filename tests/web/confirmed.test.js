@@ -7,10 +7,14 @@ const row = (id, args = null) => ({ tabLease: "a", sequence: id, id, name: "put"
 const ids = (rows) => rows.map(({ id }) => id);
 
 test("those that a branch lost are named once, and the others stay", () => {
-  const confirmed = new Confirmed([1, 2, 3, 4].map((id) => row(id)));
-  assert.deepEqual(ids(confirmed.lose([1, 3])), [2, 3]);
-  assert.deepEqual(confirmed.lose([1, 3]), []);
-  assert.deepEqual(ids(confirmed.rows), [1, 4]);
+  const confirmed = new Confirmed([1, 2, 3, 4, 5, 6].map((id) => row(id)));
+  const ranges = [
+    [1, 3],
+    [4, 5],
+  ];
+  assert.deepEqual(ids(confirmed.lose(ranges)), [2, 3, 5]);
+  assert.deepEqual(confirmed.lose(ranges), []);
+  assert.deepEqual(ids(confirmed.rows), [1, 4, 6]);
 });
 
 test("the newest thousand are remembered", () => {

@@ -1,5 +1,5 @@
-// Members of sessions whose server goes back (tests/branches): the browser client in Chromium. Those of one group are tabs of
-// one profile. `node members.mjs CHROMIUM`
+// Members of sessions whose server goes back (tests/branches): the browser client in Chromium. Those of one group are
+// tabs of one profile. `node members.mjs CHROMIUM`
 
 import { chromium } from "playwright-core";
 import { answerTasks } from "../../branches/members.mjs";

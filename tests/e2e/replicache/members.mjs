@@ -1,5 +1,5 @@
-// Members of sessions whose server goes back (tests/branches): the unmodified Replicache client, and the browser client in
-// Node. Both have the same storage; the browser client has locks that are made here.
+// Members of sessions whose server goes back (tests/branches): the unmodified Replicache client, and the browser client
+// in Node. Both have the same storage; the browser client has locks that are made here.
 import 'fake-indexeddb/auto';
 import {Replicache} from 'replicache';
 import {BUILT_IN_MUTATORS, connect} from '../../../src/stratalog/web/client/stratalog.js';

@@ -24,9 +24,9 @@ export class Confirmed {
     return isMuch ? [...dropped, ...this.#dropLarge()] : dropped;
   }
 
-  /** Forget those whose numbers lie above the first and up to the second. Returns them. */
-  lose([above, upTo]) {
-    const isLost = ({ id }) => id > above && id <= upTo;
+  /** Forget those whose numbers lie in one of the ranges [above, up to]. Returns them. */
+  lose(ranges) {
+    const isLost = ({ id }) => ranges.some(([above, upTo]) => id > above && id <= upTo);
     const lost = this.rows.filter(isLost);
     if (lost.length) this.rows = this.rows.filter((row) => !isLost(row));
     return lost;

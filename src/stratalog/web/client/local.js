@@ -175,7 +175,8 @@ export class Local {
     const dropped = this.#fail(failed);
     await this.#store([], (stores) => {
       writeFailures(stores.failures, failed, dropped);
-      for (const name of ["items", "pending", "confirmed", "failures"]) stores[name].delete(within(other.#facts.tabLease));
+      const others = within(other.#facts.tabLease);
+      for (const name of ["items", "pending", "confirmed", "failures"]) stores[name].delete(others);
       stores.tabLeases.delete(other.#facts.tabLease);
     });
   }
@@ -197,7 +198,7 @@ export class Local {
     const reasons = new Map(
       pulled.rejected.filter(({ client }) => client === this.client).map(({ id, reason }) => [id, reason]),
     );
-    const lost = this.#confirmed.lose(pulled.lost[this.client] ?? [0, 0]);
+    const lost = this.#confirmed.lose(pulled.lost[this.client] ?? []);
     const settled = [
       ...lost.map((row) => ({ waiting: row, status: "lost", reason: LOST })),
       ...confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown)),
