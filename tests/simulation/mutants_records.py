@@ -17,7 +17,7 @@ from stratalog.log.bodies import BodyRef
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Index, Item, Write
-from stratalog.records import batch, content, decisions, retention
+from stratalog.records import batch, content, decisions, redaction, retention
 from stratalog.records import put as record_put
 from stratalog.records.batch import Stored, _Put
 from stratalog.records.chain import chained
@@ -178,6 +178,12 @@ MUTANTS = (
     ),
     Mutant("records: hash of the last try, not of the one that landed", _LossyWorld, _answered_from_memory, ("chain",)),
     Mutant(
+        "records: redacted digest without the salt",
+        RecordsWorld,
+        replaced(redaction, "body_digest", lambda salt, body_hash: body_hash),
+        ("chain",),
+    ),
+    Mutant(
         "records: floor stands on the wrong hash",
         RecordsWorld,
         replaced(retention, "_on_base", _on_its_own_hash),
@@ -230,7 +236,7 @@ MUTANTS = (
         "records: joint commit in doubt forgotten",
         _LossyWorld,
         replaced(_Put, "mark_in_doubt", lambda self: None),
-        ("acknowledged", "once", "refused"),
+        ("acknowledged", "dangling", "once", "refused"),
     ),
     Mutant(
         "records: unanswered joint commit taken for done",

@@ -18,6 +18,7 @@ from stratalog.errors import (
     Invalid,
     NotFound,
     OutcomeUnknown,
+    Redacted,
     StratalogError,
     Unavailable,
     VersionConflict,
@@ -28,6 +29,7 @@ from stratalog.ports.index import Put
 from stratalog.records import NewBody, Records, RecordVersion, Stored
 from stratalog.records.batch import put_through
 from stratalog.records.floor import read_floor
+from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
 from stratalog.testing.checkers import Answered, LoggedEntry, Violation
 from stratalog.testing.faults import Weather
@@ -71,6 +73,7 @@ class RecordsWorld:
         "strays",
         "pruned",
         "freed",
+        "redacted",
         "keys reused",
         "honest retries",
     )
@@ -100,6 +103,7 @@ class RecordsWorld:
         self._start("hostile", self.reuse, 8, 0.2)
         for position in range(draw.randrange(1, 3)):
             self._start(f"pruner-{position}", self.prune, 10, 0.7)
+        self._start("redactor", self.redact, 5, 0.7)
 
     def write(self, process: Process, records: Records) -> None:
         """One change of a record, of any kind."""
@@ -110,7 +114,8 @@ class RecordsWorld:
         tell = partial(self.histories[id].append, process.name, write_id, sent)
         try:
             found = self._change(records, id, kind, write_id)
-        except OutcomeUnknown:
+        except (OutcomeUnknown, Redacted):
+            # The write may stand, and its body may be gone already.
             tell(Answered.UNKNOWN)
         except (ContentionError, NotFound, Unavailable, VersionConflict) as exc:
             self.scheduler.counts.bump(exc.code)
@@ -170,6 +175,12 @@ class RecordsWorld:
             records.prune(id, retain=1 + int(process.clock.random() * 3))
             self.scheduler.counts.bump("pruned")
         self.scheduler.counts.bump("freed", records.free(id))
+
+    def redact(self, process: Process, records: Records) -> None:
+        """Erase the body of some version."""
+        id = choose(process.clock, IDS)
+        version = 1 + int(process.clock.random() * records.stat(id).version)
+        self.scheduler.counts.bump("redacted", records.redact(id, version).redacted)
 
     def check(self) -> None:
         """Compare what was answered, and what can be read in the end, with what was committed."""
@@ -241,7 +252,7 @@ class RecordsWorld:
         tell = partial(self.histories[body.id].append, process.name, write_id, sent)
         if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
             raise Violation("batch", "a body was refused that was good, or taken that was not", stored=stored)
-        if isinstance(stored.error, OutcomeUnknown):
+        if isinstance(stored.error, OutcomeUnknown | Redacted):
             tell(Answered.UNKNOWN)
         elif stored.new and stored.version is not None:
             self.scheduler.counts.bump("batched")
@@ -310,13 +321,19 @@ class RecordsWorld:
         """All versions from the first kept to the latest are there, with their bodies."""
         try:
             versions = list(honest.versions(id))
-            read = [None if version.deleted else honest.get(id, version.version).body.decode() for version in versions]
+            read = [
+                None if version.deleted or version.redacted else honest.get(id, version.version).body.decode()
+                for version in versions
+            ]
         except (Corrupt, NotFound) as exc:
             raise Violation("dangling", "a kept version cannot be read", record=id, error=exc) from exc
         if [version.version for version in versions] != list(range(versions[0].version, len(found) + 1)):
             raise Violation("gapless", "kept versions are missing", record=id, first=versions[0].version)
         for version, body in zip(versions, read, strict=True):
             self._check_seen(version, body, found, bodies)
+        findings = verify_record(log_place(self.place, self.settings), Name(ORGANISATION, id)).findings
+        if findings:
+            raise Violation("chain", "a record does not verify", record=id, findings=findings)
         floor = read_floor(self.place.index, Name(ORGANISATION, id))
         if floor.version > 1 and floor.hash != self.hashes[id][floor.version - 2]:
             raise Violation("chain", "a floor does not keep the hash that it stands on", record=id, floor=floor)
