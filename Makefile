@@ -55,6 +55,7 @@ test: ready-dev ready-browser ## every test and a third of the planted bugs, wit
 	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 180 --seed $(COMMIT_SEED)
 	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
+	$(python) -m tests.branches --sessions 20 --seed $(COMMIT_SEED)
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) tests/simulation
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) --ignore tests/simulation --cov --cov-branch --cov-report=term
 
@@ -88,6 +89,7 @@ soak-simulation: ready-dev ## many seeds of the simulation; the result goes to r
 soak-clients: ready-dev ## many sessions of clients
 	$(recorded) $(python) -m tests.client.convergence --sessions $(SESSIONS) --seed $(FRESH_SEED)
 	$(recorded) $(python) -m tests.client.convergence --sessions 200 --seed $(FRESH_SEED) --servers 3
+	$(recorded) $(python) -m tests.branches --sessions 500 --seed $(FRESH_SEED)
 
 soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)

@@ -109,6 +109,18 @@ def test_what_may_have_been_applied_is_not_sent_again(client: Client, document: 
     assert [(one.args["item"], one.reason) for one in client.failures()] == [("lost", UNKNOWN), ("later", UNKNOWN)]
 
 
+def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: Document) -> None:
+    """Its numbers were the former client's, and would be taken for those of the next."""
+    append(client, "answered, and not pulled")
+    transport_of(client).faults = ["", "lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    collect(document, client)
+    client.sync()
+    with client.held() as local:
+        assert list(local._file.read("SELECT id FROM confirmed")) == []
+
+
 def test_a_client_that_was_only_offline_loses_nothing(client: Client, document: Document) -> None:
     append(client, 2)
     transport_of(client).faults = ["unreached"]

@@ -125,6 +125,15 @@ def test_a_rejected_mutation_has_nothing_to_undo() -> None:
         client.undo(handle)
 
 
+def test_what_is_lost_is_not_undone() -> None:
+    client = Client(InProcess(new_document()))
+    handle = client.mutate("inc", {"key": "k"})
+    handle.status = "lost"
+    with pytest.raises(Rejected, match="the mutation is lost"):
+        client.undo(handle)
+    assert client.get("k") == 1
+
+
 def test_an_undo_can_be_undone() -> None:
     client = Client(InProcess(new_document()))
     client.mutate(*put(1))

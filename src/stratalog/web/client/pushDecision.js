@@ -23,9 +23,9 @@ const REFUSALS = new Set(["collected", "wrong-group"]);
 /**
  * What `pushed` says about `batch`; `before` has how each stood before it was sent, `first` is the oldest pending one.
  * The answer has `queued`; `committed`, pairs of mutation and outcome; and at most one of these. `resendFrom`: the id
- * from which on the server has nothing. `isBehind`: the server has less than it had confirmed, as after a restore, or is
- * another; so pull, which raises its numbers, and push again. Where it is behind again then, and where `reset` is true:
- * go on as another client, which may send again what `uncommitted` is true of.
+ * from which on the server has nothing. `isBehind`: the server has less than it had confirmed, as after a restore, or
+ * it is another; so pull, which raises its numbers, and push again. Where it is behind again then, and where `reset`
+ * is true: go on as another client, which may send again what `uncommitted` is true of.
  *
  * @returns {PushDecision}
  */

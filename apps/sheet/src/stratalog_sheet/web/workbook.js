@@ -197,7 +197,7 @@ export class Workbook extends EventTarget {
   }
 
   #announceLoss() {
-    const text = "the server went back to an older state of this sheet. What came after it is gone, what waits here is not";
+    const text = "the server went back to an older state of this sheet. What came after it is gone, what waits is not";
     this.#announce("error", new StratalogError(LOST, text));
   }
 
