@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import logging
 import multiprocessing
 import os
 import signal
@@ -183,7 +184,8 @@ def _outcome(work: tuple[int, str]) -> tuple[str, Outcome]:
 
 
 def _ready() -> None:
-    """Once a process: spare the collector what is there already."""
+    """Once a process: spare the collector what is there already, and the terminal what servers would log."""
+    logging.getLogger("stratalog").addHandler(logging.NullHandler())
     gc.freeze()
 
 
