@@ -76,8 +76,8 @@ REJECTIONS_SHOWN_VERSIONS = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000
 # A cookie holds the last numbers of so many clients of its group: those told last.
 COOKIE_CLIENTS_MAX = 200
-# A cookie whose order is further ahead of the document's is answered for itself, and moves nobody else's orders.
-COOKIE_ORDER_AHEAD_MAX = 1_000_000_000
+# A cookie whose order is further ahead of the time is answered for itself, and moves nobody else's orders.
+COOKIE_ORDER_AHEAD_SECONDS_MAX = 86_400
 PENDING_MUTATIONS_MAX = 10_000
 
 # The queue path. A message is given out at most so often before the queue moves it aside.

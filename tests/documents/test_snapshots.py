@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from stratalog.codec import encode
 from stratalog.documents import Document, Rules, verify
 from stratalog.documents.snapshots import roots_of, take_snapshot
-from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable, VersionForgotten
+from stratalog.documents.state import EMPTY_ROOTS
+from stratalog.errors import (
+    ContentionError,
+    Corrupt,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionForgotten,
+)
 from stratalog.keys import number, snapshots_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.retention import free_segments, raise_floor
@@ -199,29 +209,39 @@ def test_a_floor_once_raised_is_not_raised_again() -> None:
     assert (document.version, version) == (41, 41)
 
 
-def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> None:
-    world = World(snapshot_entries_interval=10, segment_entries_target=8, append_seconds_max=0.01)
+def test_an_entry_names_the_floor_and_its_base_before_the_floor_rises() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=7, append_seconds_max=0.01)
     document = grown(world)
-    raised: list[str] = []
 
     def crash(name: str, target: str) -> None:
-        if name == "commit" and " name" in target and "snapshots" not in target:
-            raised.append(target)
-            world.recorder.before = refuse
-
-    def refuse(name: str, target: str) -> None:
-        if name == "commit" and target.split("/")[-1].split(" ")[0].isdigit():
+        if name == "commit" and target.startswith("acme/doc name"):
             raise Unavailable("the process ends here")
 
     world.recorder.before = crash
-    with pytest.raises(Unavailable):
+    with pytest.raises((Unavailable, ContentionError)):
         document.forget_below(30, lambda floor: None)
     world.recorder.before = None
-    assert raised
     reader = world.open()
-    assert (reader.log.floor(), reader.state().floor) == (30, 0)
+    (event,) = reader.log.entry(reader.version).events
+    assert (event.type, event.data[0], reader.log.floor()) == ("floor", 30, 0)
+    version = reader.version
     assert reader.forget_below(30, lambda floor: None) == 30
-    assert (reader.state().floor, verify(reader).start) == (30, 30)
+    assert (reader.version, verify(reader).start) == (version, 30)
+
+
+def test_a_base_that_somebody_changed_is_found() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=8)
+    document = grown(world)
+    document.forget_below(30, lambda floor: None)
+    base = document.log.snapshot_at(30)
+    assert base is not None
+    roots = msgspec.structs.replace(roots_of(base), content=EMPTY_ROOTS.content)
+    item = world.backend.get(snapshots_partition(document.log.record.prefix), number(30))
+    assert item is not None
+    changed = msgspec.structs.replace(item, attributes={**item.attributes, "b": encode(roots)})
+    world.backend.commit([Put(changed)])
+    with pytest.raises(Corrupt, match="base"):
+        verify(world.open())
 
 
 def test_verify_begins_at_a_raised_floor_that_no_entry_tells_yet() -> None:

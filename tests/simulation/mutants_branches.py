@@ -32,12 +32,12 @@ def _any_hash(self: Any, state: State, version: int) -> str:
     return str(self._cookie.hash)
 
 
-def _one_less(state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None) -> Resume | None:
-    return _resumption(state, group, owner, {client: id - 1 for client, id in reported.items()}, order)
+def _one_less(state: State, group: str, owner: str, reported: Mapping[str, int], *more: Any) -> Resume | None:
+    return _resumption(state, group, owner, {client: id - 1 for client, id in reported.items()}, *more)
 
 
-def _one_more(state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None) -> Resume | None:
-    return _resumption(state, group, owner, {client: id + 1 for client, id in reported.items()}, order)
+def _one_more(state: State, group: str, owner: str, reported: Mapping[str, int], *more: Any) -> Resume | None:
+    return _resumption(state, group, owner, {client: id + 1 for client, id in reported.items()}, *more)
 
 
 def _newest_alone(reported: Mapping[str, int], last: Mapping[str, int]) -> dict[str, int]:

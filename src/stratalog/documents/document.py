@@ -14,6 +14,7 @@ from stratalog.documents.commits import COLLECT, FLOOR, Merged
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
+from stratalog.documents.snapshots import base_digest, tree_roots
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
@@ -242,16 +243,19 @@ class Document:
         return archive_segments(self.log, upto)
 
     def forget_below(self, version: int, verify: Callable[[int], None]) -> int:
-        """Raise the floor: versions below it are forgotten. ``verify`` must prove the base by rebuilding it."""
+        """Raise the floor: versions below it are forgotten. ``verify`` must prove the base by rebuilding it.
+
+        An entry names the floor and the base before the floor rises, so that the chain covers what takes the place of
+        the forgotten entries.
+        """
 
         def make_base(floor: int) -> None:
             self._snapshots.take_base(floor)
             verify(floor)
+            if self.state().floor < floor:
+                self._append_event(Event(FLOOR, [floor, base_digest(tree_roots(self._states.load(floor)))]))
 
-        floor = raise_floor(self.log, version, make_base)
-        if self.state().floor < floor:
-            self._append_event(Event(FLOOR, floor))
-        return floor
+        return raise_floor(self.log, version, make_base)
 
     # Committing
 
@@ -308,7 +312,7 @@ class Document:
 
     def _try_resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None) -> State:
         state = self._states.fresh()
-        resume = resumption_of(state, group, owner, reported, order)
+        resume = resumption_of(state, group, owner, reported, order, self.log.environment.clock.wall_ms())
         if resume is None:
             return state
         try:

@@ -105,9 +105,9 @@ class Fold:
         for group in groups:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
-    def _raise_floor(self, data: int, version: int) -> None:
+    def _raise_floor(self, data: tuple[int, bytes], version: int) -> None:
         """Tombstones at or below the floor are not reached any more; the next snapshot drops them."""
-        self.floor = max(self.floor, data)
+        self.floor = max(self.floor, data[0])
 
 
 _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from stratalog.documents.commits import FLOOR
 from stratalog.documents.document import Document
-from stratalog.documents.snapshots import load_state, roots_of, tree_roots
+from stratalog.documents.snapshots import base_digest, load_state, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
 from stratalog.errors import Corrupt, Redacted
 from stratalog.log import Entry
@@ -72,6 +73,7 @@ class _Rebuild:
         self._document = document
         self._progress = progress
         state = _start(document)
+        self._start, self._base = state.version, base_digest(tree_roots(state))
         self.state: State | None = state
         self.version, self.hash = state.version, state.hash
         self.compared = 0
@@ -120,7 +122,14 @@ class _Rebuild:
             if entry.redacted:
                 self.redacted.append(entry.version)
                 return
+            self._check_floor(entry)
             yield entry
+
+    def _check_floor(self, entry: Entry) -> None:
+        """An entry that names the base this rebuild began with names what that is, or somebody changed the base."""
+        for event in entry.events:
+            if event.type == FLOOR and event.data[0] == self._start and event.data[1] != self._base:
+                raise Corrupt("the base is not the one that the history names", version=self._start)
 
 
 def _start(document: Document) -> State:

@@ -11,17 +11,16 @@ from collections.abc import Mapping
 
 from stratalog.documents.commits import Resume
 from stratalog.documents.state import Ranges, State
-from stratalog.limits import COOKIE_ORDER_AHEAD_MAX
+from stratalog.limits import COOKIE_ORDER_AHEAD_SECONDS_MAX
 
-__all__ = ["ORDER_STEP", "resumption_of"]
+__all__ = ["resumption_of"]
 
 LOST_RANGES_MAX = 16
-ORDER_STEP = 1_000_000
-"""By how much orders pass the one that was shown: other clients of the lost branch may have been given higher ones."""
+ORDERS_PER_MS = 1000
 
 
 def resumption_of(
-    state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None = None
+    state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None, now_ms: int
 ) -> Resume | None:
     """What to commit at ``state`` for a group that was told the numbers ``reported``, if anything.
 
@@ -34,7 +33,7 @@ def resumption_of(
         for client, number in sorted(reported.items())
         if (here := _last(state, client)) < number and _may_resume(state, client, group, owner)
     ]
-    lead = state.orders[0] if order is None else _lead(state, order)
+    lead = state.orders[0] if order is None else _lead(state, order, now_ms)
     if not clients and lead == state.orders[0]:
         return None
     return Resume(group, owner, tuple(clients), lead)
@@ -59,13 +58,15 @@ def _last(state: State, client: str) -> int:
     return newest.id if newest else 0
 
 
-def _lead(state: State, order: int) -> int:
-    """The lead after which no order of this history was given on the lost branch, too.
+def _lead(state: State, order: int, now_ms: int) -> int:
+    """The lead after which no order of this history was given on any other branch, too.
 
-    It is moved once for each lost branch: later cookies of that one have orders below the first under the lead. A
-    cookie that claims to be very far ahead moves nobody else's orders.
+    Orders begin at the time then, in microseconds. No branch makes a version a microsecond, so none was there before.
+    The lead moves once for each lost branch: later cookies of that one have orders below the first under the lead. A
+    cookie that claims to be ahead of the time moves nobody else's orders.
     """
     lead, first = state.orders
-    if order < first or order > state.order + COOKIE_ORDER_AHEAD_MAX:
+    newest = now_ms * ORDERS_PER_MS
+    if order < first or order > newest + COOKIE_ORDER_AHEAD_SECONDS_MAX * 1000 * ORDERS_PER_MS:
         return lead
-    return max(state.order, order) + ORDER_STEP - state.version
+    return max(state.order, order, newest) - state.version

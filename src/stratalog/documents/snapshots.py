@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from stratalog.codec import encode
+from stratalog.codec import encode, sha256
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
 from stratalog.limits import BLOB_SLICE_BYTES
@@ -21,7 +21,7 @@ from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import EMPTY, Chunk, Slot
 from stratalog.tree.update import Write, update
 
-__all__ = ["load_state", "roots_of", "take_snapshot", "tree_roots"]
+__all__ = ["base_digest", "load_state", "roots_of", "take_snapshot", "tree_roots"]
 
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
@@ -83,6 +83,11 @@ def tree_roots(state: State, write: Write | None = None) -> Roots:
         state.floor,
         state.orders,
     )
+
+
+def base_digest(roots: Roots) -> bytes:
+    """What names a base: its content and its clients. Tombstones are left out, since later floors drop some."""
+    return sha256(encode([roots.content.address, roots.content.digest, roots.clients.address]))
 
 
 def roots_of(snapshot: Snapshot) -> Roots:

@@ -88,14 +88,16 @@ def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None 
     environment = log.environment
     if version > log.head().version:
         raise NotFound("no such version", log=log.record.name, version=version)
+    proven = None
     for _ in range(ATTEMPTS_MAX):
         record = require_name(environment.index, log.record.organisation, log.record.name, log.record.incarnation)
         floor = pinned_floor(environment.index, record.prefix, version)
         if floor <= max(record.floor, log.first - 1):
             _forget_below(environment, record.prefix, record.floor)
             return record.floor
-        if make_base is not None:
+        if make_base is not None and floor != proven:
             make_base(floor)
+            proven = floor  # whatever else changes meanwhile, the base of this version stays what it is
         if _commit_floor(log, record, floor):
             _forget_below(environment, record.prefix, floor)
             environment.counters["floor"] += 1

@@ -82,13 +82,24 @@ class _Answer:
         cookie = self._own
         if cookie is None:
             return self._complete(state)
-        first = max(self._document.log.first, state.floor)
+        is_here = self._is_here(state, cookie)
+        if not is_here:
+            return self._complete(self._resumed(state, cookie, is_lost=is_here is not None))
         try:
-            if first <= cookie.version <= state.version and cookie.hash == self._hash(state, cookie.version):
-                return self._news(state, cookie)
+            return self._news(state, cookie)
         except NotFound:
             return self._complete(state)
-        return self._complete(self._resumed(state, cookie, is_lost=cookie.version >= first))
+
+    def _is_here(self, state: State, cookie: Cookie) -> bool | None:
+        """Whether the cookie's version is one of this history. None where that is forgotten, so that nobody can say."""
+        if cookie.version > state.version:
+            return False
+        if cookie.version < max(self._document.log.first, state.floor):
+            return None
+        try:
+            return cookie.hash == self._hash(state, cookie.version)
+        except NotFound:
+            return None  # the floor rose before the state shows it
 
     def _hash(self, state: State, version: int) -> str:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
