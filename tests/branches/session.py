@@ -31,6 +31,7 @@ class Session:
         self._members = [member for browser in browsers for member in browser]
         self._made: dict[str, list[Token]] = {member.name: [] for member in self._members}
         self._lost: set[Token] = set()
+        self._numbered: set[tuple[Token, str, int]] = set()
         self._pending: dict[str, set[Token]] = {}
         self._is_struck = False
 
@@ -49,8 +50,9 @@ class Session:
             self._move()
         else:
             self._lost |= {token for token, *_ in _log(server)}
+            self._numbered |= _numbered(server)
             for browser in self._browsers:
-                self._note_pending(browser, server)
+                self._note_pending(browser)
             lose = server.put_back if event == "restore" else server.roll_back
             lose(backup)
         self._is_struck = True
@@ -71,14 +73,14 @@ class Session:
         for server in self._servers[1:]:
             server.close()
 
-    def _note_pending(self, tabs: Sequence[Member], server: BranchServer) -> None:
-        """What waits, and was confirmed to no tab of its group: that is to arrive."""
+    def _note_pending(self, tabs: Sequence[Member]) -> None:
+        """What waits, and was confirmed to no tab of its group, by this history or one before: that is to arrive."""
         reports = {member.name: member.report() for member in tabs}
         numbers = [number for report in reports.values() for number in report.numbers.items()]
         confirmed = {
-            token_of(mutation.args)
-            for mutation in server.committed()
-            if any(mutation.client == client and mutation.id <= number for client, number in numbers)
+            token
+            for token, owner, id in self._numbered
+            if any(owner == client and id <= number for client, number in numbers)
         }
         self._pending |= {name: tokens(report.pending) - confirmed for name, report in reports.items()}
 
@@ -190,6 +192,12 @@ def _log(server: BranchServer) -> list[tuple[Token, str, str | None]]:
     """Token, client and reason of each mutation of a member, in order."""
     named = [(token_of(mutation.args), mutation) for mutation in server.committed()]
     return [(token, mutation.client, mutation.reason) for token, mutation in named if token is not None]
+
+
+def _numbered(server: BranchServer) -> set[tuple[Token, str, int]]:
+    """Token, client and number of each mutation of a member."""
+    named = [(token_of(mutation.args), mutation.client, mutation.id) for mutation in server.committed()]
+    return {(token, client, id) for token, client, id in named if token is not None}
 
 
 def _plain(value: object) -> object:
