@@ -122,7 +122,12 @@ def _append_first(handle: Document, state: State, run: Run, owner: str, author: 
 ONCE = ("once", "answers", "acknowledged", "client-order")
 MUTANTS = (
     Mutant("documents: rejection unrecorded", DocumentWorld, replaced(_Running, "_run", _unrecorded_rejection), ONCE),
-    Mutant("documents: seen mutation applied again", DocumentWorld, replaced(_Running, "_status", _apply_again), ONCE),
+    Mutant(
+        "documents: seen mutation applied again",
+        DocumentWorld,
+        replaced(_Running, "_status", _apply_again),
+        (*ONCE, "key-bound"),
+    ),
     Mutant("documents: gap skipped", DocumentWorld, replaced(_Running, "_status", _skip_gaps), ONCE),
     Mutant(
         "documents: final answer from memory",
