@@ -206,10 +206,10 @@ def test_a_floor_once_raised_is_not_raised_again() -> None:
     document.forget_below(30, lambda floor: verify(document, floor) and None)
     version = document.version
     assert document.forget_below(20, lambda floor: verify(document, floor) and None) == 30
-    assert (document.version, version) == (41, 41)
+    assert (document.version, version) == (42, 42)
 
 
-def test_an_entry_names_the_floor_and_its_base_before_the_floor_rises() -> None:
+def test_an_entry_names_the_base_before_the_floor_rises() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=7, append_seconds_max=0.01)
     document = grown(world)
 
@@ -223,10 +223,34 @@ def test_an_entry_names_the_floor_and_its_base_before_the_floor_rises() -> None:
     world.recorder.before = None
     reader = world.open()
     (event,) = reader.log.entry(reader.version).events
-    assert (event.type, event.data[0], reader.log.floor()) == ("floor", 30, 0)
-    version = reader.version
+    assert (event.type, event.data[0], reader.log.floor(), reader.state().floor) == ("base", 30, 0, 0)
     assert reader.forget_below(30, lambda floor: None) == 30
-    assert (reader.version, verify(reader).start) == (version, 30)
+    assert (verify(reader).start, reader.state().floor) == (30, 30)
+
+
+def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> None:
+    world = World(snapshot_entries_interval=10, segment_entries_target=7, append_seconds_max=0.01)
+    document = grown(world)
+    raised: list[str] = []
+
+    def crash(name: str, target: str) -> None:
+        if name == "commit" and target.startswith("acme/doc name"):
+            raised.append(target)
+            world.recorder.before = refuse
+
+    def refuse(name: str, target: str) -> None:
+        if name == "commit" and target.split("/")[-1].split(" ")[0].isdigit():
+            raise Unavailable("the process ends here")
+
+    world.recorder.before = crash
+    with pytest.raises(Unavailable):
+        document.forget_below(30, lambda floor: None)
+    world.recorder.before = None
+    assert raised
+    reader = world.open()
+    assert (reader.log.floor(), reader.state().floor) == (30, 0)
+    assert reader.forget_below(30, lambda floor: None) == 30
+    assert (reader.state().floor, verify(reader).start) == (30, 30)
 
 
 def test_a_base_that_somebody_changed_is_found() -> None:

@@ -12,6 +12,7 @@ from stratalog.log import Entry, Event
 from stratalog.protocol.messages import payload_hash
 
 __all__ = [
+    "BASE",
     "COLLECT",
     "COMMIT",
     "FLOOR",
@@ -28,6 +29,7 @@ __all__ = [
 COMMIT = "commit"
 COLLECT = "collect"
 FLOOR = "floor"
+BASE = "base"
 RESUME = "resume"
 
 
@@ -132,7 +134,7 @@ def read_commit(entry: Entry) -> Commit:
 
 def check_schema(event: Event) -> None:
     """Raise Unsupported for an event that a newer Stratalog wrote."""
-    if event.schema != 1 or event.type not in (COMMIT, COLLECT, FLOOR, RESUME):
+    if event.schema != 1 or event.type not in (BASE, COMMIT, COLLECT, FLOOR, RESUME):
         raise Unsupported(
             "a document's entry is of a type or schema unknown here", type=event.type, schema=event.schema
         )

@@ -10,7 +10,7 @@ import msgspec
 
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
-from stratalog.documents.commits import COLLECT, FLOOR, Merged
+from stratalog.documents.commits import BASE, COLLECT, FLOOR, Merged
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
@@ -245,17 +245,19 @@ class Document:
     def forget_below(self, version: int, verify: Callable[[int], None]) -> int:
         """Raise the floor: versions below it are forgotten. ``verify`` must prove the base by rebuilding it.
 
-        An entry names the floor and the base before the floor rises, so that the chain covers what takes the place of
-        the forgotten entries.
+        An entry names the base before the floor rises, so that the chain covers what takes the place of the forgotten
+        entries. Another one says afterwards that the floor has risen.
         """
 
         def make_base(floor: int) -> None:
             self._snapshots.take_base(floor)
             verify(floor)
-            if self.state().floor < floor:
-                self._append_event(Event(FLOOR, [floor, base_digest(tree_roots(self._states.load(floor)))]))
+            self._append_event(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))
 
-        return raise_floor(self.log, version, make_base)
+        floor = raise_floor(self.log, version, make_base)
+        if self.state().floor < floor:
+            self._append_event(Event(FLOOR, floor))
+        return floor
 
     # Committing
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stratalog.codec import encode
-from stratalog.documents.commits import COLLECT, COMMIT, FLOOR, RESUME, check_schema
+from stratalog.documents.commits import BASE, COLLECT, COMMIT, FLOOR, RESUME, check_schema
 from stratalog.errors import Redacted
 from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
@@ -105,15 +105,20 @@ class Fold:
         for group in groups:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
-    def _raise_floor(self, data: tuple[int, bytes], version: int) -> None:
+    def _raise_floor(self, data: int, version: int) -> None:
         """Tombstones at or below the floor are not reached any more; the next snapshot drops them."""
-        self.floor = max(self.floor, data[0])
+        self.floor = max(self.floor, data)
+
+
+def _nothing(fold: Fold, data: Any, version: int) -> None:
+    """What is named for who verifies changes no state."""
 
 
 _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
     COMMIT: Fold._commit,
     COLLECT: Fold._collect,
     FLOOR: Fold._raise_floor,
+    BASE: _nothing,
     RESUME: Fold._resume,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stratalog.documents.commits import FLOOR
+from stratalog.documents.commits import BASE
 from stratalog.documents.document import Document
 from stratalog.documents.snapshots import base_digest, load_state, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
@@ -122,13 +122,13 @@ class _Rebuild:
             if entry.redacted:
                 self.redacted.append(entry.version)
                 return
-            self._check_floor(entry)
+            self._check_base(entry)
             yield entry
 
-    def _check_floor(self, entry: Entry) -> None:
+    def _check_base(self, entry: Entry) -> None:
         """An entry that names the base this rebuild began with names what that is, or somebody changed the base."""
         for event in entry.events:
-            if event.type == FLOOR and event.data[0] == self._start and event.data[1] != self._base:
+            if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
                 raise Corrupt("the base is not the one that the history names", version=self._start)
 
 
