@@ -24,9 +24,8 @@ def resumption_of(
 ) -> Resume | None:
     """What to commit at ``state`` for a group that was told the numbers ``reported``, if anything.
 
-    ``order`` is that of its cookie, where that is certainly of a lost branch.
-
-    A client that is bound to others stays as it is.
+    ``order`` is that of its cookie, where that is certainly of a lost branch. A client that is bound to others stays as
+    it is.
     """
     clients = [
         (client, here, number, _joined(state.lost(client), (here, number)))
