@@ -12,7 +12,7 @@ import pytest
 from stratalog.backends.memory import MemoryQueue
 from stratalog.client import Client
 from stratalog.documents import Document
-from stratalog.errors import Forbidden
+from stratalog.errors import Collected, Forbidden
 from stratalog.log.retention import raise_floor
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
@@ -213,6 +213,22 @@ def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None
     assert world.open().state().floor == 0
     answer = follower.pull(world.open())
     assert (answer.last, answer.lost) == ({"ada": 2}, {"ada": [(0, 2)]})
+
+
+def test_a_group_that_is_collected_while_its_numbers_are_compared_is_told_so() -> None:
+    """The world of sync found it, seed 202058382: the answer left the group's clients out."""
+    world = World()
+    document, follower = world.create(), Follower()
+    change(document, follower, 1)
+    cookie = follower.pull(document).cookie
+
+    def collect() -> bool:
+        world.open().collect_clients(["ada"], ["g"])
+        return True
+
+    lost = msgspec.structs.replace(cookie, hash="00")
+    with pytest.raises(Collected):
+        pull(document, Pull("g", lost), may_write=collect)
 
 
 def test_who_may_not_write_is_answered_and_raises_nothing() -> None:

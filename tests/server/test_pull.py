@@ -166,7 +166,7 @@ def test_a_cookie_of_a_forgotten_version_is_answered_with_everything() -> None:
     answer = pulled(document, old)
     assert answer.patch[0] == Clear()
     assert answer.last == {"ada": 5}
-    assert answer.cookie == cookie_of(document, 6, 6, ada=5)
+    assert answer.cookie == cookie_of(document, 7, 7, ada=5)
 
 
 def test_a_version_forgotten_while_it_is_compared_is_answered_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:

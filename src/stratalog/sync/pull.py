@@ -44,10 +44,7 @@ def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite
     check_identity(request.group, "group")
     if request.cookie is not None:
         _check_cookie(request.cookie)
-    state = document.state()
-    if state.group_collected(request.group):
-        raise Collected("the group's clients were collected", group=request.group)
-    return _Answer(document, request, owner, may_write).give(state)
+    return _Answer(document, request, owner, may_write).give(document.state())
 
 
 def _check_cookie(cookie: Cookie) -> None:
@@ -79,16 +76,21 @@ class _Answer:
 
     def give(self, state: State) -> Pulled:
         """The answer at ``state``, or at a newer one."""
+        self._check_not_collected(state)
         cookie = self._own
         if cookie is None:
             return self._complete(state)
         is_here = self._is_here(state, cookie)
         if not is_here:
-            return self._complete(self._resumed(state, cookie, is_lost=is_here is not None))
+            return self._resume(state, cookie, is_lost=is_here is not None)
         try:
             return self._news(state, cookie)
         except NotFound:
             return self._complete(state)
+
+    def _check_not_collected(self, state: State) -> None:
+        if state.group_collected(self._group):
+            raise Collected("the group's clients were collected", group=self._group)
 
     def _is_here(self, state: State, cookie: Cookie) -> bool | None:
         """Whether the cookie's version is one of this history. None where that is forgotten, so that nobody can say."""
@@ -104,21 +106,22 @@ class _Answer:
     def _hash(self, state: State, version: int) -> str:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
-    def _resumed(self, state: State, cookie: Cookie, *, is_lost: bool) -> State:
-        """The state after the group's numbers, and the orders, have passed what was told of the lost branch.
+    def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> Pulled:
+        """Everything, after the group's numbers, and the orders, have passed what was told of the lost branch.
 
         A version that is forgotten cannot be compared: it is of a lost branch where its order says so.
         """
         if is_lost:
             self._document.log.environment.counters[LOST_BRANCH] += 1
             _log.warning("%s: document=%s version=%s", LOST_BRANCH, self._document.name, cookie.version)
-        if not self._may_write():
-            return state
-        order = cookie.order if is_lost or cookie.order >= state.order else None
-        return self._document.resume(self._group, self._owner, self._reported, order)
+        if self._may_write():
+            order = cookie.order if is_lost or cookie.order >= state.order else None
+            state = self._document.resume(self._group, self._owner, self._reported, order)
+        return self._complete(state)
 
     def _complete(self, state: State) -> Pulled:
         """Everything, under an order that no client of the request's cookie has passed."""
+        self._check_not_collected(state)  # once more: the state may be newer than the one that was read first
         group_members = members(state, self._group)
         last = self._last_ids(group_members)
         patch: list[Operation] = [Clear()]
