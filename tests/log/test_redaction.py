@@ -138,6 +138,18 @@ def test_a_body_in_blobs_is_named_by_nothing_any_more() -> None:
     assert sorted(item.attributes) == ["a", "c", "d", "h", "p", "w"]
 
 
+def test_an_entry_that_is_redacted_between_two_reads_of_a_page_is_no_damage() -> None:
+    log = grown(Random(1).randbytes(40_000), body_inline_bytes_max=100)
+    reading = open_log(log.environment, log.record.organisation, log.record.name).read()
+    assert [next(reading).version, next(reading).version] == [1, 2]
+    log.redact(3)
+    blobs = log.environment.blobs
+    for stat in list(blobs.list(log.record.owner)):
+        blobs.delete(stat.key, stat.stamp)
+    third = next(reading)
+    assert (third.version, bool(third.redacted), third.events) == (3, True, ())
+
+
 def test_snapshots_of_the_version_and_later_ones_are_retired() -> None:
     log = grown()
     for version in (2, 3, 5):

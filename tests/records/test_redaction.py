@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from stratalog.codec import sha256
 from stratalog.errors import NotFound, OutcomeUnknown, Redacted, VersionForgotten
 from stratalog.log.chain import body_digest
 from stratalog.records import NewBody, Records
+from stratalog.records.content import stream_item
+from stratalog.records.history import item_of as version_item
 from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
 from tests.records.test_chain import item_of
@@ -80,6 +83,19 @@ def test_a_blob_goes_unless_another_version_names_it(records: Records, body: Any
     records.redact("b1", 6)
     assert held() == 0
     check(records, 4, 6)
+
+
+def test_a_version_that_is_redacted_while_it_is_read_is_no_damage(records: Records) -> None:
+    """The world of records found it, seed 110049365: the item was read long before its blob."""
+    records.put("b1", Random(1).randbytes(40_000))
+    name = Name("acme", "b1")
+    item = version_item(records.environment, name, 4)
+    records.redact("b1", 4)
+    blobs = records.environment.blobs
+    for stat in list(blobs.list("acme/records/b1")):
+        blobs.delete(stat.key, stat.stamp)
+    with pytest.raises(Redacted):
+        list(stream_item(records.environment, name, item))
 
 
 def test_the_latest_version_may_be_redacted_and_the_record_goes_on(records: Records) -> None:

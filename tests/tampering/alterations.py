@@ -44,6 +44,8 @@ def _other_events(row: dict[str, Any], blobs: MemoryBlobs, folder: str) -> bytes
         data["cell"] += 1
     elif isinstance(data, int):
         events[0][1] += 1
+    elif events[0][0] == "base":
+        data[0] += 1
     elif events[0][0] == "commit":
         data[0][0][2] += " altered"
     else:

@@ -178,10 +178,17 @@ class Reader:
     def _entry(self, item: Item) -> Entry:
         try:
             return entry_from_item(item, self._environment.blobs, self._owner, self._upcasters)
-        except Corrupt:
-            # What is forgotten or swept while it is read is not corrupt, but gone.
-            self._segment(parse_number(item.sort))
-            raise
+        except Corrupt as exc:
+            # What is forgotten, swept or redacted while it is read is not corrupt, but gone.
+            try:
+                present = self._stored_item(parse_number(item.sort))
+            except VersionForgotten:
+                raise
+            except NotFound:
+                raise exc from None
+            if "d" in item.attributes or "d" not in present.attributes:
+                raise
+            return entry_from_item(present, self._environment.blobs, self._owner, self._upcasters)
 
 
 def _outdated(seen: Observation) -> bool:

@@ -187,7 +187,8 @@ def stream_version(environment: Environment, name: Name, item: Item) -> Iterator
 def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:
     """The body that an item holds or points to, part by part, verified.
 
-    Raises Corrupt, also for a missing blob; VersionForgotten where it is gone because its version was freed meanwhile.
+    Raises Corrupt, also for a missing blob; VersionForgotten or Redacted where it is gone because its version was freed
+    or redacted meanwhile.
     """
     if "x" not in item.attributes:
         yield inline_content(item)
@@ -198,6 +199,10 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
         floor = read_floor(environment.index, name).version
         if BEFORE_VERSIONS < item.sort < number(floor):
             raise VersionForgotten("the version was forgotten while it was read", record=name.id, floor=floor) from exc
+        present = environment.index.get(item.partition, item.sort)
+        if present is not None and "d" in present.attributes:
+            version = parse_number(item.sort)
+            raise Redacted("the version was redacted while it was read", record=name.id, version=version) from exc
         raise
 
 
