@@ -117,7 +117,7 @@ def sha256(data: bytes) -> bytes:
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
-    # Bytes never change, and these are not freed while they are remembered: no others can be taken for them.
+    # Bytes never change, and these are not freed while they are remembered, so no others have their identity.
     if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
         _hashed.last = (data, digest)
     return digest

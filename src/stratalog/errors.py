@@ -16,7 +16,7 @@
     │   └── Collected           the group's clients were forgotten: begin as a new group
     ├── Forbidden           who asks may not; asking as somebody else might help
     ├── Invalid             the input breaks a rule; trying again will not help
-    │   ├── RedactionRefused    something still needs what is to be erased; the message says what to do
+    │   ├── RedactionRefused    something still needs the version; the message says what to do
     │   ├── ReservedName        only the store itself may use the name
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
@@ -176,7 +176,7 @@ class Invalid(StratalogError):
 
 
 class RedactionRefused(Invalid):
-    """Something still needs what is to be erased, and the message says what to do first. Nothing was written."""
+    """Something still needs the version, and the message says what to do first. Nothing was written."""
 
     code = "redaction-refused"
 

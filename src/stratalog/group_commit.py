@@ -113,7 +113,7 @@ class GroupCommit(Generic[W]):
         self._leadership = threading.Lock()
         close_in_child(self, "_leadership")
         self.waiting: deque[W] = deque()
-        """Those who wait, in order. A leader that finds nobody here has nobody to take; only this class changes it."""
+        """The waiters, in order. Only this class changes it; a leader reads whether it is empty."""
 
         self._new_latch = new_latch
         self._wanted = 0

@@ -76,7 +76,7 @@ class Member(Protocol):
         """What it shows and says now."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 def token_of(args: Any) -> Token | None:
@@ -114,7 +114,7 @@ class PythonLine(InProcess):
         return self._deliver(lambda: way.pull(request))
 
     def hang_up(self) -> None:
-        """Let go of the connections; `close` is the client's, which is restarted now and then."""
+        """Close the connections; `close` is the client's, which is restarted now and then."""
         for way in self._ways.values():
             way.close()
 

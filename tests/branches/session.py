@@ -67,7 +67,7 @@ class Session:
             self._check_server(server)
 
     def close(self) -> None:
-        """Let go of the servers that a split made, and of the members."""
+        """Close the servers that a split made, and the members."""
         for member in self._members:
             member.close()
         for server in self._servers[1:]:

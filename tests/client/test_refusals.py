@@ -110,7 +110,7 @@ def test_what_may_have_been_applied_is_not_sent_again(client: Client, document: 
 
 
 def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: Document) -> None:
-    """Its numbers were the former client's, and would be taken for those of the next."""
+    """Its numbers were the former client's, and the next client uses the same numbers."""
     append(client, "answered, and not pulled")
     transport_of(client).faults = ["", "lost-answer"]
     with pytest.raises(OutcomeUnknown):

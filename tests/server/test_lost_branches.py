@@ -192,7 +192,8 @@ def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
     document = restored(world, older)
     follower.pull(document)
     again = world.open()
-    assert again.state().order == follower.cookie.order if follower.cookie else None
+    assert follower.cookie is not None
+    assert again.state().order == follower.cookie.order
     assert pull(again, Pull("g", cookie)).lost == {"ada": [(0, 2)]}
     again.collect_clients(["ada"], ["g"])
     assert again.state().lost("ada") == ()

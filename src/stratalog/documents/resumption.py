@@ -46,7 +46,7 @@ def _may_resume(state: State, client: str, group: str, owner: str) -> bool:
 
 
 def _joined(before: Ranges, lost: tuple[int, int]) -> Ranges:
-    """``before`` and one more range. A client may still have to be told of the others: an answer may have been lost."""
+    """``before`` and one more range. The client may not know the others yet: an answer may have been lost."""
     if before and before[-1][1] == lost[0]:
         return (*before[:-1], (before[-1][0], lost[1]))
     return (*before[1 - LOST_RANGES_MAX :], lost)

@@ -93,7 +93,7 @@ class _Answer:
             raise Collected("the group's clients were collected", group=self._group)
 
     def _is_here(self, state: State, cookie: Cookie) -> bool | None:
-        """Whether the cookie's version is one of this history. None where that is forgotten, so that nobody can say."""
+        """Whether the cookie's version is one of this history. None where that version is forgotten."""
         if cookie.version > state.version:
             return False
         if cookie.version < max(self._document.log.first, state.floor):
@@ -107,7 +107,7 @@ class _Answer:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> Pulled:
-        """Everything, after the group's numbers, and the orders, have passed what was told of the lost branch.
+        """Everything, after the group's numbers, and the orders, have passed those of the lost branch.
 
         A version that is forgotten cannot be compared: it is of a lost branch where its order says so.
         """

@@ -24,7 +24,7 @@ export class Confirmed {
     return isMuch ? [...dropped, ...this.#dropLarge()] : dropped;
   }
 
-  /** Forget those whose numbers lie in one of the ranges [above, up to]. Returns them. */
+  /** Forget the mutations whose numbers lie in one of the ranges [above, up to]. Returns them. */
   lose(ranges) {
     const isLost = ({ id }) => ranges.some(([above, upTo]) => id > above && id <= upTo);
     const lost = this.rows.filter(isLost);
