@@ -230,16 +230,16 @@ def test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded() -> None:
 
 async def _wait_in_turn() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
-    before = threading.active_count()
+    before = set(threading.enumerate())  # a thread of an earlier test may end meanwhile
     waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
     waiting += [asyncio.ensure_future(turns.run(("acme", name), gate.wait)) for name in ("second", "third")]
     await asyncio.sleep(0)
     for name in ("plan", "fourth"):
         with pytest.raises(Unavailable, match="too many"):
             await turns.run(("acme", name), gate.wait)
-    while threading.active_count() == before:
+    while not set(threading.enumerate()) - before:
         await asyncio.sleep(0)
-    assert threading.active_count() == before + 1
+    assert len(set(threading.enumerate()) - before) == 1
     gate.set()
     assert all(await asyncio.gather(*waiting))
     assert await turns.run(("acme", "plan"), gate.wait)
