@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from stratalog.documents import Document
 from stratalog.documents.state import State
-from stratalog.documents.state_cache import StateCache
-from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.documents.state_cache import LOOKS_MAX, StateCache
+from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.log.head import Head
 from tests.documents.helpers import World, inc
 
 
@@ -162,3 +165,24 @@ def test_a_version_below_the_floor_is_forgotten() -> None:
     with pytest.raises(VersionForgotten):
         states.at(3)
     assert states.at(4).version == 4
+
+
+@pytest.mark.parametrize(("often", "raises"), [(1, None), (LOOKS_MAX, Unavailable)])
+def test_a_floor_that_rises_while_the_head_is_read_is_read_again(often: int, raises: type[Exception] | None) -> None:
+    world = World(segment_entries_target=2)
+    document, states = grown(world, 6)
+    other, heads = world.open(), document.log.head
+
+    def head_then_forgotten() -> Head:
+        head = heads()
+        if len(floors) < often:
+            other.apply([inc(), inc()])
+            other.apply([inc()])
+            floors.append(other.forget_below(other.version, lambda floor: None))
+        return head
+
+    floors: list[object] = []
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(raises) if raises else nullcontext():
+        patch.setattr(document.log, "head", head_then_forgotten)
+        assert states.fresh().version == other.version
+    assert len(floors) == often
