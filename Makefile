@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: wheels soak soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
+.PHONY: mutation wheels soak soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -21,6 +21,8 @@ QUICK_SEEDS ?= 500
 COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 FRESH_SEED ?= $(shell date +%s)
 SEED ?= $(FRESH_SEED)
+MUTATIONS ?= 300
+MUTATION_SEED ?= 1
 WORLD ?=
 WORKERS ?= auto
 # A worker begins with neighbours, which share what a module starts, and takes over what another has not begun.
@@ -80,6 +82,9 @@ simulate: ready-dev ## seeds of the simulation: make simulate SEEDS=1000, or SEE
 
 mutants: ready-dev ## every planted bug; the result goes to runs.json
 	$(recorded) $(python) -m pytest -q $(in_parallel) -m mutants
+
+mutation: ready-dev ## change a line of the library and see whether a test notices, MUTATIONS times; goes on where it stopped
+	$(recorded) $(python) -m tests.mutation --sample $(MUTATIONS) --seed $(MUTATION_SEED)
 
 soak: soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
 

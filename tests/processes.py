@@ -189,7 +189,8 @@ def environment(*folders: Path) -> dict[str, str]:
 
     The library comes from where it is installed.
     """
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT)])}
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT), *filter(None, inherited)])}
 
 
 @contextmanager

@@ -1,0 +1,163 @@
+"""A sample of mutants, drawn by a seed, tried beside each other in copies of the checkout.
+
+Results are lines of JSON in a file. A later run with the same file goes on where the file ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from random import Random
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from tests.mutation.plan import commands_for, modules_of
+from tests.mutation.sites import Mutant, count_mutants, mutant_of
+
+__all__ = ["Trial", "check_unchanged", "draw_sample", "read_trials", "run_campaign"]
+
+LEFT_BEHIND = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "node_modules", "mutation*.jsonl")
+MEMORY_BYTES_MAX = 6 * 1024**3
+SECONDS_MAX = 420
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What became of one mutant: ``noticed_by`` is the command that failed, None if none did."""
+
+    name: str
+    function: str
+    operator: str
+    before: str
+    after: str
+    noticed_by: str | None
+    how: str
+    seconds: float
+
+
+def draw_sample(root: Path, size: int, seed: int) -> list[Mutant]:
+    """``size`` mutants of the sampled packages, each as likely as another, in the order in which they are drawn."""
+    places = [(path, number) for path in modules_of(root) for number in range(count_mutants(path))]
+    drawn: list[Mutant] = []
+    for path, number in Random(seed).sample(places, len(places)):
+        if len(drawn) == size:
+            break
+        if (mutant := mutant_of(path, root, number)) is not None:
+            drawn.append(mutant)
+    return drawn
+
+
+def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
+    """Try one module of each part as Python writes it, without a change. Raises RuntimeError if that is noticed."""
+    with _copies(root, 1) as copies:
+        copy = copies.get()
+        for path in {Path(mutant.path).parts[2]: mutant.path for mutant in mutants}.values():
+            source = ast.unparse(ast.parse((copy / path).read_text()))
+            trial = try_mutant(copy, Mutant(path, 0, 0, "", "", "", "", source), seed)
+            if trial.noticed_by is not None:
+                raise RuntimeError(f"{trial.noticed_by} fails without a change of {path}: {trial.how}")
+
+
+def run_campaign(root: Path, mutants: Sequence[Mutant], results: Path, processes: int, seed: int) -> Iterator[Trial]:
+    """Try those of the mutants that ``results`` has not; each trial is in the file before it is given."""
+    done = {trial.name for trial in _drop_cut_line(results)}
+    waiting = [mutant for mutant in mutants if mutant.name not in done]
+    with _copies(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
+
+        def attempt(mutant: Mutant) -> Trial:
+            copy = copies.get()
+            try:
+                return try_mutant(copy, mutant, seed)
+            finally:
+                copies.put(copy)
+
+        for future in as_completed([pool.submit(attempt, mutant) for mutant in waiting]):
+            trial = future.result()
+            with results.open("ab") as file:
+                file.write(msgspec.json.encode(trial) + b"\n")
+            yield trial
+
+
+def read_trials(results: Path) -> list[Trial]:
+    """The trials in a file; a last line that was cut short is left out."""
+    lines = results.read_bytes().split(b"\n")[:-1] if results.exists() else []
+    return [msgspec.json.decode(line, type=Trial) for line in lines]
+
+
+def _drop_cut_line(results: Path) -> list[Trial]:
+    trials = read_trials(results)
+    results.write_bytes(b"".join(msgspec.json.encode(trial) + b"\n" for trial in trials))
+    return trials
+
+
+def try_mutant(copy: Path, mutant: Mutant, seed: int) -> Trial:
+    """Change the module in the copy, run what judges it, and change it back."""
+    module = copy / mutant.path
+    original, began = module.read_text(), time.monotonic()
+    module.write_text(mutant.source)
+    try:
+        noticed, how = None, "survived"
+        for command in commands_for(mutant.path, copy, seed):
+            if how := _fails(copy, command):
+                noticed = " ".join(part for part in command[1:] if part not in ("-m", "-q", "-x"))
+                break
+    finally:
+        module.write_text(original)
+    facts = mutant.name, mutant.function, mutant.operator, mutant.before, mutant.after
+    return Trial(*facts, noticed, how or "survived", round(time.monotonic() - began, 1))
+
+
+def _fails(copy: Path, command: Sequence[str]) -> str:
+    """How the command fails in the copy; empty if it does not."""
+    environment = {**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}", "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        command,
+        cwd=copy,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_bound_memory,
+    )
+    try:
+        status = process.wait(SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return f"still runs after {SECONDS_MAX} s"
+    finally:
+        _end_group(process.pid)
+        process.wait()
+    return f"exit code {status}" if status else ""
+
+
+def _bound_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+
+
+def _end_group(pid: int) -> None:
+    """End what a command left, so that no process of one mutant meets the next."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+@contextmanager
+def _copies(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
+    with TemporaryDirectory() as folder:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(count):
+            copy = Path(folder, str(number))
+            shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+            copies.put(copy)
+        yield copies

@@ -1,0 +1,65 @@
+"""Which commands judge a change of a module: the narrowest tests first, then all of its part, then simulated worlds.
+
+A command that fails, hangs or eats memory has noticed the change; then no later one runs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["PARTS", "commands_for", "modules_of"]
+
+PARTS = {
+    "log": ("tests/log",),
+    "documents": ("tests/documents", "tests/protocol"),
+    "records": ("tests/records",),
+    "tree": ("tests/tree", "tests/documents"),
+    "maintenance": ("tests/maintenance", "tests/tampering"),
+    "sync": ("tests/server/test_pull.py", "tests/server/test_lost_branches.py", "tests/client"),
+    "worker": ("tests/server",),
+}
+"""The packages that are sampled, each with the tests of its part."""
+
+FOLDERS = "backends cli client documents log maintenance records server tampering tree"
+BEHAVIOUR = (*(f"tests/{name}" for name in FOLDERS.split()), "tests/test_bad_input.py", "tests/test_store.py")
+"""What judges last. Tests of the source itself would notice any change, so they judge none."""
+
+FILES_FIRST_MAX = 12
+SEEDS = 400
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--quick", "-p", "no:cacheprovider", "-p", "no:xdist")
+
+
+def modules_of(root: Path) -> Iterator[Path]:
+    """The modules that are sampled, in order."""
+    for part in sorted(PARTS):
+        yield from sorted((root / "src" / "stratalog" / part).rglob("*.py"))
+
+
+def commands_for(path: str, root: Path, seed: int) -> Iterator[list[str]]:
+    """What judges a change of the module at ``path``, below ``root``; ``seed`` is that of random tests."""
+    part = Path(path).parts[2]
+    if files := _tests_naming(path, root):
+        yield [*PYTEST, *files]
+    yield [*PYTEST, *(folder for folder in PARTS[part] if (root / folder).exists())]
+    seeds = ["--seeds", str(SEEDS), "--seed", str(seed), "--processes", "1"]
+    yield [sys.executable, "-m", "tests.simulation.simulate", *seeds]
+    if part in ("documents", "sync", "worker"):
+        yield [sys.executable, "-m", "tests.client.convergence", "--sessions", "40", "--seed", str(seed)]
+        yield [sys.executable, "-m", "tests.retries", "--retries", "300", "--seed", str(seed)]
+    yield [*PYTEST, *BEHAVIOUR]
+
+
+def _tests_naming(path: str, root: Path) -> list[str]:
+    """The test files that import the module or are called as it is; none where nearly all do."""
+    package, module = Path(path).parts[2:-1], Path(path).stem
+    dotted = re.escape(".".join(["stratalog", *package, module]))
+    imports = re.compile(rf"^(from|import) {dotted}\b", re.MULTILINE)
+    files = [
+        file.relative_to(root).as_posix()
+        for file in sorted((root / "tests").rglob("test_*.py"))
+        if file.stem == f"test_{module}" or imports.search(file.read_text())
+    ]
+    return files if len(files) <= FILES_FIRST_MAX else []
