@@ -21,17 +21,20 @@ from stratalog.log.environment import Environment
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.protocol import Mutation, Outcome
-from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.mutants import Mutant, replaced, together
 from tests.simulation.world_documents import DocumentWorld
 
 __all__ = ["MUTANTS"]
 
 # The function `replay` stands in the package under the name of its module.
 replay: Any = import_module("stratalog.documents.replay")
+documents: Any = import_module("stratalog.documents.document")
 
 _run = _Running._run
 _status = _Running._status
 _commit_batch = Document._commit_batch
+_try_batch = Document._try_batch
+_keep_letters = documents.keep_letters
 _forget_below = retention._forget_below
 _own_mutations = replay._own_mutations
 
@@ -120,6 +123,21 @@ def _append_first(handle: Document, state: State, run: Run, owner: str, author: 
 
 
 ONCE = ("once", "answers", "acknowledged", "client-order")
+
+
+def _no_letters(environment: Environment, record: Any, failed: Any) -> None:
+    """Nothing is kept of a fault but the rejection."""
+
+
+def _letters_last(handle: Document, *arguments: Any) -> Run:
+    """A process that ends between the two loses the letter."""
+    ran = _try_batch(handle, *arguments)
+    if ran.failed:
+        failed = [(one.mutation.client, one.id, one.reason or "") for one in ran.failed]
+        _keep_letters(handle.log.environment, handle.log.record, failed)
+    return ran
+
+
 MUTANTS = (
     Mutant("documents: rejection unrecorded", DocumentWorld, replaced(_Running, "_run", _unrecorded_rejection), ONCE),
     Mutant(
@@ -177,6 +195,34 @@ MUTANTS = (
         DocumentWorld,
         replaced(State, "group_collected", lambda state, group: False),
         ("collected",),
+    ),
+    Mutant(
+        "documents: shortage committed as a rejection",
+        DocumentWorld,
+        together(
+            replaced(run, "PORT_ERRORS", tuple(kind for kind in run.PORT_ERRORS if kind is not MemoryError)),
+            replaced(run, "is_shortage", lambda exc: False),
+            replaced(run, "is_unexpected", lambda exc: type(exc) is ZeroDivisionError),
+        ),
+        ("outcome",),
+    ),
+    Mutant(
+        "documents: fault without a letter",
+        DocumentWorld,
+        replaced(documents, "keep_letters", _no_letters),
+        ("letters",),
+    ),
+    Mutant(
+        "documents: letter after the entry",
+        DocumentWorld,
+        together(replaced(documents, "keep_letters", _no_letters), replaced(Document, "_try_batch", _letters_last)),
+        ("letters",),
+    ),
+    Mutant(
+        "documents: rule taken for a fault",
+        DocumentWorld,
+        replaced(run, "is_unexpected", lambda exc: True),
+        ("letters",),
     ),
     Mutant(
         "documents: pointer before blob", DocumentWorld, replaced(Document, "_append", _append_first), ("dangling",)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from stratalog.documents import Document, Projection, Rules, merge, verify
+from stratalog.documents import Document, Projection, merge, verify
 from stratalog.documents.commits import read_commit
 from stratalog.errors import (
     Conflict,
@@ -24,12 +24,13 @@ from stratalog.errors import (
 from stratalog.log import Entry, LogSettings, create_log, open_log
 from stratalog.log.retention import free_segments
 from stratalog.ports.index import Item, Put, Write
-from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome
+from stratalog.protocol import Mutation, Outcome
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, log_place
 from tests.simulation.documents_jobs import Fork, Job, group_of
 from tests.simulation.documents_truth import Told, Truth, check_answer, check_merged, check_projected, check_told
+from tests.simulation.faulty import RULES, check_letters, faulty_rules
 from tests.simulation.hostile import reuse_number
 from tests.simulation.places import Place, Process
 
@@ -55,14 +56,6 @@ SAMPLED_ID = 5
 HISTORIES = ("count", "items/1", "copies/0")
 
 
-def copy(draft: Draft, args: Any) -> None:
-    """``{of, to}``: put the value of one key under another; a copy of a large item shares its blob."""
-    draft.put(args["to"], draft.get(args["of"]))
-
-
-RULES = Rules(mutators={**BUILT_IN_MUTATORS, "copy": copy})
-
-
 class DocumentWorld:
     """One document, its clients, its forks, and all who work behind them."""
 
@@ -73,6 +66,8 @@ class DocumentWorld:
         "gap",
         "collected",
         "conflict",
+        "shortages",
+        "unexpected exception in a mutator",
         "roll-over",
         "snapshot",
         "archive",
@@ -96,6 +91,7 @@ class DocumentWorld:
         draw = scheduler.random
         self.scheduler = scheduler
         self.place = Place(scheduler)
+        self.rules = faulty_rules(scheduler)
         self.settings = LogSettings(
             segment_entries_target=draw.choice((3, 5, 8)),
             snapshot_entries_interval=draw.choice((2, 5)),
@@ -195,6 +191,7 @@ class DocumentWorld:
         truth = Truth(self.place, document.log.record.prefix, RULES.mutators)
         truth.check_order(group_of)
         check_told(self.told, truth)
+        check_letters(self.place, document.log.record.incarnation, truth)
         for version, whole in self.seen.items():
             truth.check_state(version, whole)
         self._check_kept(document, truth)
@@ -208,7 +205,7 @@ class DocumentWorld:
         environment = log_place(process, self.settings)
         while True:
             try:
-                return Document(open_log(environment, ORGANISATION, MAIN), RULES)
+                return Document(open_log(environment, ORGANISATION, MAIN), self.rules)
             except Unavailable:
                 process.clock.sleep(1)
 
@@ -263,7 +260,7 @@ class DocumentWorld:
             self.scheduler.counts.bump("tries forgotten")
         except NotFound as exc:
             raise Violation("kept", str(exc)) from exc
-        except (Unavailable, OutcomeUnknown, Conflict):
+        except (Unavailable, OutcomeUnknown, Conflict, MemoryError):
             self.scheduler.counts.bump("tries failed")
         except Corrupt as exc:
             raise damage(exc) from exc
@@ -308,7 +305,7 @@ class DocumentWorld:
 
     def _forked(self, process: Process, document: Document, name: str) -> Document:
         try:
-            return Document(open_log(document.log.environment, ORGANISATION, name), RULES)
+            return Document(open_log(document.log.environment, ORGANISATION, name), self.rules)
         except NotFound:
             version = document.version
             at = version - int(process.clock.random() * min(version, 5))
@@ -355,6 +352,7 @@ class DocumentWorld:
         own = Truth(self.place, copy.log.record.prefix, RULES.mutators, truth, copy.log.first)
         own.check_order(group_of)
         check_merged(own, truth, refused=fork.refused)
+        check_letters(self.place, copy.log.record.incarnation, own)
         self._check_kept(copy, own)
 
     def _job(self, client: str, count: int) -> Job:
@@ -377,6 +375,8 @@ class DocumentWorld:
                 ("copy", {"of": item, "to": f"copies/{random.randrange(2)}"}),
                 ("del", {"key": item}),
                 ("inc", {"key": item}),
+                ("broken", {"number": number}),
+                ("short", {"by": 1}),
                 ("poison", {"text": "x" * LARGE_CHARACTERS}),
             )
         )

@@ -38,11 +38,12 @@ from tests.simulation.actors import Turns
 from tests.simulation.documents_truth import Told as ToldMutation
 from tests.simulation.documents_truth import Truth as DocumentTruth
 from tests.simulation.documents_truth import check_answer, check_told
+from tests.simulation.faulty import RULES
 from tests.simulation.interleaving import Interleaving
 from tests.simulation.log_truth import Answer, Truth, check_answers
 from tests.simulation.places import Place, Process
 from tests.simulation.threads_handle import AnsweredBlobs, AnsweredIndex, Ended, Handle, Interrupter
-from tests.simulation.world_documents import RULES, damage
+from tests.simulation.world_documents import damage
 from tests.simulation.world_log import check_content, content
 
 __all__ = ["ThreadWorld"]

@@ -7,6 +7,7 @@ view               a state at one version, read like a mapping
 state              the trees of a snapshot and the changes since
 fold               what a run of entries changes in a state
 state_cache        the newest state, which the threads of a process share
+rejections         mutations rejected for a fault, which are dead letters
 run                runs a batch of mutations on a state
 commit_builder     makes an entry of a run
 commits            the content of an entry

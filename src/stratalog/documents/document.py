@@ -11,6 +11,7 @@ import msgspec
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import BASE, COLLECT, FLOOR, Merged
+from stratalog.documents.rejections import UNEXPECTED, keep_letters
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
@@ -113,11 +114,13 @@ class Document:
     ) -> list[Outcome]:
         """Apply a batch as one entry, in order; answer what became of each.
 
-        A mutation seen before is skipped, a gap stops its client only, a rejection is committed with its reason. Final
-        answers come from a fresh head. ``group`` and ``owner`` are bound to a client at first sight.
+        A mutation seen before is skipped, a gap stops its client only, a rejection is committed with its reason. Where
+        a mutator raises an unexpected exception, the rejection is a dead letter too. Final answers come from a fresh
+        head. ``group`` and ``owner`` are bound to a client at first sight.
 
         Raises Invalid or LimitExceeded for what may not be committed: nothing is written. Raises NotFound,
         ContentionError, Unavailable — nothing written — and OutcomeUnknown: apply the same batch again, with its ids.
+        MemoryError in a mutator leaves as it is: nothing is written.
         """
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
@@ -282,6 +285,7 @@ class Document:
                 try:
                     run = self._try_batch(state, batch, group, owner, author, approve)
                     if run.ran or fresh:
+                        self._report(run)
                         return run.outcomes
                 except VersionConflict as exc:
                     lost, retry = exc, retry or self.log.retry()
@@ -297,6 +301,9 @@ class Document:
         try:
             run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
             merged = approve(state, run) if approve else None
+            if run.failed:
+                failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
+                keep_letters(self.log.environment, self.log.record, failed)
             if run.ran:
                 entry = self._append(state, run, owner, author, merged)
                 self._states.offer(state.after([entry]))
@@ -304,6 +311,11 @@ class Document:
             self._states.drop(state)
             raise
         return run
+
+    def _report(self, run: Run) -> None:
+        for ran in run.failed:
+            of = {"document": self.name, "client": ran.mutation.client, "id": ran.id, "mutator": ran.mutation.name}
+            self.log.environment.report(UNEXPECTED, **of, kind=(ran.reason or "").partition(":")[0])
 
     def _append(self, state: State, run: Run, owner: str, author: str, merged: Merged | None = None) -> Entry:
         blob_batch = BlobBatch(self.log.environment)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stratalog.codec import encode
+from stratalog.documents.rejections import is_shortage, is_unexpected
 from stratalog.documents.state import ClientState, State
 from stratalog.documents.values import Values, same_value
 from stratalog.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
@@ -26,7 +27,7 @@ __all__ = ["Ran", "Run", "net_changes", "run_batch"]
 
 REASON_CHARACTERS_MAX = 500
 VALUE_STORED_BYTES_MAX = VALUE_INLINE_BYTES_MAX + METADATA_BYTES_MAX
-PORT_ERRORS = (Unavailable, OutcomeUnknown, Corrupt, Unsupported, Closed)
+PORT_ERRORS = (Unavailable, OutcomeUnknown, Corrupt, Unsupported, Closed, MemoryError)
 
 
 class Ran(msgspec.Struct, frozen=True, gc=False):
@@ -59,11 +60,17 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     slots: dict[str, Slot | None] = {}
     """What the state has under keys that were looked at."""
 
+    failed: Sequence[Ran] = ()
+    """Those of ``ran`` whose mutator raised an unexpected exception: each is to be a dead letter."""
+
 
 def run_batch(
     state: State, values: Values, mutators: Mutators, batch: Sequence[Mutation], group: str, owner: str
 ) -> Run:
-    """Run ``batch`` in order on ``state`` on behalf of ``owner``. Raises only what the ports raise."""
+    """Run ``batch`` in order on ``state`` on behalf of ``owner``.
+
+    Raises only what the ports raise, and what says that the process is short of memory or files.
+    """
     running = _Running(state, values, mutators, group, owner)
     try:
         outcomes = [running.take(mutation) for mutation in batch]
@@ -72,7 +79,7 @@ def run_batch(
         # It refers to what it is part of. Without the cycle both are freed now, with the arguments, and not by a later
         # garbage collection: 10 µs for 16 KB, whose memory would be new each time.
         del running.draft
-    return Run(outcomes, running.ran, running.bindings, changes, fields_bytes, running.slots)
+    return Run(outcomes, running.ran, running.bindings, changes, fields_bytes, running.slots, running.failed)
 
 
 class _Running:
@@ -86,11 +93,14 @@ class _Running:
         self._bound: dict[str, tuple[str, str] | None] = {}
         self._refused: dict[str, Outcome] = {}
         self._failure: Exception | None = None
-        """What a port raised, whatever the mutator did about it."""
+        """What a port raised, or a shortage, whatever the mutator did about it."""
+
+        self._is_fault = False
         self.draft = Draft(self._load, self._keys, self._holds)
         self.slots: dict[str, Slot | None] = {}
         self.fields_bytes = state.fields_bytes
         self.ran: list[Ran] = []
+        self.failed: list[Ran] = []
         self.bindings: list[tuple[str, str, str]] = []
 
     def take(self, mutation: Mutation) -> Outcome:
@@ -157,12 +167,15 @@ class _Running:
             self.fields_bytes = fields_bytes
         ran = self._clients[mutation.client] = Ran(mutation, args, reason, changes)
         self.ran.append(ran)
+        if self._is_fault:
+            self.failed.append(ran)
         status: Status = "applied" if reason is None else "rejected"
         version = self._state.version + 1
         return Outcome(client=mutation.client, id=mutation.id, status=status, version=version, reason=reason)
 
     def _attempt(self, mutation: Mutation, draft: Draft) -> tuple[str | None, int]:
         """Run the mutator. The reason it was rejected, or None and the size of the fields after it."""
+        self._is_fault = False
         mutator = self._mutators.get(mutation.name)
         if mutator is None:
             return f"no such mutator: {mutation.name}", 0
@@ -172,8 +185,10 @@ class _Running:
             fields_bytes = self._sizes_after(draft.changes)
         except PORT_ERRORS:
             raise
-        except Exception as exc:  # noqa: BLE001 - whatever a mutator raises is a rejection with its reason (DESIGN §7)
-            reason, fields_bytes = _reason(exc), 0
+        except Exception as exc:  # whatever a mutator raises is a rejection with its reason (DESIGN §1)
+            if is_shortage(exc):
+                raise
+            reason, fields_bytes, self._is_fault = _reason(exc), 0, is_unexpected(exc)
         if self._failure is not None:
             # The mutator caught what a port raised: what it made of that is no outcome.
             raise self._failure

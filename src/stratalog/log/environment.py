@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from stratalog.retry import Pace, Retry, RetryPolicy
 __all__ = ["BackgroundTasks", "EnteredOrganisations", "Environment", "LogSettings"]
 
 ORGANISATIONS_REMEMBERED_MAX = 10_000
+
+_log = logging.getLogger("stratalog")
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +104,14 @@ class Environment:
         self.background = BackgroundTasks()
         self.entered_organisations = EnteredOrganisations()
         close_in_child(self, "index", "blobs")
+
+    def report(self, what: str, **details: object) -> None:
+        """Count something that an operator must hear of, and log it. Alarms look for ``what`` in metrics and logs.
+
+        ``details`` name things. They hold no content of documents and nothing that an exception says of it.
+        """
+        self.counters[what] += 1
+        _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))
 
     def retry(self, since: Observation | None = None, *, pace: Pace | None = None) -> Retry:
         """The retry of one write: within `LogSettings.append_seconds_max`, which begins now or with ``since``."""

@@ -58,5 +58,7 @@ def _attempt(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
         return run_intent(draft, mutators, intent)
     except Rejected as exc:
         return Effect(reason=exc.reason)
+    except MemoryError:
+        raise  # it says nothing about the mutation
     except Exception as exc:  # noqa: BLE001 - the server rejects a mutation for whatever its mutator raises (DESIGN §7)
         return Effect(reason=f"{type(exc).__name__}: {exc}")

@@ -31,6 +31,7 @@ from stratalog.records.content import RecordBody
 from stratalog.records.versions import Name, decode_ref
 
 __all__ = [
+    "DEAD_RECORD",
     "DeadLetter",
     "count_failure",
     "failure_item",
@@ -38,6 +39,9 @@ __all__ = [
     "list_dead_letters",
     "resolve_failures",
 ]
+
+DEAD_RECORD = "dead letter of a record"
+"""How `Environment.report` names it. Alarms look for the name."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +96,8 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
             continue
         if failure.content is not None:
             _make_sure(failure.content, name)
+        if item.attributes["d"] and not (known and known.attributes["d"]):
+            environment.report(DEAD_RECORD, record=name.id, failures=item.attributes["q"])
         return letter_from_item(name.id, item)
 
 

@@ -10,10 +10,17 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
 from stratalog.log import Environment
 from stratalog.ports.meter import Meter
+from stratalog.records.failures import DEAD_RECORD
+from stratalog.sync.pull import LOST_BRANCH
+from stratalog.worker.settlement import DEAD_MESSAGE
 
-__all__ = ["Metrics"]
+__all__ = ["ALARMED", "Metrics", "core_counters"]
+
+ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
+"""What an operator must hear of. These begin at 0, or an alarm on their increase would miss the first."""
 
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOCKET"})
 
@@ -52,6 +59,13 @@ class Metrics:
         return generate_latest(self.registry)
 
 
+def core_counters(environment: Environment) -> CollectorRegistry:
+    """What the core counts in a process that serves nobody, a worker's."""
+    registry = CollectorRegistry()
+    registry.register(_EnvironmentCounters(environment))
+    return registry
+
+
 class _EnvironmentCounters(Collector):
     """What the core itself counts."""
 
@@ -60,7 +74,8 @@ class _EnvironmentCounters(Collector):
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         family = CounterMetricFamily("stratalog_core", "What the core counts: appends, conflicts …", labels=["what"])
-        for name, count in sorted(dict(self._environment.counters).items()):
+        counts = dict.fromkeys(ALARMED, 0) | dict(self._environment.counters)
+        for name, count in sorted(counts.items()):
             family.add_metric([name.replace(" ", "_")], count)
         yield family
 

@@ -1,9 +1,10 @@
-"""Dead letters: what failed for good on the queue path, why, and how it is tried once more.
+"""Dead letters: what failed for good, why, and how it is tried once more.
 
 A message that the queue moved aside is pushed again under the numbers that it came with: what its client sent again
-meanwhile was applied then, and is not applied twice. A mutation that a worker gave up is committed as a rejection under
-its number; it is run under an operator's client, which names the origin. Both may be repeated without effect. A number
-is bound to its arguments, so a mutation with edited arguments is a letter of its own.
+meanwhile was applied then, and is not applied twice. A mutation whose mutator raised an unexpected exception, and one
+that a worker rejected after the last attempt, is committed as a rejection under its number; it is run under an
+operator's client, which names the origin. Both may be repeated without effect. A number is bound to its arguments, so a
+mutation with edited arguments is a letter of its own.
 """
 
 from __future__ import annotations
@@ -16,17 +17,12 @@ import msgspec
 
 from stratalog.codec import canonical, decode, encode
 from stratalog.documents import Document
+from stratalog.documents.rejections import RejectedMutation, list_rejections, write_rejection
 from stratalog.errors import Invalid, NotFound, StratalogError
 from stratalog.ports.queue import DeadMessage
 from stratalog.protocol.messages import Mutation, Outcome, check_payload, payload_hash
 from stratalog.store import Store
-from stratalog.worker.attempt_record import (
-    RejectedMutation,
-    list_rejections,
-    read_attempts,
-    write_attempts,
-    write_rejection,
-)
+from stratalog.worker.attempt_record import read_attempts, write_attempts
 from stratalog.worker.execution import WORKER_REJECTION, apply
 from stratalog.worker.messages import open_push, read_message
 
@@ -135,14 +131,21 @@ def _rejection(store: Store, letter: str) -> RejectedMutation:
 
 
 def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, Any]:
-    """The name and arguments of a rejected mutation, from the log. Raises NotFound if the worker did not reject it."""
+    """The name and arguments of a rejected mutation, from the log. Raises NotFound if it came out otherwise."""
     origin = (rejection.client, rejection.id)
     version = document.applied_in(*origin) or 0
     for committed in document.versions(version - 1, version) if version else ():
         for mutation in committed.mutations:
-            if (mutation.client, mutation.id) == origin and (mutation.reason or "").startswith(WORKER_REJECTION):
+            if (mutation.client, mutation.id) == origin and _is_of(rejection, mutation.reason or ""):
                 return mutation.name, mutation.args
     raise NotFound("the mutation was not rejected after all", client=rejection.client, id=rejection.id)
+
+
+def _is_of(rejection: RejectedMutation, reason: str) -> bool:
+    """Whether a rejection with that reason is the letter's. Two workers may have counted its failures differently."""
+    if rejection.receives:
+        return reason.startswith(WORKER_REJECTION)
+    return reason == rejection.reason
 
 
 def _document(store: Store, organisation: str, name: str, incarnation: str) -> Document:

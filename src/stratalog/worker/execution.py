@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 
 from stratalog.documents import Document
+from stratalog.documents.rejections import LAST_ATTEMPT, RejectedMutation, write_rejection
 from stratalog.documents.run import run_batch
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome
 from stratalog.sync.push import push, refusal, reject
-from stratalog.worker.attempt_record import RejectedMutation, read_attempts, write_attempts, write_rejection
+from stratalog.worker.attempt_record import read_attempts, write_attempts
 from stratalog.worker.messages import Carried, QueuedPush
 
 __all__ = [
@@ -133,7 +134,11 @@ class _Trial:
         names = (record.organisation, record.name, record.incarnation, carried.client, carried.id)
         letter = f"{self._message.id}/{position}"
         write_rejection(self._index, letter, RejectedMutation(*names, reason, self._message.receives, now_ms))
-        return [_reject(self._document, self._queued, carried, carried.name, reason)]
+        outcome = _reject(self._document, self._queued, carried, carried.name, reason)
+        if outcome.status == "rejected":
+            environment = self._document.log.environment
+            environment.report(LAST_ATTEMPT, document=record.name, client=carried.client, id=carried.id, letter=letter)
+        return [outcome]
 
     def _mark(self, carried: Carried, tries: int, receives: int) -> None:
         self._attempts = msgspec.structs.replace(

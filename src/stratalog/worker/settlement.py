@@ -32,9 +32,11 @@ from stratalog.worker.coalescing import Opened, join
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
 from stratalog.worker.messages import Envelope, claim_check_exists, open_push, read_message, remove_claim_check
 
-__all__ = ["Settlement", "Settler", "again_seconds"]
+__all__ = ["DEAD_MESSAGE", "Settlement", "Settler", "again_seconds"]
 
 REASON_CHARACTERS_MAX = 300
+DEAD_MESSAGE = "dead letter of the queue"
+"""How `Environment.report` names a message that failed when it was given out for the last time."""
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -104,6 +106,8 @@ class Settler:
         reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
         self.counts["failures"] += 1
         index = self._store.environment.index
+        if message.receives >= self._receives_max:
+            self._store.environment.report(DEAD_MESSAGE, message=message.id, kind=type(error).__name__)
         with suppress(*TRANSIENT, Corrupt):
             attempts = read_attempts(index, message.id)
             failed_ms = self._store.environment.clock.wall_ms()

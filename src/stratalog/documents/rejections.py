@@ -1,0 +1,118 @@
+"""Rejections that are dead letters: mutations that were rejected for a fault, and not by a rule of the application.
+
+A mutator that raises an unexpected exception leaves one, and so does a worker that rejects a mutation after its last
+attempt. Each is an index item, written before the entry that commits the rejection. So no crash can lose a letter; a
+letter whose mutation came out otherwise in the end is only not used.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from stratalog.codec import encode
+from stratalog.errors import Corrupt, StratalogError
+from stratalog.keys import REJECTED_PARTITION
+from stratalog.limits import COMMIT_WRITES_MAX
+from stratalog.log.commit import commit_once
+from stratalog.log.environment import Environment
+from stratalog.log.names import NameRecord
+from stratalog.ports.index import Attribute, Index, Item, Put, Write
+from stratalog.protocol.mutators import Rejected
+
+__all__ = [
+    "LAST_ATTEMPT",
+    "UNEXPECTED",
+    "RejectedMutation",
+    "is_shortage",
+    "is_unexpected",
+    "keep_letters",
+    "list_rejections",
+    "write_rejection",
+]
+
+UNEXPECTED = "unexpected exception in a mutator"
+LAST_ATTEMPT = "mutation rejected after the last attempt"
+"""How `Environment.report` names the two. Alarms look for the names."""
+
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+LETTER_BYTES = 16
+
+
+class RejectedMutation(msgspec.Struct, frozen=True):
+    """A mutation that was committed as a rejection for a fault. ``redriven_ms`` is 0 until it was redriven.
+
+    ``receives`` is how often the queue gave its message out; 0 where a mutator's exception is the fault. ``args`` are
+    the canonical bytes of edited arguments; empty where it is to run as it came.
+    """
+
+    organisation: str
+    document: str
+    incarnation: str
+    client: str
+    id: int
+    reason: str
+    receives: int
+    rejected_ms: int
+    redriven_ms: int = 0
+    args: bytes = b""
+
+
+def is_shortage(exc: Exception) -> bool:
+    """Whether the process is short of memory or files, which says nothing about a mutation."""
+    return isinstance(exc, MemoryError) or (isinstance(exc, OSError) and exc.errno in SHORTAGES)
+
+
+def is_unexpected(exc: Exception) -> bool:
+    """Whether a mutator met a fault, and no rule: it raised neither `Rejected` nor an error of a draft.
+
+    A full stack is a fault: it mostly follows from the arguments, and would block the client for ever.
+    """
+    return not isinstance(exc, Rejected | StratalogError)
+
+
+def keep_letters(environment: Environment, record: NameRecord, failed: Sequence[tuple[str, int, str]]) -> None:
+    """Write the letters of mutations, each (client, id, reason), before their rejections are committed.
+
+    The same mutation has the same letter each time. Raises Unavailable, OutcomeUnknown: write them again.
+    """
+    now_ms = environment.clock.wall_ms()
+    writes: list[Write] = []
+    for client, id, reason in failed:
+        names = (record.organisation, record.name, record.incarnation, client, id)
+        letter = f"{sha256(encode([record.prefix, client])).digest()[:LETTER_BYTES].hex()}/{id}"
+        writes.append(_put(letter, RejectedMutation(*names, reason, 0, now_ms)))
+    for start in range(0, len(writes), COMMIT_WRITES_MAX):
+        # No condition: written twice they are the same, so an answer that was lost is no doubt.
+        commit_once(environment, writes[start : start + COMMIT_WRITES_MAX], lambda: False)
+
+
+def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
+    """The rejected mutations, by letter.
+
+    A worker's letter is the id of the message, a slash, and the mutation's position in it. That of a mutator's
+    exception is a hash of document and client, a slash, and the mutation's number. A letter with edited arguments has
+    another slash and their hash.
+    """
+    for item in index.query(REJECTED_PARTITION, after=after or None):
+        yield item.sort, _read(item)
+
+
+def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> None:
+    """Replace the record of a rejected mutation. Raises what ``commit`` raises."""
+    index.commit([_put(letter, rejection)])
+
+
+def _put(letter: str, rejection: RejectedMutation) -> Put:
+    attributes: dict[str, Attribute] = msgspec.to_builtins(rejection, builtin_types=(bytes,))
+    return Put(Item(REJECTED_PARTITION, letter, attributes))
+
+
+def _read(item: Item) -> RejectedMutation:
+    try:
+        return msgspec.convert(dict(item.attributes), RejectedMutation)
+    except msgspec.ValidationError as exc:
+        raise Corrupt("an item is no rejected mutation", sort=item.sort, reason=str(exc)) from exc

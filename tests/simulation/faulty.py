@@ -1,0 +1,64 @@
+"""Mutators that fail: one by its own fault each time, one now and then since its process is short of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stratalog.documents import Rules
+from stratalog.documents.rejections import list_rejections
+from stratalog.protocol import BUILT_IN_MUTATORS, Draft
+from stratalog.testing.checkers import Violation
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.documents_truth import Truth
+from tests.simulation.places import Place
+
+__all__ = ["RULES", "check_letters", "faulty_rules"]
+
+SHORTAGE = 0.3
+SHORT = "counts/short"
+
+
+def copy(draft: Draft, args: Any) -> None:
+    """``{of, to}``: put the value of one key under another; a copy of a large item shares its blob."""
+    draft.put(args["to"], draft.get(args["of"]))
+
+
+def broken(draft: Draft, args: Any) -> None:
+    """An application's fault: an exception that no rule of it stands for."""
+    raise ZeroDivisionError(str(args))
+
+
+def short(draft: Draft, args: Any) -> None:
+    """What changes the document where there is memory for it."""
+    draft.put(SHORT, draft.get(SHORT, 0) + args["by"])
+
+
+RULES = Rules(mutators={**BUILT_IN_MUTATORS, "copy": copy, "broken": broken, "short": short})
+
+
+def faulty_rules(scheduler: Scheduler) -> Rules:
+    """The same rules in processes that are short of memory now and then."""
+
+    def short_of_memory(draft: Draft, args: Any) -> None:
+        if scheduler.random.random() < SHORTAGE:
+            scheduler.counts.bump("shortages")
+            raise MemoryError
+        short(draft, args)
+
+    return Rules(mutators={**RULES.mutators, "short": short_of_memory})
+
+
+def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
+    """Each mutation that was rejected for a fault is a dead letter with its reason, and no other mutation is."""
+    letters = {
+        (letter.client, letter.id): letter
+        for _, letter in list_rejections(place.index)
+        if letter.incarnation == incarnation
+    }
+    for (client, id), (version, recorded) in truth.committed.items():
+        letter = letters.get((client, id))
+        if (letter is not None) != (recorded.name == "broken"):
+            text = "a letter of what was no fault" if letter else "a fault left no letter"
+            raise Violation("letters", text, client=client, id=id, version=version, reason=recorded.reason)
+        if letter is not None and letter.reason != recorded.reason:
+            raise Violation("letters", "a letter has another reason", client=client, id=id, reason=recorded.reason)
