@@ -11,7 +11,7 @@ import pytest
 
 import stratalog
 from stratalog import store as opening
-from stratalog.backends import files
+from stratalog.backends import files, folders
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.disk import Disk, DiskWeather, SimulatedMachine
@@ -103,7 +103,8 @@ def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
         disk = Disk(str(tmp_path / str(seed)), Random(seed))
         machine = SimulatedMachine(Scheduler(seed), disk, DiskWeather(), lambda _: None)
         with monkeypatch.context() as simulated:
-            simulated.setattr(files, "_sync_descriptor", disk.sync)
+            simulated.setattr(files, "sync_descriptor", disk.sync)
+            simulated.setattr(folders, "sync_descriptor", disk.sync)
             simulated.setattr(opening, "SqliteDatabase", partial(SqliteDatabase, vfs=machine.vfs))
             store = stratalog.open(Path(disk.folder) / "srv/data/store", clock=ManualClock())
             store.create("acme", "budget").mutate("put", {"key": "items/1", "value": {"text": "x" * 5000}})

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from stratalog.backends.files import FileBlobs, make_folder
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.folders import make_folder
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.sqlite import SqliteDatabase

@@ -11,6 +11,7 @@ import apsw
 
 from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
 from stratalog.backends.files import FileBlobs
+from stratalog.backends.folders import DurableFolders
 from stratalog.backends.sqlite import SqliteIndex
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
 from stratalog.ports.index import NO_BLOBS, Write
@@ -138,7 +139,7 @@ MUTANTS = (
     Mutant(
         "blob's name not made durable",
         DiskWorld,
-        replaced(FileBlobs, "_sync_folders", lambda self, folder: None),
+        replaced(DurableFolders, "sync_up", lambda self, folder: None),
         ("acknowledged blob",),
     ),
     Mutant("older blob put over a younger", DiskWorld, replaced(files, "_link", _link_over), ("blob's age",)),

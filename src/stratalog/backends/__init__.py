@@ -9,6 +9,7 @@ sqlite_blobs     blobs of a folder: rows of the file and larger files
 sqlite_tables    the tables of the file, and the statements that fill them
 turnstile        a fair hand-over between processes that share a file
 files            blobs in a folder
+folders          folders that are durable, and go once they are empty
 dynamodb         the index on a DynamoDB table
 dynamodb_client  DynamoDB's requests and retries
 dynamodb_http    HTTP connections to DynamoDB

@@ -6,32 +6,22 @@ of format 1 it is the key alone; such a file is read as it is, and takes its nam
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
+from stratalog.backends.folders import DurableFolders, file_errors, make_folder, remove_empty, sync_descriptor
 from stratalog.clock import Clock, new_id
 from stratalog.codec import ZSTD, codec_named, compress, decompress
-from stratalog.errors import (
-    Closed,
-    Corrupt,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    StorageFull,
-    StratalogError,
-    Unavailable,
-)
+from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blob_kinds import JSON, MSGPACK, OCTETS, kind_of, kinds_of
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
 
-__all__ = ["FileBlobs", "make_folder"]
+__all__ = ["FileBlobs"]
 
 # No key component starts with a dot, so these two never meet a key.
 NEW = ".new"
@@ -40,48 +30,49 @@ DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
 GAP_SECONDS = 0.002
 FILES_LOOKED_AT_MAX = 10_000
-FOLDERS_REMEMBERED_MAX = 10_000
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PUT_TRIES_MAX = 100
 
 
 class FileBlobs:
     """Blobs under ``folder``, which several processes may share. Needs POSIX renames and hard links.
 
     A file's modification time is the blob's age by ``clock``, with random digits below the millisecond, so that inode
-    and time together name one generation. A file left in ``.new`` by a crash is harmless; one left in ``.aside`` is
-    put back when the folder is next opened, since it may have been refreshed just before. ``sync`` makes durable what
-    a descriptor, of a file or of a folder, stands for.
+    and time together name one generation. A file left in ``.new`` by a crash is removed when the folder is next opened.
+    One left in ``.aside`` may have been refreshed just before: whoever opens or lists the folder, or misses the blob,
+    puts it back. ``sync`` makes durable what a descriptor, of a file or of a folder, stands for.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
         self._folder = os.fspath(folder)
         self._clock = clock
-        self._sync_descriptor = sync or _sync_descriptor
+        self._sync_descriptor = sync or sync_descriptor
+        self._folders = DurableFolders(self._folder, self._sync_descriptor)
         self._closed = False
-        self._durable_folders: set[str] = set()
         make_folder(self._folder, sync=sync)
-        with _errors():
+        with file_errors():
             os.makedirs(os.path.join(self._folder, NEW), exist_ok=True)
             os.makedirs(os.path.join(self._folder, ASIDE), exist_ok=True)
-            self._sync(self._folder)
+            self._folders.sync(self._folder)
+            self._remove_unfinished()
             self._put_back_all()
 
     def put(self, key: str, body: bytes) -> None:
         base = self._base(key)
         check_put(key, body)
         path = f"{base}{kind_of(key, body).suffix}{ZSTD.suffix}"
-        while not (self._refresh(path) or self._write(path, compress(body))):
-            pass
-        _unlink_if_there(base)
+        for _ in range(PUT_TRIES_MAX):
+            if self._refresh(path) or self._write(path, compress(body)):
+                _unlink_if_there(base)
+                return
+        raise Unavailable("others keep changing the folder of a blob", key=key, tries=PUT_TRIES_MAX)
 
     def get(self, key: str) -> bytes:
         paths = self._paths(key)
-        for last in (False, True):
+        for _ in self._looks(paths):
             for path in paths:
-                with _errors(), suppress(FileNotFoundError):
+                with file_errors(), suppress(FileNotFoundError):
                     return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
-            self._wait_for_gap(last)
-        with _errors():
+        with file_errors():
             _refuse_unknown_codec(key, paths[-1])
         raise NotFound("no such blob", key=key)
 
@@ -90,9 +81,11 @@ class FileBlobs:
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         self._check_open()
+        with file_errors():
+            self._put_back_all()
         for key, path in _walk(self._folder, "", prefix, after):
             self._check_open()
-            with _errors(), suppress(FileNotFoundError):
+            with file_errors(), suppress(FileNotFoundError):
                 yield _stat(key, os.stat(path))
 
     def delete(self, key: str, stamp: str) -> bool:
@@ -100,18 +93,16 @@ class FileBlobs:
         path, stat = self._find(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
-        aside = self._aside(path)
-        with _errors():
-            try:
-                os.makedirs(os.path.dirname(aside), exist_ok=True)
-                os.rename(path, aside)
-            except FileNotFoundError:
+        with file_errors():
+            aside = self._move_aside(path)
+            if aside is None or not self._unlink_generation(key, stamp, aside, path):
                 return self.stat(key) is None
-            if _stat(key, os.stat(aside)).stamp != stamp:
-                self._put_back(aside, path)
-                return False
-            os.unlink(aside)
-            self._sync(os.path.dirname(path))
+            with suppress(FileNotFoundError):
+                self._folders.sync(os.path.dirname(path))
+            remove_empty(os.path.dirname(path), self._folder)
+            # Another process may have put it back in the moment before.
+            with suppress(FileNotFoundError):
+                return _stat(key, os.stat(path)).stamp != stamp
         return True
 
     def close(self) -> None:
@@ -120,12 +111,24 @@ class FileBlobs:
     def _find(self, key: str) -> tuple[str, BlobStat | None]:
         """The file of a blob, and how it looks."""
         paths = self._paths(key)
-        for last in (False, True):
+        for _ in self._looks(paths):
             for path in paths:
-                with _errors(), suppress(FileNotFoundError):
+                with file_errors(), suppress(FileNotFoundError):
                     return path, _stat(key, os.stat(path))
-            self._wait_for_gap(last)
         return "", None
+
+    def _looks(self, paths: Sequence[str]) -> Iterator[None]:
+        """One for each look at a blob's files.
+
+        A delete that finds another generation has it aside for a moment, or for ever where its process ends then.
+        """
+        yield
+        self._clock.sleep(GAP_SECONDS)
+        yield
+        with file_errors():
+            is_put_back = self._put_back_one(paths)
+        if is_put_back:
+            yield
 
     def _refresh(self, path: str) -> bool:
         """Start the age of a standing blob anew, durably. False where none stands, or was renamed aside meanwhile.
@@ -136,7 +139,7 @@ class FileBlobs:
         as old as that, although others put it later. What is renamed aside after the second look is younger by then
         than what its deleter looked at.
         """
-        with _errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+        with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
             if not _is_intact(path, file.read()):
                 self._remove_damaged(path)
                 return False
@@ -146,84 +149,122 @@ class FileBlobs:
             if os.fstat(file.fileno()).st_ino != os.stat(path).st_ino:
                 return False
             self._sync_descriptor(file.fileno())
-            self._sync_folders(os.path.dirname(path))
+            self._folders.sync_up(os.path.dirname(path))
             return True
         return False
 
     def _remove_damaged(self, path: str) -> None:
         """As `delete` does: what was renamed aside is looked at once more, since another put may have replaced it."""
-        aside = self._aside(path)
-        os.makedirs(os.path.dirname(aside), exist_ok=True)
-        os.rename(path, aside)
+        aside = self._move_aside(path)
+        if aside is None:
+            return
         if _is_intact(path, Path(aside).read_bytes()):
             self._put_back(aside, path)
         else:
-            os.unlink(aside)
+            self._unlink_aside(aside)
 
     def _write(self, path: str, data: bytes) -> bool:
         """False where another put was first: a link gives way to its blob, which may be younger than this one."""
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
-            with _errors():
+            with file_errors(), suppress(FileNotFoundError):
                 self._write_durably(temporary, data)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                if not _link(temporary, path):
-                    return False
+                if _link(temporary, path):
+                    return self._make_durable(path)
         finally:
-            with suppress(OSError):
-                os.unlink(temporary)
+            _unlink_if_there(temporary)
+        return False  # also where another process took the file for a left one, or removed the folder, empty
+
+    def _make_durable(self, path: str) -> bool:
+        """The new name of a blob. False where it is deleted already."""
         try:
-            self._sync_folders(os.path.dirname(path))
+            self._folders.sync_up(os.path.dirname(path))
+        except FileNotFoundError:
+            return False
         except OSError as exc:
             raise OutcomeUnknown("a blob's folder cannot be made durable", reason=str(exc)) from exc
         return True
 
     def _write_durably(self, path: str, data: bytes) -> None:
         with open(path, "xb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # it is no left one: see `_remove_unfinished`
             file.write(data)
             file.flush()
             os.utime(file.fileno(), ns=self._times())
             self._sync_descriptor(file.fileno())
 
+    def _remove_unfinished(self) -> None:
+        """Remove what processes that ended had begun to write. Who still writes holds a lock."""
+        with os.scandir(os.path.join(self._folder, NEW)) as entries:
+            for entry in entries:
+                with suppress(OSError), open(entry.path, "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry.path)
+
     def _times(self) -> tuple[int, int]:
         now_ns = self._clock.wall_ms() * 1_000_000 + int.from_bytes(self._clock.random_bytes(4), "big") % 1_000_000
         return now_ns, now_ns
 
-    def _sync_folders(self, folder: str) -> None:
-        """Make the names in ``folder`` durable, and once a process the names of it and of the folders above it."""
-        self._sync(folder)
-        if folder in self._durable_folders:
-            return
-        above = folder
-        while above != self._folder:
-            above = os.path.dirname(above)
-            self._sync(above)
-        if len(self._durable_folders) == FOLDERS_REMEMBERED_MAX:
-            self._durable_folders.clear()
-        self._durable_folders.add(folder)
+    def _move_aside(self, path: str) -> str | None:
+        """Where the file stands now; None where there is none. Another process may remove the empty folder aside."""
+        aside = self._aside(path)
+        while os.path.exists(path):
+            os.makedirs(os.path.dirname(aside), exist_ok=True)
+            with suppress(FileNotFoundError):
+                os.rename(path, aside)
+                return aside
+        return None
 
-    def _sync(self, path: str) -> None:
-        _sync_path(path, self._sync_descriptor)
+    def _unlink_generation(self, key: str, stamp: str, aside: str, path: str) -> bool:
+        """Unlink what is aside if it is that generation, else put it back. False also where another put it back."""
+        with suppress(FileNotFoundError):
+            if _stat(key, os.stat(aside)).stamp == stamp:
+                self._unlink_aside(aside)
+                return True
+            self._put_back(aside, path)
+        return False
+
+    def _unlink_aside(self, aside: str) -> None:
+        os.unlink(aside)
+        remove_empty(os.path.dirname(aside), os.path.join(self._folder, ASIDE))
 
     def _put_back(self, aside: str, path: str) -> None:
         """By a link, which keeps the generation and gives way to a blob that was put meanwhile.
 
         A blob of format 1 that was put meanwhile has another name. Its old file goes, as `put` removes it.
         """
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        _link(aside, path)
-        if any(os.path.exists(f"{path}{kind}{ZSTD.suffix}") for kind in KINDS):
-            _unlink_if_there(path)
-        self._sync(os.path.dirname(path))
-        os.unlink(aside)
+        folder = os.path.dirname(path)
+        while os.path.exists(aside):
+            os.makedirs(folder, exist_ok=True)
+            with suppress(FileNotFoundError):  # removed just now: the empty folder, or the file aside
+                _link(aside, path)
+                if any(os.path.exists(f"{path}{kind}{ZSTD.suffix}") for kind in KINDS):
+                    _unlink_if_there(path)
+                self._folders.sync_up(folder)
+                self._unlink_aside(aside)
+
+    def _put_back_one(self, paths: Sequence[str]) -> bool:
+        """Put back what stands aside of one blob's files; whether anything did."""
+        targets = {os.path.basename(path): path for path in paths}
+        folder = os.path.join(self._folder, ASIDE, os.path.relpath(os.path.dirname(paths[0]), self._folder))
+        found = False
+        with suppress(FileNotFoundError):
+            for name in os.listdir(folder):
+                target = targets.get(name.rpartition(".")[0])
+                if target is not None:
+                    self._put_back(os.path.join(folder, name), target)
+                    found = True
+        return found
 
     def _put_back_all(self) -> None:
         root = os.path.join(self._folder, ASIDE)
-        for folder, _, names in os.walk(root):
+        for folder, _, names in os.walk(root, topdown=False):
             for name in names:
                 target = os.path.join(self._folder, os.path.relpath(folder, root), name.rpartition(".")[0])
-                with suppress(FileNotFoundError):
-                    self._put_back(os.path.join(folder, name), os.path.normpath(target))
+                self._put_back(os.path.join(folder, name), os.path.normpath(target))
+            if folder != root and not names:
+                remove_empty(folder, root)
 
     def _paths(self, key: str) -> tuple[str, ...]:
         """Where a blob may lie: under the names of its kinds, else under that of format 1."""
@@ -242,46 +283,9 @@ class FileBlobs:
     def _aside(self, path: str) -> str:
         return os.path.join(self._folder, ASIDE, f"{os.path.relpath(path, self._folder)}.{new_id(self._clock)}")
 
-    def _wait_for_gap(self, last: bool) -> None:
-        """A delete that finds another generation has it aside for a moment: who misses a blob looks once more."""
-        if not last:
-            self._clock.sleep(GAP_SECONDS)
-
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the blobs are closed")
-
-
-def make_folder(folder: str | Path, *, sync: Callable[[int], None] | None = None) -> None:
-    """Make ``folder`` and the folders above it that are missing, durably; one that stands is fine.
-
-    A folder is made only in one whose own name was synced, whoever made that: so where one stands, the names of all
-    above it are durable, and only its own may still be on the way. Raises Unavailable, StorageFull.
-    """
-    with _errors():
-        _make_folder(os.path.abspath(folder), sync or _sync_descriptor)
-
-
-def _make_folder(folder: str, sync: Callable[[int], None]) -> None:
-    above = os.path.dirname(folder)
-    stood = os.path.isdir(folder)
-    if not stood:
-        _make_folder(above, sync)
-        os.makedirs(folder, exist_ok=True)
-    try:
-        _sync_path(above, sync)
-    except PermissionError:
-        # What stands in a folder that may not be read was made by somebody else, who answers for its name.
-        if not stood:
-            raise
-
-
-def _sync_path(path: str, sync: Callable[[int], None]) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        sync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
@@ -289,7 +293,7 @@ def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str
 
     Of two files of one blob the one that has the name of format 1 is left out.
     """
-    with _errors():
+    with file_errors():
         try:
             entries = [
                 (_key_part(entry.name) + "/" if entry.is_dir() else _digest_of(entry.name), entry.path)
@@ -364,27 +368,3 @@ def _is_intact(path: str, data: bytes) -> bool:
 def _stat(key: str, status: os.stat_result) -> BlobStat:
     stamp = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
     return BlobStat(key, status.st_size, status.st_mtime_ns // 1_000_000, stamp)
-
-
-def _sync_descriptor(descriptor: int) -> None:
-    """On macOS fsync leaves bytes in the drive's cache; F_FULLFSYNC does not."""
-    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
-    if full_sync is None:
-        os.fsync(descriptor)
-    else:
-        fcntl.fcntl(descriptor, full_sync)
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as exc:
-        _raise_ours(exc)
-
-
-def _raise_ours(exc: OSError) -> NoReturn:
-    kind: type[StratalogError] = StorageFull if exc.errno in NO_ROOM else Unavailable
-    raise kind("the file system refused", reason=exc.strerror, path=exc.filename) from exc

@@ -9,7 +9,8 @@ old folder while they unwind, where nothing matters any more.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -66,6 +67,9 @@ class Disk:
         self._links = folder + ".kept"
         self._files: dict[int, Synced] = {}
         self._names: dict[int, dict[str, int]] = {}
+        # An open descriptor of each folder, so that no other folder gets its number in this life.
+        self._folders: dict[int, int] = {}
+        weakref.finalize(self, _close_all, self._folders)
         os.makedirs(folder, exist_ok=True)
         os.mkdir(self._links)
         for path, _, names in os.walk(folder):
@@ -97,7 +101,7 @@ class Disk:
         """The next life of the disk, in a new folder. Sometimes nothing or everything of the rest survives."""
         share = self._random.choice((0.0, 0.5, 0.9, 1.0))
         os.mkdir(folder)
-        self._restore(self.folder, folder, share, {})
+        self._restore(self.folder, os.stat(self.folder).st_ino, folder, share, {})
         return Disk(folder, self._random)
 
     def _link(self, path: str, inode: int) -> None:
@@ -109,6 +113,8 @@ class Disk:
     def _sync_names(self, path: str) -> None:
         """A rename is durable as a whole: who left this folder durably stands durably in the one it went to."""
         inode = os.stat(path).st_ino
+        if inode not in self._folders:
+            self._folders[inode] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         gone = set(self._names.get(inode, {}).values())
         self._names[inode] = _names(path)
         for name, number in self._names[inode].items():
@@ -119,15 +125,16 @@ class Disk:
                 moved = {name: number for name, number in _names(other).items() if number in gone}
                 self._names.setdefault(os.stat(other).st_ino, {}).update(moved)
 
-    def _restore(self, source: str, target: str, share: float, moved: dict[int, bool]) -> None:
-        present = _names(source)
-        durable = self._names.get(os.stat(source).st_ino, {})
+    def _restore(self, source: str, folder: int, target: str, share: float, moved: dict[int, bool]) -> None:
+        """The folder of that number, which stood at ``source`` once: it may be removed, or another stand there."""
+        present = _names(source) if _is_folder(source, folder) else {}
+        durable = self._names.get(folder, {})
         for name in sorted(name for name in {*present, *durable} if not name.endswith(SHARED_MEMORY)):
             inode = self._survivor(present.get(name, 0), durable.get(name, 0), share, moved)
             path = os.path.join(target, name)
-            if inode and os.path.isdir(os.path.join(source, name)):
+            if inode in self._folders or (inode and _is_folder(os.path.join(source, name), inode)):
                 os.mkdir(path)
-                self._restore(os.path.join(source, name), path, share, moved)
+                self._restore(os.path.join(source, name), inode, path, share, moved)
             elif inode:
                 self._restore_file(inode, os.path.join(source, name), path, share)
 
@@ -304,3 +311,12 @@ class _File(apsw.VFSFile):
 
 def _names(folder: str) -> dict[str, int]:
     return {entry.name: entry.inode() for entry in os.scandir(folder)}
+
+
+def _is_folder(path: str, inode: int) -> bool:
+    return os.path.isdir(path) and os.stat(path).st_ino == inode
+
+
+def _close_all(folders: Mapping[int, int]) -> None:
+    for descriptor in folders.values():
+        os.close(descriptor)
