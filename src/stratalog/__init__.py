@@ -26,6 +26,7 @@ newest         a value that only newer ones replace
 process_fork   closes handles in a forked child
 codec          canonical bytes, compression, hashes
 retry          how long a call is tried again
+settings       numbers that an operator gives, the same for every program
 clock          time, randomness, ids, sleep
 limits         every limit, with its unit
 errors         the errors and what a caller does next

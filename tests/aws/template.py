@@ -22,7 +22,7 @@ from stratalog.testing.emulators import KEY, SECRET, Command, Emulator, ministac
 from tests.aws.event_source import EventSource
 from tests.processes import ROOT
 
-__all__ = ["STACK", "TEMPLATE", "TOKENS", "Stack", "deployed_stack", "resources"]
+__all__ = ["STACK", "TEMPLATE", "TOKENS", "Stack", "deployed_stack", "parameters", "resources"]
 
 TEMPLATE = ROOT / "deploy/aws/template.yaml"
 SERVICES = "dynamodb,sqs,s3,cloudformation,lambda,apigateway,iam,logs,monitoring,events,sts"
@@ -40,6 +40,11 @@ def resources(kind: str) -> dict[str, Any]:
     """The properties of all resources of a type, by their names in the template."""
     found = cfn_yaml.load(str(TEMPLATE))["Resources"]
     return {name: one["Properties"] for name, one in found.items() if one["Type"] == kind}
+
+
+def parameters() -> dict[str, Any]:
+    """The parameters of the template, by name."""
+    return dict(cfn_yaml.load(str(TEMPLATE))["Parameters"])
 
 
 class Stack:

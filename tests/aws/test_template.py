@@ -5,14 +5,19 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from stratalog.client import Client, HttpTransport
+from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
 from stratalog.errors import Forbidden
+from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.records.failures import DEAD_RECORD
+from stratalog.settings import Settings, parse_settings
 from stratalog.sync.pull import LOST_BRANCH
 from stratalog.testing.emulators import program
-from tests.aws.template import TEMPLATE, TOKENS, Stack, deployed_stack, resources
+from tests.aws.template import TEMPLATE, TOKENS, Stack, deployed_stack, parameters, resources
 
 POKE_SECONDS_MAX = 20
 
@@ -38,10 +43,40 @@ def test_an_answer_comes_before_the_gateway_gives_up() -> None:
     assert resources("AWS::Lambda::Function")["Api"]["Timeout"] * 1000 < integration["TimeoutInMillis"] <= 30_000
 
 
-def test_both_queues_are_fifo_and_move_nothing_aside_by_themselves() -> None:
-    for queue in resources("AWS::SQS::Queue").values():
-        assert queue["FifoQueue"] is True
-        assert "RedrivePolicy" not in queue
+def test_the_queues_of_pushes_are_fifo() -> None:
+    queues = resources("AWS::SQS::Queue")
+    assert {name for name, queue in queues.items() if queue.get("FifoQueue")} == {"Queue", "DeadLetters", "Undelivered"}
+
+
+def test_a_processor_that_never_starts_loses_no_push() -> None:
+    """The code itself moves a message aside that it was given too often; long after that the queue does."""
+    queues = resources("AWS::SQS::Queue")
+    redrive = queues["Queue"]["RedrivePolicy"]
+    assert redrive["deadLetterTargetArn"] == {"Fn::GetAtt": ["Undelivered", "Arn"]}
+    assert redrive["maxReceiveCount"] >= 5 * QUEUE_RECEIVES_MAX
+    assert redrive["maxReceiveCount"] * queues["Queue"]["VisibilityTimeout"] < queues["Queue"]["MessageRetentionPeriod"]
+    assert [name for name, queue in queues.items() if "RedrivePolicy" in queue] == ["Queue"]
+
+
+def test_a_call_of_maintenance_that_comes_to_nothing_is_kept() -> None:
+    failed = {"Fn::GetAtt": ["FailedCalls", "Arn"]}
+    (invoked,) = resources("AWS::Lambda::EventInvokeConfig").values()
+    assert invoked["DestinationConfig"]["OnFailure"]["Destination"] == failed
+    (rule,) = resources("AWS::Events::Rule").values()
+    assert [target["DeadLetterConfig"]["Arn"] for target in rule["Targets"]] == [failed]
+    statements = resources("AWS::SQS::QueuePolicy")["FailedCallsPolicy"]["PolicyDocument"]["Statement"]
+    assert {"Service": "events.amazonaws.com"} in [one["Principal"] for one in statements]
+
+
+def test_every_push_waits_in_the_queue_unless_a_deployment_says_otherwise() -> None:
+    assert parameters()["Queued"]["Default"] == "all"
+
+
+def test_every_function_is_given_the_settings() -> None:
+    functions = resources("AWS::Lambda::Function").values()
+    given = [function["Environment"]["Variables"].get("STRATALOG_SETTINGS") for function in functions]
+    assert given == [{"Ref": "Settings"}] * 4
+    assert parse_settings(str(parameters()["Settings"]["Default"])) == Settings()
 
 
 def test_the_bucket_keeps_versions_encrypts_and_is_closed_to_the_public() -> None:
@@ -57,18 +92,44 @@ def test_the_table_is_paid_by_request_and_can_be_put_back_to_any_moment() -> Non
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
-def test_the_alarm_of_lost_branches_counts_what_is_logged() -> None:
-    (counted,) = resources("AWS::Logs::MetricFilter").values()
-    assert LOST_BRANCH in counted["FilterPattern"]
+@pytest.mark.parametrize(
+    ("reported", "metric", "logs"),
+    [
+        (LOST_BRANCH, "LostBranchCookies", {"ApiLog"}),
+        (UNEXPECTED, "UnexpectedExceptions", {"ApiLog", "ProcessorLog", "MaintenanceLog"}),
+        (LAST_ATTEMPT, "LastAttempts", {"ProcessorLog"}),
+        (DEAD_RECORD, "DeadRecords", {"ApiLog", "MaintenanceLog"}),
+    ],
+)
+def test_what_is_reported_in_a_log_has_a_metric_and_an_alarm(reported: str, metric: str, logs: set[str]) -> None:
+    filters = [
+        one
+        for one in resources("AWS::Logs::MetricFilter").values()
+        if [metric] == [counted["MetricName"] for counted in one["MetricTransformations"]]
+    ]
+    assert {one["FilterPattern"] for one in filters} == {f'"{reported}"'}
+    assert {one["LogGroupName"]["Ref"] for one in filters} == logs
+    namespaces = {counted["MetricNamespace"]["Fn::Sub"] for one in filters for counted in one["MetricTransformations"]}
+    alarms = [one for one in resources("AWS::CloudWatch::Alarm").values() if one["MetricName"] == metric]
+    assert [(one["Namespace"]["Fn::Sub"], one["Threshold"], one["Statistic"]) for one in alarms] == [
+        (*namespaces, 0, "Sum")
+    ]
+    assert "AlarmActions" in alarms[0]
 
 
 def test_whatever_fails_has_an_alarm() -> None:
     alarms = resources("AWS::CloudWatch::Alarm").values()
-    watched = {(one["MetricName"], one["Dimensions"][0]["Value"].get("Ref")) for one in alarms if "Dimensions" in one}
-    assert "LostBranchCookies" in {one["MetricName"] for one in alarms}
+    watched = {(one["MetricName"], watched_by(one)) for one in alarms if "Dimensions" in one}
     assert {("Errors", name) for name in resources("AWS::Lambda::Function")} <= watched
-    metrics = {metric for metric, _ in watched}
-    assert {"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible", "Throttles"} <= metrics
+    for queue in ("DeadLetters", "Undelivered", "FailedCalls"):
+        assert ("ApproximateNumberOfMessagesVisible", queue) in watched
+    assert {"ApproximateAgeOfOldestMessage", "Throttles"} <= {metric for metric, _ in watched}
+
+
+def watched_by(alarm: dict[str, Any]) -> str:
+    """The resource that an alarm watches."""
+    value = alarm["Dimensions"][0]["Value"]
+    return str(value["Ref"] if "Ref" in value else value["Fn::GetAtt"][0])
 
 
 @pytest.fixture(scope="module", params=["", "all"])

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from stratalog.errors import Invalid, LimitExceeded, NotFound
+from stratalog.records.failures import DEAD_RECORD
 from tests.records.helpers import World
 
 LARGE = random.Random(5).randbytes(50_000)
@@ -46,6 +47,15 @@ def test_the_body_of_a_dead_letter_is_spared_by_the_collector(world: World) -> N
     world.records.free("b1")
     assert b"".join(world.records.open_dead_letter("b1")) == LARGE
     assert len(world.blob_keys()) == 1
+
+
+def test_a_record_that_becomes_a_dead_letter_is_counted_and_logged_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        world.records.fail("b1", "bad")
+    assert world.environment.counters[DEAD_RECORD] == 1
+    assert caplog.messages == [f"{DEAD_RECORD}: record=b1 failures=3"]
 
 
 def test_failures_leave_the_record_alone(world: World) -> None:

@@ -257,6 +257,19 @@ def test_metrics_tell_what_aws_would_bill_where_there_is_a_meter() -> None:
         assert 'stratalog_billed_total{operation="PutItem",unit="write_units"} 1.0' in client.get("/metrics").text
 
 
+def test_what_an_operator_must_hear_of_is_counted_from_0_on(client: Client) -> None:
+    """An alarm on the increase of a counter misses the first event of one that begins with it."""
+    text = client.get("/metrics").text
+    for what in (
+        "unexpected_exception_in_a_mutator",
+        "mutation_rejected_after_the_last_attempt",
+        "dead_letter_of_the_queue",
+        "dead_letter_of_a_record",
+        "cookie_of_a_lost_branch",
+    ):
+        assert f'stratalog_core_total{{what="{what}"}} 0.0' in text
+
+
 def test_metrics_count_without_naming_anybody(client: Client) -> None:
     client.put(BUDGET)
     push(client, mutation("ada", 1, key="k", value=1))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stratalog.documents import Rules
+from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
 from stratalog.errors import Invalid, NotFound
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.sync.push import push
 from stratalog.worker.dead_letters import RejectedPush, edit_letter, list_letters, redrive
+from stratalog.worker.settlement import DEAD_MESSAGE
 from tests.server.queue_path import QueuePath, kill, named, put
 
 
@@ -62,6 +64,55 @@ def test_a_mutation_that_was_rejected_after_its_last_attempt_is_a_letter_with_it
         "rejected after the last attempt, 2 failures: the process ended while it ran",
         0,
     )
+
+
+def test_a_rejection_after_the_last_attempt_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    path = rejected_path()
+    (letter,) = letters(path)
+    assert path.store.environment.counters[LAST_ATTEMPT] == 1
+    line = f"{LAST_ATTEMPT}: document=plan client=ada id=2 letter={letter.id}"
+    assert line in caplog.messages
+
+
+def test_a_message_that_failed_for_the_last_time_is_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    path = broken()
+    (letter,) = letters(path)
+    assert path.store.environment.counters[DEAD_MESSAGE] == 1
+    assert [line for line in caplog.messages if line.startswith(DEAD_MESSAGE)] == [
+        f"{DEAD_MESSAGE}: message={letter.id} kind=Corrupt"
+    ]
+
+
+def test_a_fault_on_the_queue_path_is_a_letter_at_once_and_runs_again() -> None:
+    failing = [ZeroDivisionError("once")]
+
+    def faulty(draft: Draft, args: object) -> None:
+        if failing:
+            raise failing.pop()
+        draft.put("done", 1)
+
+    path = QueuePath(faulty=faulty)
+    path.push(named("ada", 1, "faulty"), put("ada", 2))
+    path.work()
+    (letter,) = letters(path)
+    assert (letter.client, letter.mutation, letter.reason) == ("ada", 1, "ZeroDivisionError: once")
+    assert path.store.environment.counters[UNEXPECTED] == 1
+    assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["applied"]
+    assert (path.document.get("done"), path.document.get("k")) == (1, 1)
+
+
+def test_a_worker_that_is_short_of_memory_for_a_while_rejects_nothing() -> None:
+    short = [MemoryError(), MemoryError(), MemoryError()]
+
+    def greedy(draft: Draft, args: object) -> None:
+        if short:
+            raise short.pop()
+        draft.put("done", 1)
+
+    path = QueuePath(greedy=greedy)
+    path.push(named("ada", 1, "greedy"))
+    path.work_through(200)
+    assert (path.document.get("done"), letters(path)) == (1, [])
 
 
 def test_it_runs_again_under_an_operators_client_that_names_its_origin() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -133,6 +135,14 @@ def test_a_signal_lets_the_message_under_way_be_finished(folder: Path) -> None:
     assert content(folder) == {"slow": 1}
     run(folder, "work", "--drain")
     assert content(folder) == {"slow": 1, "k": 1}
+
+
+def test_a_worker_serves_what_it_counts(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with worker(folder, "--metrics-port", str(port)):
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    assert 'stratalog_core_total{what="mutation_rejected_after_the_last_attempt"} 0.0' in text
 
 
 def test_a_worker_killed_amid_a_message_leaves_it_to_another(folder: Path) -> None:

@@ -17,9 +17,13 @@ from stratalog.errors import Invalid
 from stratalog.protocol.live import Poke
 from stratalog.server.application import Application
 from stratalog.server.applications import find_application
+from stratalog.settings import SETTINGS, read_settings
 from stratalog.store import Store, open_store
+from stratalog.worker import WorkerSettings
 
 __all__ = ["Container", "container"]
+
+WORKER_SETTINGS = WorkerSettings(retry_seconds_max=5)
 
 
 class Container:
@@ -30,7 +34,7 @@ class Container:
     empty, has every push wait in the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage,
     ``https://…``, and ``STRATALOG_LIVE`` what clients are told to connect to, where that is another: ``wss://…``.
     ``STRATALOG_ORIGINS`` lists web origins, with spaces between, whose pages may call besides those that the
-    application names.
+    application names. ``STRATALOG_SETTINGS`` are numbers of the log, the server and the worker, as JSON.
 
     Raises Invalid for what names nothing.
     """
@@ -42,9 +46,17 @@ class Container:
         application = _application(environment)
         if environment.get("STRATALOG_QUEUED", ""):
             application = structs.replace(application, queued=lambda organisation, document: True)
+        settings = read_settings(environment.get(SETTINGS, ""))
+        application = structs.replace(application, limits=settings.over("server", application.limits))
+        self.worker_settings = settings.over("worker", WORKER_SETTINGS)
         origins = (*application.origins, *environment.get("STRATALOG_ORIGINS", "").split())
         self.application = structs.replace(application, origins=origins)
-        self.store: Store = open_store(url, create=False, rules=self.application.rules)
+        self.store: Store = open_store(
+            url,
+            create=False,
+            rules=self.application.rules,
+            settings=settings.over("log", self.application.settings),
+        )
         self.sockets = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
         own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""
         self.live_address = environment.get("STRATALOG_LIVE", "") or own

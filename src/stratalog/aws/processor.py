@@ -27,8 +27,6 @@ __all__ = ["Processor", "handler"]
 END_SECONDS = 3.0
 """No message is begun with less time left than this: the rest is reported, which takes a while too."""
 
-RETRY_POLICY = RetryPolicy(wait_seconds_first=0.1, wait_seconds_max=5)
-AGAIN_SECONDS_MAX = 300.0
 Remaining = Callable[[], float]
 """How many seconds are left of this call."""
 
@@ -57,7 +55,11 @@ class Processor:
         self._queue = queue
         self._container = opened
         self._clock = opened.store.environment.clock
-        self._settler = Settler(opened.store)
+        self._settings = settings = opened.worker_settings
+        self._retry_policy = RetryPolicy(
+            wait_seconds_first=settings.retry_seconds_first, wait_seconds_max=settings.retry_seconds_max
+        )
+        self._settler = Settler(opened.store, settings.receives_max)
 
     def process(self, records: Sequence[Mapping[str, Any]], remaining: Remaining) -> list[str]:
         """The ids of the messages that must come again, of a batch as Lambda's event has it. Raises Unavailable."""
@@ -91,7 +93,7 @@ class Processor:
 
         Answers how many were settled with it.
         """
-        retry = Retry(self._clock, RETRY_POLICY)
+        retry = Retry(self._clock, self._retry_policy)
         while True:
             try:
                 settled = self._settler.settle_some(messages[:1] if retry.attempts else messages)
@@ -118,7 +120,7 @@ class Processor:
         if not isinstance(error, TRANSIENT):
             reason = self._settler.note_failure(message, error)
         _log.warning("%s: message %s, given out %d times: %s", message.group, message.id, message.receives, reason)
-        return again_seconds(message, AGAIN_SECONDS_MAX)
+        return again_seconds(message, self._settings.failure_seconds_max)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:
         """Let them be given out again, the last first, so that none overtakes the first."""

@@ -129,7 +129,7 @@ def maintain(
 
     APPLICATION is the one whose steps of its own are done as well: a short name, or MODULE:NAME.
     """
-    store, steps = session.open(), _steps(session.open(), application)
+    store, steps = _opened(session, application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
     with progress("maintaining", None) as step:
         report = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, report=lambda what: step(1))
@@ -140,12 +140,14 @@ def maintain(
     _fail_for(report.failures)
 
 
-def _steps(store: Store, application: str | None) -> Sequence[Step]:
+def _opened(session: Session, application: str | None) -> tuple[Store, Sequence[Step]]:
+    """The store with the rules and settings of an application, and the steps of its own."""
     if application is None:
-        return ()
+        return session.open(), ()
     loaded = load_application(application)
+    store = session.open(settings=loaded.settings)
     store.rules = loaded.rules
-    return loaded.maintenance
+    return store, loaded.maintenance
 
 
 def _say_collected(session: Session, report: CollectionReport, dry_run: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from stratalog.cli.plugins import plugin_command, plugin_names
-from stratalog.cli.session import ENVIRONMENT, of_every_command
+from stratalog.cli.session import of_every_command
 from stratalog.errors import (
     Closed,
     Conflict,
@@ -69,11 +69,11 @@ class Program(click.Group):
     def __init__(self) -> None:
         super().__init__(
             "stratalog",
-            help="Versioned, fully ordered documents. Every command takes --store and --json, before it or after.",
+            help="Versioned, fully ordered documents. Before or after a command: --store, --settings, --json.",
             epilog=_EPILOG,
             context_settings={"help_option_names": ["-h", "--help"]},
         )
-        of_every_command(self, envvar=ENVIRONMENT)
+        of_every_command(self, reads_environment=True)
         click.version_option(version("stratalog"), prog_name="stratalog")(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import click
+from msgspec import structs
 
 from stratalog.cli.output import dim, local_time, note, print_json
 from stratalog.cli.program import FAILED, Failed
@@ -25,7 +26,6 @@ from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
-VISIBILITY_SECONDS = 30
 HEARTBEATS_PER_TIMEOUT = 4
 THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 """What was joined is acknowledged at once, each message by a thread, so that those commits share a transaction too."""
@@ -37,12 +37,18 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 @click.option(
     "--visibility",
     type=click.FloatRange(0.1, VISIBILITY_SECONDS_MAX),
-    default=VISIBILITY_SECONDS,
-    show_default=True,
     metavar="SECONDS",
-    help="How long others wait for what a worker that died had in hand.",
+    help="How long others wait for what a worker that died had in hand.  [default: 30]",
 )
-def work(session: Session, application: str | None, drain: bool, visibility: float) -> None:
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Serve what the worker counts at this port of the machine itself, for Prometheus.",
+)
+def work(
+    session: Session, application: str | None, drain: bool, visibility: float | None, metrics_port: int | None
+) -> None:
     """Apply what `stratalog serve --queued` has queued, until a signal; the message under way is finished.
 
     APPLICATION is the one that is served: a short name, or MODULE:NAME. Several may work on one store, each in a
@@ -50,10 +56,16 @@ def work(session: Session, application: str | None, drain: bool, visibility: flo
     """
     server = _module("worker.worker")
     store = _opened(session, application)
+    settings = session.settings.over("worker", server.WorkerSettings())
+    if visibility is not None:
+        settings = structs.replace(settings, visibility_seconds=visibility)
+    if metrics_port is not None:
+        _serve_metrics(store, metrics_port)
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
-        worker = server.Worker(store, server.WorkerSettings(visibility_seconds=visibility), _report_failure, aside)
+        worker = server.Worker(store, settings, _report_failure, aside)
         _announce(session)
-        with _stopped_by_signals(worker), server.heartbeats(worker, visibility / HEARTBEATS_PER_TIMEOUT):
+        beat_seconds = settings.visibility_seconds / HEARTBEATS_PER_TIMEOUT
+        with _stopped_by_signals(worker), server.heartbeats(worker, beat_seconds):
             worker.run(drain=drain)
     done = dict(sorted(worker.counts.items()))
     session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "nothing was queued")
@@ -114,9 +126,11 @@ def _module(name: str) -> Any:
 
 def _opened(session: Session, application: str | None) -> Store:
     """The store, with the mutators of the application."""
-    store = session.open(create=True)
-    if application:
-        store.rules = load_application(application).rules
+    if not application:
+        return session.open(create=True)
+    loaded = load_application(application)
+    store = session.open(create=True, settings=loaded.settings)
+    store.rules = loaded.rules
     return store
 
 
@@ -126,6 +140,15 @@ def _announce(session: Session) -> None:
     else:
         click.echo(f"working on {session.url}  {dim('Ctrl+C stops')}")
     sys.stdout.flush()
+
+
+def _serve_metrics(store: Store, port: int) -> None:
+    """A thread answers until the program ends."""
+    start: Any = import_module("prometheus_client").start_http_server
+    try:
+        start(port, "127.0.0.1", _module("server.metrics").core_counters(store.environment))
+    except OSError as exc:
+        raise click.ClickException(f"cannot serve metrics at port {port}: {exc.strerror}") from exc
 
 
 @contextmanager

@@ -67,7 +67,9 @@ def serve_application(
             f"without authentication only this machine is served: --host {host} needs an application"
         )
     with listening_at(host, port) as listening:
-        app = server.create_app(session.open(create=True, meter=meter), application)
+        limits = session.settings.over("server", application.limits)
+        store = session.open(create=True, meter=meter, settings=application.settings)
+        app = server.create_app(store, structs.replace(application, limits=limits))
         _announce(session, host, listening.getsockname()[1], page)
         _run(server.uvicorn, app, listening)
 

@@ -10,7 +10,9 @@ import click
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, print_table
 from stratalog.documents import Document
+from stratalog.log import LogSettings
 from stratalog.ports.meter import Meter
+from stratalog.settings import SETTINGS, Settings, read_settings
 from stratalog.store import Store, open_store
 
 __all__ = ["ENVIRONMENT", "STORE_DEFAULT", "Session", "command", "of_every_command", "pass_session"]
@@ -26,12 +28,15 @@ class Session:
     def __init__(self) -> None:
         self.url = STORE_DEFAULT
         self.json = False
+        self.settings = Settings()
         self._store: Store | None = None
 
-    def open(self, *, create: bool = False, meter: Meter | None = None) -> Store:
-        """The store, opened once and closed when the command ends."""
+    def open(self, *, create: bool = False, meter: Meter | None = None, settings: LogSettings | None = None) -> Store:
+        """The store, opened once and closed when the command ends. ``settings`` are those of an application."""
         if self._store is None:
-            self._store = click.get_current_context().with_resource(open_store(self.url, create=create, meter=meter))
+            chosen = self.settings.over("log", settings or LogSettings())
+            opened = open_store(self.url, create=create, meter=meter, settings=chosen)
+            self._store = click.get_current_context().with_resource(opened)
         return self._store
 
     def document(self, name: str) -> Document:
@@ -69,20 +74,28 @@ class Session:
 pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
-def of_every_command(function: F, envvar: str | None = None) -> F:
-    """Add ``--store`` and ``--json``, which may stand before the command as well as after it."""
+def of_every_command(function: F, *, reads_environment: bool = False) -> F:
+    """Add ``--store``, ``--settings`` and ``--json``, which may stand before the command as well as after it."""
     store = click.option(
         "--store",
         metavar="URL",
-        envvar=envvar,
+        envvar=ENVIRONMENT if reads_environment else None,
         expose_value=False,
         callback=_set_store,
         help=f"The store: a folder.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
     )
+    settings = click.option(
+        "--settings",
+        metavar="FILE",
+        envvar=SETTINGS if reads_environment else None,
+        expose_value=False,
+        callback=_set_settings,
+        help=f"Numbers that tune it, as a JSON object.  [default: ${SETTINGS}]",
+    )
     as_json = click.option(
         "--json", is_flag=True, expose_value=False, callback=_set_json, help="Answer in JSON; lists as JSON lines."
     )
-    return store(as_json(function))
+    return store(settings(as_json(function)))
 
 
 def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], click.Command]:
@@ -98,6 +111,11 @@ def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], click.
 def _set_store(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         context.ensure_object(Session).url = value
+
+
+def _set_settings(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Session).settings = read_settings(value)
 
 
 def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:

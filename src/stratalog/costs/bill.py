@@ -63,7 +63,7 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """What stands and costs while nobody does anything: that of `deploy/aws/template.yaml`, with little in it."""
 
-    alarms: int = 10
+    alarms: int = 15
     maintenance_runs: int = DAYS_A_MONTH * 4
     """A month."""
 

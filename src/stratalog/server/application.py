@@ -20,6 +20,7 @@ from stratalog.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_COMPRESSED_BYTES_MAX,
 )
+from stratalog.log import LogSettings
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.server.security import Authenticate, Authorize
 from stratalog.store import Store
@@ -87,6 +88,10 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
 
     limits: ServerLimits = ServerLimits()
+
+    settings: LogSettings = LogSettings()
+    """Numbers of the store that serves it: of `stratalog serve`, `work`, `maintain` and functions alike. Numbers that
+    are given by `STRATALOG_SETTINGS` or `--settings` come before these, and before ``limits``."""
 
     @property
     def rules(self) -> Rules:

@@ -1,0 +1,67 @@
+"""Settings: numbers of the log, the server and the worker, given by a file or as text, the same for every program.
+
+The command line, a server, a worker, a maintenance pass and functions read them alike, so that what one of them does by
+a number another does not undo. A name is that of a field: of `stratalog.LogSettings`, `stratalog.server.ServerLimits`
+and `stratalog.worker.WorkerSettings`. Numbers that are not given stay those of the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from stratalog.errors import Invalid
+
+__all__ = ["SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
+
+SETTINGS = "STRATALOG_SETTINGS"
+"""The environment variable that names a file of settings, or holds them as JSON."""
+
+Section = Literal["log", "server", "worker"]
+Numbers = Mapping[str, int | float]
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Numbers by section and name."""
+
+    log: Numbers = {}
+    server: Numbers = {}
+    worker: Numbers = {}
+
+    def over(self, section: Section, base: T) -> T:
+        """``base`` with the numbers of a section. Raises Invalid for other names and for what is no such number."""
+        given: Numbers = getattr(self, section)
+        for name, value in given.items():
+            if name not in base.__struct_fields__ or not isinstance(getattr(base, name), int | float):
+                raise Invalid("no such setting", section=section, name=name)
+            if value <= 0:
+                raise Invalid("a setting must be more than 0", section=section, name=name, value=value)
+        try:
+            return msgspec.convert({**msgspec.structs.asdict(base), **given}, type(base))
+        except msgspec.ValidationError as exc:
+            raise Invalid("a setting is no such number", section=section, reason=str(exc)) from exc
+
+
+def parse_settings(text: str | bytes) -> Settings:
+    """The settings that a JSON object says. Raises Invalid."""
+    try:
+        return msgspec.json.decode(text, type=Settings)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Invalid("the settings are not valid", reason=str(exc)) from exc
+
+
+def read_settings(source: str) -> Settings:
+    """The settings of a file, or of the JSON text itself; none for an empty text. Raises Invalid."""
+    text = source.strip()
+    if not text:
+        return Settings()
+    if text.startswith("{"):
+        return parse_settings(text)
+    try:
+        return parse_settings(Path(text).read_bytes())
+    except OSError as exc:
+        raise Invalid("the file of settings cannot be read", file=text, reason=exc.strerror) from exc

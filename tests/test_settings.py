@@ -1,0 +1,111 @@
+"""Settings: the same numbers for the command line, servers, workers and functions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from stratalog import LogSettings
+from stratalog.aws.container import Container
+from stratalog.cli import main
+from stratalog.errors import Invalid
+from stratalog.maintenance.store_pass import maintain
+from stratalog.server import Application
+from stratalog.server.application import ServerLimits
+from stratalog.settings import Settings, parse_settings, read_settings
+from stratalog.store import open_store
+from stratalog.worker import WorkerSettings
+
+GIVEN = '{"log": {"snapshot_entries_interval": 5}, "server": {"threads": 3}, "worker": {"receives_max": 4}}'
+EVERY_5 = '{"log": {"snapshot_entries_interval": 5}}'
+EVERY_20 = '{"log": {"snapshot_entries_interval": 20}}'
+APPLICATION = """
+from stratalog import LogSettings
+from stratalog.server import Application
+
+app = Application(settings=LogSettings(snapshot_entries_interval=7, segment_entries_target=50))
+"""
+
+
+def test_numbers_that_are_given_come_before_those_of_the_application() -> None:
+    settings = parse_settings(GIVEN)
+    own = LogSettings(snapshot_entries_interval=7, segment_entries_target=50)
+    assert settings.over("log", own) == LogSettings(snapshot_entries_interval=5, segment_entries_target=50)
+    assert settings.over("server", ServerLimits()) == ServerLimits(threads=3)
+    assert settings.over("worker", WorkerSettings()) == WorkerSettings(receives_max=4)
+    assert Settings().over("log", own) == own
+
+
+def test_settings_are_a_file_or_the_text_itself(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(GIVEN)
+    assert read_settings(str(tmp_path / "settings.json")) == read_settings(GIVEN) == parse_settings(GIVEN)
+    assert read_settings("") == read_settings("{}") == Settings()
+    with pytest.raises(Invalid, match="cannot be read"):
+        read_settings(str(tmp_path / "none.json"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{",
+        '{"logs": {}}',
+        '{"log": {"snapshot_interval": 5}}',
+        '{"log": {"snapshot_entries_interval": 0}}',
+        '{"log": {"snapshot_entries_interval": 2.5}}',
+        '{"log": {"snapshot_entries_interval": "5"}}',
+    ],
+)
+def test_what_is_no_setting_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_settings(text).over("log", LogSettings())
+
+
+def test_functions_are_given_them(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    open_store(store).close()
+    container = Container({"STRATALOG_STORE": store, "STRATALOG_SETTINGS": GIVEN})
+    assert container.store.environment.settings.snapshot_entries_interval == 5
+    assert container.application.limits.threads == 3
+    assert (container.worker_settings.receives_max, container.worker_settings.retry_seconds_max) == (4, 5)
+    container.store.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "due"),
+    [
+        ([], "", 0),
+        (["app:app"], "", 1),
+        (["--settings", EVERY_5], "", 1),
+        ([], EVERY_5, 1),
+        (["app:app", "--settings", EVERY_20], "", 0),
+        (["app:app"], EVERY_20, 0),
+    ],
+)
+def test_maintenance_makes_the_snapshots_that_the_settings_ask_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], variable: str, due: int
+) -> None:
+    (tmp_path / "app.py").write_text(APPLICATION)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STRATALOG_SETTINGS", variable)
+    with open_store(tmp_path / "data") as store:
+        document = store.create("acme", "plan")
+        for number in range(10):
+            document.mutate("put", {"key": "n", "value": number})
+    ran = CliRunner().invoke(main, ["maintain", *arguments, "--json"])
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["snapshots"] == due
+
+
+def test_a_program_maintains_by_the_settings_of_its_own_store() -> None:
+    settings = LogSettings(snapshot_entries_interval=5)
+    with open_store("memory:", settings=settings) as store:
+        document = store.create("acme", "plan")
+        for number in range(4):
+            document.mutate("put", {"key": "n", "value": number})
+        assert maintain(store).snapshots == 0
+        store.create_log("acme", "other")
+    assert Application(settings=settings).including(Application()).settings == settings
