@@ -18,6 +18,7 @@ from stratalog.server.application import ServerLimits
 from stratalog.settings import Settings, parse_settings, read_settings
 from stratalog.store import open_store
 from stratalog.worker import WorkerSettings
+from tests.sources import ROOT
 
 GIVEN = '{"log": {"snapshot_entries_interval": 5}, "server": {"threads": 3}, "worker": {"receives_max": 4}}'
 EVERY_5 = '{"log": {"snapshot_entries_interval": 5}}'
@@ -109,3 +110,9 @@ def test_a_program_maintains_by_the_settings_of_its_own_store() -> None:
         assert maintain(store).snapshots == 0
         store.create_log("acme", "other")
     assert Application(settings=settings).including(Application()).settings == settings
+
+
+@pytest.mark.parametrize("kind", [LogSettings, ServerLimits, WorkerSettings], ids=lambda kind: kind.__name__)
+def test_the_guide_names_every_setting(kind: type[LogSettings] | type[ServerLimits] | type[WorkerSettings]) -> None:
+    guide = (ROOT / "docs/guides/settings.md").read_text()
+    assert [name for name in kind.__struct_fields__ if f"`{name}`" not in guide] == []

@@ -152,7 +152,7 @@ def test_no_rejection_is_committed_whose_letter_could_not_be_written(monkeypatch
     def lost(*arguments: Any) -> None:
         raise OutcomeUnknown("lost")
 
-    monkeypatch.setattr("stratalog.documents.document.keep_letters", lost)
+    monkeypatch.setattr("stratalog.documents.document.write_letters", lost)
     with pytest.raises(OutcomeUnknown):
         document.apply([WORK])
     assert document.version == 0

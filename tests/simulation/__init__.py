@@ -16,6 +16,7 @@ world_disk         SQLite and files under power failures
 world_threads      threads of one handle
 world_turns        processes that share a file
 actors             steps that actors of all worlds share
+faulty             mutators that fail, and the check of their dead letters
 hostile            writers who use keys and names that are not theirs
 devices            the clients of worlds `sync` and `queue`
 travellers         devices of the world `branches`

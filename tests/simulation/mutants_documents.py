@@ -34,7 +34,7 @@ _run = _Running._run
 _status = _Running._status
 _commit_batch = Document._commit_batch
 _try_batch = Document._try_batch
-_keep_letters = documents.keep_letters
+_write_letters = documents.write_letters
 _forget_below = retention._forget_below
 _own_mutations = replay._own_mutations
 
@@ -134,7 +134,7 @@ def _letters_last(handle: Document, *arguments: Any) -> Run:
     ran = _try_batch(handle, *arguments)
     if ran.failed:
         failed = [(one.mutation.client, one.id, one.reason or "") for one in ran.failed]
-        _keep_letters(handle.log.environment, handle.log.record, failed)
+        _write_letters(handle.log.environment, handle.log.record, failed)
     return ran
 
 
@@ -209,13 +209,13 @@ MUTANTS = (
     Mutant(
         "documents: fault without a letter",
         DocumentWorld,
-        replaced(documents, "keep_letters", _no_letters),
+        replaced(documents, "write_letters", _no_letters),
         ("letters",),
     ),
     Mutant(
         "documents: letter after the entry",
         DocumentWorld,
-        together(replaced(documents, "keep_letters", _no_letters), replaced(Document, "_try_batch", _letters_last)),
+        together(replaced(documents, "write_letters", _no_letters), replaced(Document, "_try_batch", _letters_last)),
         ("letters",),
     ),
     Mutant(

@@ -126,7 +126,7 @@ class FileBlobs:
         self._clock.sleep(GAP_SECONDS)
         yield
         with file_errors():
-            is_put_back = self._put_back_one(paths)
+            is_put_back = self._put_back_blob(paths)
         if is_put_back:
             yield
 
@@ -244,18 +244,18 @@ class FileBlobs:
                 self._folders.sync_up(folder)
                 self._unlink_aside(aside)
 
-    def _put_back_one(self, paths: Sequence[str]) -> bool:
+    def _put_back_blob(self, paths: Sequence[str]) -> bool:
         """Put back what stands aside of one blob's files; whether anything did."""
         targets = {os.path.basename(path): path for path in paths}
         folder = os.path.join(self._folder, ASIDE, os.path.relpath(os.path.dirname(paths[0]), self._folder))
-        found = False
+        is_put_back = False
         with suppress(FileNotFoundError):
             for name in os.listdir(folder):
                 target = targets.get(name.rpartition(".")[0])
                 if target is not None:
                     self._put_back(os.path.join(folder, name), target)
-                    found = True
-        return found
+                    is_put_back = True
+        return is_put_back
 
     def _put_back_all(self) -> None:
         root = os.path.join(self._folder, ASIDE)

@@ -44,8 +44,8 @@ class DurableFolders:
         changed = tuple((status.st_ino, status.st_mtime_ns) for status in map(os.stat, above))
         if self._durable.get(folder) == changed:
             return
-        for one in above:
-            self.sync(one)
+        for parent in above:
+            self.sync(parent)
         if len(self._durable) >= FOLDERS_REMEMBERED_MAX:
             self._durable.clear()
         self._durable[folder] = changed

@@ -64,8 +64,8 @@ def work(
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
         worker = server.Worker(store, settings, _report_failure, aside)
         _announce(session)
-        beat_seconds = settings.visibility_seconds / HEARTBEATS_PER_TIMEOUT
-        with _stopped_by_signals(worker), server.heartbeats(worker, beat_seconds):
+        heartbeat_seconds = settings.visibility_seconds / HEARTBEATS_PER_TIMEOUT
+        with _stopped_by_signals(worker), server.heartbeats(worker, heartbeat_seconds):
             worker.run(drain=drain)
     done = dict(sorted(worker.counts.items()))
     session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "nothing was queued")

@@ -11,7 +11,7 @@ import msgspec
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import BASE, COLLECT, FLOOR, Merged
-from stratalog.documents.rejections import UNEXPECTED, keep_letters
+from stratalog.documents.rejections import UNEXPECTED, write_letters
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
@@ -303,7 +303,7 @@ class Document:
             merged = approve(state, run) if approve else None
             if run.failed:
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
-                keep_letters(self.log.environment, self.log.record, failed)
+                write_letters(self.log.environment, self.log.record, failed)
             if run.ran:
                 entry = self._append(state, run, owner, author, merged)
                 self._states.offer(state.after([entry]))

@@ -29,8 +29,8 @@ __all__ = [
     "RejectedMutation",
     "is_shortage",
     "is_unexpected",
-    "keep_letters",
     "list_rejections",
+    "write_letters",
     "write_rejection",
 ]
 
@@ -74,7 +74,7 @@ def is_unexpected(exc: Exception) -> bool:
     return not isinstance(exc, Rejected | StratalogError)
 
 
-def keep_letters(environment: Environment, record: NameRecord, failed: Sequence[tuple[str, int, str]]) -> None:
+def write_letters(environment: Environment, record: NameRecord, failed: Sequence[tuple[str, int, str]]) -> None:
     """Write the letters of mutations, each (client, id, reason), before their rejections are committed.
 
     The same mutation has the same letter each time. Raises Unavailable, OutcomeUnknown: write them again.
