@@ -106,6 +106,12 @@ MUTANTS = (
         ("moved aside", "progress"),
     ),
     Mutant("queue: suspect not noted", QueueWorld, replaced(_trial, "_mark", _unmarked), ("moved aside", "progress")),
+    Mutant(
+        "queue: rejection without a letter",
+        QueueWorld,
+        replaced(execution, "write_rejection", lambda index, letter, rejection: None),
+        ("letters",),
+    ),
     Mutant("queue: innocent rejected", QueueWorld, replaced(execution, "TRIES_MAX", 0), ("innocent",)),
     Mutant("queue: errors of ports count", QueueWorld, replaced(Worker, "_settle", _ports_count), ("failure",)),
     Mutant(

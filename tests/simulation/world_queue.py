@@ -16,6 +16,7 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents import Document, Rules
 from stratalog.documents.commits import Commit, Recorded
+from stratalog.documents.rejections import list_rejections
 from stratalog.errors import Conflict, NotFound, OutcomeUnknown, QueueFull, StratalogError, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.log import LogSettings, create_log, open_log
@@ -272,8 +273,11 @@ class QueueWorld:
     def _check_rejected(self, truth: QueueTruth) -> None:
         """Only what is poisonous is rejected, unless workers ended while something else was on trial."""
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
+        letters = {(letter.client, letter.id) for _, letter in list_rejections(self.place.index)}
         for recorded in truth.rejected:
             self.scheduler.counts.bump("rejected by a worker")
+            if (recorded.client, recorded.id) not in letters:
+                raise Violation("letters", "a worker's rejection left no letter", mutation=recorded)
             if recorded.name != POISON and not crashes:
                 raise Violation("innocent", "a harmless mutation was rejected", mutation=recorded)
 
