@@ -77,28 +77,28 @@ class RecordingBlobs:
     """Blobs that note their calls."""
 
     def __init__(self, backend: MemoryBlobs, recorder: Recorder) -> None:
-        self._backend = backend
+        self.backend = backend
         self._recorder = recorder
 
     def put(self, key: str, body: bytes) -> None:
         self._recorder.note("blob put", key)
-        self._backend.put(key, body)
+        self.backend.put(key, body)
 
     def get(self, key: str) -> bytes:
         self._recorder.note("blob get", key)
-        return self._backend.get(key)
+        return self.backend.get(key)
 
     def stat(self, key: str) -> BlobStat | None:
-        return self._backend.stat(key)
+        return self.backend.stat(key)
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._backend.list(prefix, after=after)
+        return self.backend.list(prefix, after=after)
 
     def delete(self, key: str, stamp: str) -> bool:
-        return self._backend.delete(key, stamp)
+        return self.backend.delete(key, stamp)
 
     def close(self) -> None:
-        self._backend.close()
+        self.backend.close()
 
 
 class World:

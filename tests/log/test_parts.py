@@ -11,10 +11,12 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log import Environment, Event, Log, LogSettings, create_log, fork_log
+from stratalog.log.app_snapshots import read_app_snapshot_back
 from stratalog.log.snapshots import put_snapshot
 from stratalog.maintenance.collection import OLD_SECONDS, collect_family
 from stratalog.ports.index import Delete, Index, Write
 from stratalog.testing.clock import ManualClock
+from tests.damage import DAMAGES, damaged_blob
 from tests.log.helpers import ScriptedIndex, lost_answer
 
 
@@ -173,3 +175,23 @@ def test_parts_are_put_again_where_the_answer_of_their_state_is_lost() -> None:
     with pytest.raises(OutcomeUnknown):
         log.save_snapshot(2, [b"one", b"two"])
     assert parts_at(log, 2) == [b"one", b"two"]
+
+
+def test_each_damaged_part_is_named_and_so_is_the_list_of_parts() -> None:
+    log = opened()
+    log.save_snapshot(2, [f"part {number}".encode() for number in range(1000)])
+    state, blobs = log.app_snapshot(2), log.environment.blobs
+    assert state is not None
+    assert isinstance(blobs, MemoryBlobs)
+
+    def damaged() -> set[str]:
+        readings = read_app_snapshot_back(blobs, log.record.owner, state.snapshot)
+        return {reading.key for reading in readings if reading.damage is not None}
+
+    keys = [stat.key for stat in blobs.list(f"{log.record.owner}/app-snapshots/")]
+    assert damaged() == set()
+    assert len(keys) == 1001
+    for key in (keys[0], keys[-1], next(key for key in keys if len(blobs.get(key)) > 10_000)):
+        for how in DAMAGES:
+            with damaged_blob(blobs, key, how):
+                assert damaged() == {key}

@@ -6,7 +6,7 @@ that is also a value of the patch is an extension of another type, which names t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,8 +18,9 @@ from stratalog.errors import Corrupt
 from stratalog.keys import escape
 from stratalog.limits import METADATA_BYTES_MAX, VALUE_INLINE_BYTES_MAX
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.bodies import BodyRef, read_body
+from stratalog.log.bodies import BodyRef, read_body, read_body_back
 from stratalog.ports.blobs import Blobs
+from stratalog.ports.read_back import BlobReading
 from stratalog.protocol.keys import collection_of
 
 __all__ = ["ValueReference", "Values", "as_reference", "patch_argument", "same_value", "value_of", "value_size"]
@@ -60,6 +61,12 @@ class Values:
         if reference is None:
             return stored
         return read_body(self._blobs, f"{self._owner}/{reference.folder}", reference.body)
+
+    def read_back(self, stored: bytes) -> Iterator[BlobReading]:
+        """The blobs of a large value or argument, read from storage; none for a small one. Raises Unavailable."""
+        reference = as_reference(stored)
+        if reference is not None:
+            yield from read_body_back(self._blobs, f"{self._owner}/{reference.folder}", reference.body)
 
     def metadata(self, stored: bytes) -> dict[str, Value]:
         """The metadata fields of a value, without opening a body."""

@@ -16,11 +16,12 @@ from stratalog.codec import encode, sha256
 from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
 from stratalog.limits import BLOB_SLICE_BYTES, BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.bodies import BodyRef, read_body
+from stratalog.log.bodies import BodyRef, read_body, read_body_back
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord
 from stratalog.log.snapshots import Snapshot, put_snapshot
 from stratalog.ports.blobs import Blobs
+from stratalog.ports.read_back import BlobDamage, BlobReading, read_blob_back
 
 __all__ = [
     "AppSnapshot",
@@ -29,6 +30,7 @@ __all__ = [
     "app_snapshot_at",
     "manifest_of",
     "read_app_snapshot",
+    "read_app_snapshot_back",
     "save_app_snapshot",
 ]
 
@@ -105,6 +107,33 @@ def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> It
             raise Corrupt(
                 "a part of an app snapshot is missing", version=app_snapshot.version, part=address.hex()
             ) from exc
+
+
+def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iterator[BlobReading]:
+    """Every blob of an app snapshot, read from storage: the list of its parts, and each part.
+
+    Damage is answered, and what follows it is read too. Nothing is read for a snapshot of another kind. Raises
+    Unavailable.
+    """
+    manifest = manifest_of(snapshot)
+    if manifest is None:
+        return
+    is_listed = True
+    if manifest.body is not None:
+        for reading in read_body_back(blobs, _prefix(owner), manifest.body):
+            is_listed = is_listed and reading.damage is None
+            yield reading
+    if not is_listed:
+        return
+    try:
+        addresses = app_snapshot_addresses(blobs, owner, snapshot)
+    except Corrupt as exc:
+        yield BlobReading("", 0, BlobDamage("", False, exc.message))
+        return
+    for address in addresses:
+        key = f"{_prefix(owner)}/{address.hex()}"
+        part = read_blob_back(blobs, key)
+        yield BlobReading(key, 0, part) if isinstance(part, BlobDamage) else BlobReading(key, len(part))
 
 
 def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list[bytes]:

@@ -13,8 +13,9 @@ from stratalog.codec import decode, encode, sha256
 from stratalog.errors import Corrupt, NotFound
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.ports.blobs import Blobs
+from stratalog.ports.read_back import BlobDamage, BlobReading, read_blob_back
 
-__all__ = ["BodyRef", "blob_addresses", "read_body", "stream_body", "write_body"]
+__all__ = ["BodyRef", "blob_addresses", "read_body", "read_body_back", "stream_body", "write_body"]
 
 
 class BodyRef(msgspec.Struct, frozen=True, array_like=True):
@@ -69,6 +70,40 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
         yield part
 
 
+def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobReading]:
+    """Every blob that holds the body, read from storage; damage is answered, and the parts after it are read too.
+
+    Holds one part in memory. Raises Unavailable.
+    """
+    key = f"{prefix}/{ref.address.hex()}"
+    body = read_blob_back(blobs, key)
+    if isinstance(body, BlobDamage):
+        yield BlobReading(key, 0, body)
+        return
+    if ref.digest is None:
+        is_other = len(body) != ref.size
+        yield BlobReading(key, len(body), BlobDamage(key, False, "a body has another size") if is_other else None)
+        return
+    try:
+        addresses = _addresses_in(body, ref)
+    except Corrupt as exc:
+        yield BlobReading(key, len(body), BlobDamage(key, False, exc.message))
+        return
+    digest, size, is_intact = hashlib.sha256(), 0, True
+    for address in addresses:
+        part = read_blob_back(blobs, f"{prefix}/{address.hex()}")
+        if isinstance(part, BlobDamage):
+            is_intact = False
+            yield BlobReading(part.key, 0, part)
+        else:
+            digest.update(part)
+            size += len(part)
+            yield BlobReading(f"{prefix}/{address.hex()}", len(part))
+    is_other = is_intact and (digest.digest(), size) != (ref.digest, ref.size)
+    reason = "a body's parts do not have the hash and size of the whole"
+    yield BlobReading(key, len(body), BlobDamage(key, False, reason) if is_other else None)
+
+
 def blob_addresses(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
     """The hashes of all blobs that hold the body."""
     yield ref.address
@@ -113,7 +148,11 @@ def _get(blobs: Blobs, prefix: str, address: bytes) -> bytes:
 
 
 def _manifest(blobs: Blobs, prefix: str, ref: BodyRef) -> list[bytes]:
-    addresses = decode(_get(blobs, prefix, ref.address))
+    return _addresses_in(_get(blobs, prefix, ref.address), ref)
+
+
+def _addresses_in(manifest: bytes, ref: BodyRef) -> list[bytes]:
+    addresses = decode(manifest)
     if not isinstance(addresses, list) or not all(isinstance(address, bytes) for address in addresses):
         raise Corrupt("a body's manifest is no list of hashes", address=ref.address.hex())
     return addresses

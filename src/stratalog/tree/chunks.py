@@ -10,6 +10,7 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.commit_blobs import put_together
+from stratalog.ports.read_back import BlobDamage, read_blob_back
 from stratalog.process_fork import close_in_child
 from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 
@@ -77,7 +78,17 @@ class Chunks:
         """The bytes of the chunk at ``address``, from the blobs whatever the cache holds."""
         with self._lock:
             self.reads += 1
-        return self._blobs.get(self._prefix + address.hex())
+        return self._blobs.get(self.key(address))
+
+    def read_back(self, address: bytes) -> bytes | BlobDamage:
+        """As `read`, and what is wrong with the chunk's blob is answered, not raised."""
+        with self._lock:
+            self.reads += 1
+        return read_blob_back(self._blobs, self.key(address))
+
+    def key(self, address: bytes) -> str:
+        """The key of the blob of the chunk at ``address``."""
+        return self._prefix + address.hex()
 
     def write(self, chunk: Chunk) -> None:
         """Store the chunk, durably on return. Where it stands already, its age starts anew: it is never skipped."""
@@ -90,7 +101,7 @@ class Chunks:
 
     def bodies(self, chunks: Collection[Chunk]) -> dict[str, bytes]:
         """The blobs of ``chunks``, for a caller that stores them itself, and then calls `note_written`."""
-        return {self._prefix + chunk.address.hex(): chunk.body for chunk in chunks}
+        return {self.key(chunk.address): chunk.body for chunk in chunks}
 
     def note_written(self, chunks: Collection[Chunk]) -> None:
         """Count ``chunks`` as written, and keep their nodes in the cache."""

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
+from functools import partial
+
+import msgspec
 
 from stratalog.errors import Corrupt
+from stratalog.ports.read_back import BlobDamage, require_intact
 from stratalog.tree.chunks import Chunks
-from stratalog.tree.nodes import Chunk, Inner, Node, Root, chunk_of, decode_node, ends_chunk, root_of
+from stratalog.tree.nodes import Chunk, Inner, Node, Root, Row, chunk_of, decode_node, ends_chunk, root_of, rows_of
 
-__all__ = ["addresses", "verify"]
+__all__ = ["ChunkReading", "addresses", "read_tree_back", "verify"]
+
+
+class ChunkReading(msgspec.Struct, frozen=True):
+    """One chunk as storage gave it just now."""
+
+    key: str
+    """The key of its blob; empty for an inline root."""
+
+    size: int
+    """Bytes; 0 where they could not be read."""
+
+    node: Node | None
+    """None where the chunk is damaged: nothing below it is read."""
+
+    damage: BlobDamage | None = None
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
@@ -22,15 +41,22 @@ def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterat
         yield from _below(chunks, chunks.top(root), seen)
 
 
+def read_tree_back(chunks: Chunks, root: Root, after: str | None = None) -> Iterator[ChunkReading]:
+    """Every chunk of a tree from storage, past the cache, in the order of keys, a parent before its children.
+
+    Bytes, order, ends, counts and digests are checked. Damage is answered, and the walk goes on behind it. Chunks whose
+    keys are all at or before ``after`` are passed over, so a walk may be resumed behind the last key of a leaf it read.
+    Holds one path of the tree. Raises Unavailable, Unsupported.
+    """
+    top = _read(chunks, root.address, root.inline, lambda chunk: _check_top(chunk, root))
+    yield top
+    if top.node is not None:
+        yield from _read_below(chunks, top.node, after, last=True, before=None)
+
+
 def verify(chunks: Chunks, root: Root) -> None:
-    """Read every chunk again and check bytes, order, ends, counts and digests. Raises Corrupt with what is wrong."""
-    body = root.inline if root.inline is not None else chunks.read(root.address)
-    top = _checked(body, root.address)
-    if root_of(top) != root:
-        raise Corrupt("a root does not say what its chunk does", address=root.address.hex())
-    if isinstance(top.node, Inner) and len(top.node.keys) == 1:
-        raise Corrupt("a topmost chunk has a single child", address=root.address.hex())
-    _verify_below(chunks, top.node, last=True)
+    """Read every chunk again, past the cache, and check all of it. Raises Corrupt with what is wrong."""
+    require_intact(reading.damage for reading in read_tree_back(chunks, root))
 
 
 def _below(chunks: Chunks, node: Node, seen: Container[bytes]) -> Iterator[bytes]:
@@ -44,18 +70,49 @@ def _below(chunks: Chunks, node: Node, seen: Container[bytes]) -> Iterator[bytes
             yield from _below(chunks, chunks.child(node, position), seen)
 
 
-def _verify_below(chunks: Chunks, node: Node, *, last: bool, after: str | None = None) -> None:
-    """Check ``node`` and all below it; ``last`` where no node of its level follows, ``after`` is the key before it."""
-    _verify_order(node, after)
-    _verify_ends(node, last)
+def _read_below(
+    chunks: Chunks, node: Node, after: str | None, *, last: bool, before: str | None
+) -> Iterator[ChunkReading]:
+    """The chunks below ``node``; ``last`` where no node of its level follows, ``before`` is the key before it."""
     if not isinstance(node, Inner):
         return
-    for position, row in enumerate(zip(node.keys, node.addresses, node.digests, node.counts, strict=True)):
-        child = _checked(chunks.read(row[1]), row[1])
-        if child.node.level != node.level - 1 or not child.node.keys or child.row != row:
-            raise Corrupt("a chunk is not what its parent says", address=row[1].hex(), last_key=row[0])
-        _verify_below(chunks, child.node, last=last and position + 1 == len(node.keys), after=after)
-        after = row[0]
+    for position, row in enumerate(rows_of(node)):
+        ends_level = last and position + 1 == len(node.keys)
+        if after is None or row[0] > after:
+            reading = _read(chunks, row[1], None, partial(_check_child, node, row, last=ends_level, before=before))
+            yield reading
+            if reading.node is not None:
+                yield from _read_below(chunks, reading.node, after, last=ends_level, before=before)
+        before = row[0]
+
+
+def _read(chunks: Chunks, address: bytes, inline: bytes | None, check: Callable[[Chunk], None]) -> ChunkReading:
+    key = chunks.key(address) if inline is None else ""
+    body = chunks.read_back(address) if inline is None else inline
+    if isinstance(body, BlobDamage):
+        return ChunkReading(key, 0, None, body)
+    try:
+        chunk = _checked(body, address)
+        check(chunk)
+    except Corrupt as exc:
+        return ChunkReading(key, len(body), None, BlobDamage(key, False, str(exc)))
+    return ChunkReading(key, len(body), chunk.node)
+
+
+def _check_top(chunk: Chunk, root: Root) -> None:
+    if root_of(chunk) != root:
+        raise Corrupt("a root does not say what its chunk does", address=root.address.hex())
+    if isinstance(chunk.node, Inner) and len(chunk.node.keys) == 1:
+        raise Corrupt("a topmost chunk has a single child", address=root.address.hex())
+    _verify_order(chunk.node, None)
+    _verify_ends(chunk.node, True)
+
+
+def _check_child(parent: Inner, row: Row, child: Chunk, *, last: bool, before: str | None) -> None:
+    if child.node.level != parent.level - 1 or not child.node.keys or child.row != row:
+        raise Corrupt("a chunk is not what its parent says", address=row[1].hex(), last_key=row[0])
+    _verify_order(child.node, before)
+    _verify_ends(child.node, last)
 
 
 def _checked(body: bytes, address: bytes) -> Chunk:

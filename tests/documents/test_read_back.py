@@ -1,0 +1,132 @@
+"""A state is read back from storage: each chunk, each value and each part, whatever caches hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from stratalog.documents import Document
+from stratalog.documents.read_back import StatePosition, StateReading, read_state_back, require_state
+from stratalog.documents.snapshots import roots_of
+from stratalog.documents.state import Roots
+from stratalog.errors import Corrupt, Unavailable
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.log.snapshots import newest_snapshot
+from tests.damage import DAMAGES, FLIP, LOSE, damaged_blob
+from tests.documents.helpers import World, large, put
+
+
+def filled() -> tuple[World, Document]:
+    world = World()
+    document = world.create()
+    for first in range(0, 600, 50):
+        document.apply([put(f"k/{key:04}", "v" * 60) for key in range(first, first + 50)])
+    document.apply([put("books/dune", large("dune")), put("shelf/dune", large("dune")), put("books/one", large("one"))])
+    document.mutate("delete", {"key": "k/0000"})
+    document.snapshot()
+    return world, document
+
+
+def roots_at_head(document: Document) -> Roots:
+    log = document.log
+    snapshot = newest_snapshot(log.environment.index, log.record.prefix, document.version)
+    assert snapshot is not None
+    return roots_of(snapshot)
+
+
+def readings(document: Document, start: StatePosition | None = None) -> Iterator[StateReading]:
+    return read_state_back(document.chunks, document.values, roots_at_head(document), start)
+
+
+def damaged(document: Document) -> dict[str, bool]:
+    """The keys of what is damaged, and whether it is missing."""
+    return {damage.key: damage.is_missing for reading in readings(document) for damage in reading.damages}
+
+
+def test_a_whole_state_reads_back_and_every_blob_it_names_is_read() -> None:
+    world, document = filled()
+    read = [blob.key for reading in readings(document) for blob in reading.blobs if blob.key]
+    assert damaged(document) == {}
+    assert len(read) == len(set(read))
+    assert set(read) == set(world.blob_keys("/chunks/") + world.blob_keys("/items/"))
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_each_damaged_blob_is_named_though_the_caches_hold_it(how: str) -> None:
+    world, document = filled()
+    list(document.scan())
+    for key in world.blob_keys():
+        with damaged_blob(world.blobs.backend, key, how):
+            assert damaged(document)[key] == (how == LOSE)
+            with pytest.raises(Corrupt) as caught:
+                require_state(document.chunks, document.values, roots_at_head(document))
+            assert caught.value.details["key"] == key
+
+
+def test_only_what_is_damaged_is_named() -> None:
+    world, document = filled()
+    top, *rest = world.blob_keys("/chunks/")
+    leaves = [key for key in (top, *rest) if key != document.chunks.key(roots_at_head(document).content.address)]
+    with damaged_blob(world.blobs.backend, leaves[0], FLIP), damaged_blob(world.blobs.backend, leaves[-1], LOSE):
+        assert damaged(document) == {leaves[0]: False, leaves[-1]: True}
+
+
+def test_a_reading_goes_on_behind_any_position_and_reads_the_rest() -> None:
+    _, document = filled()
+    whole = list(readings(document))
+    for number, reading in enumerate(whole):
+        again = list(readings(document, reading.position))
+        seen = {blob.key for later in again for blob in later.blobs}
+        assert {blob.key for later in whole[number + 1 :] for blob in later.blobs} <= seen
+        assert len(again) <= len(whole) - number + 2  # the way down to the place is read once more
+
+
+def test_each_part_of_a_large_value_is_read_and_a_damaged_one_hides_none_after_it() -> None:
+    world = World()
+    document = world.create()
+    document.apply([put("films/long", {"reel": "".join(chr(97 + part) * BODY_PART_BYTES for part in range(3))})])
+    document.snapshot()
+    parts = world.blob_keys("/items/")
+    assert len(parts) == 5  # four parts and their list
+    for first, second in ((0, 1), (2, 4)):
+        with (
+            damaged_blob(world.blobs.backend, parts[first], FLIP),
+            damaged_blob(world.blobs.backend, parts[second], LOSE),
+        ):
+            assert set(damaged(document)) <= {parts[first], parts[second]}
+            assert damaged(document)
+
+
+def test_a_state_that_fits_its_snapshot_record_has_no_blob_to_read() -> None:
+    world = World()
+    document = world.create()
+    document.mutate("put", {"key": "a", "value": 1})
+    document.snapshot()
+    assert [blob.key for reading in readings(document) for blob in reading.blobs] == ["", "", ""]
+    assert damaged(document) == {}
+
+
+def test_an_inline_chunk_that_is_not_its_root_is_damage() -> None:
+    world = World()
+    document = world.create()
+    document.mutate("put", {"key": "a", "value": 1})
+    document.snapshot()
+    roots = roots_at_head(document)
+    content = msgspec.structs.replace(roots.content, inline=bytes(len(roots.content.inline or b"")))
+    with pytest.raises(Corrupt):
+        require_state(document.chunks, document.values, msgspec.structs.replace(roots, content=content))
+
+
+def test_an_outage_is_no_damage() -> None:
+    world, document = filled()
+
+    def away(name: str, target: str) -> None:
+        if name == "blob get":
+            raise Unavailable("the blobs are away")
+
+    roots = roots_at_head(document)
+    world.recorder.before = away
+    with pytest.raises(Unavailable):
+        require_state(document.chunks, document.values, roots)
