@@ -13,6 +13,7 @@ from stratalog import keys
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.limits import ID_ESCAPED_BYTES_MAX
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
+from stratalog.log.pins import Pin
 from stratalog.ports.index import Item
 from stratalog.records.content import body_prefix
 from stratalog.records.uploads import pin_put
@@ -40,7 +41,7 @@ INDEX_KEYS = {
     "segment record": rf"{PREFIX}/segments {NUMBER}",
     "entry, seal, end seal": rf"{PREFIX}/[1-9]\d* {NUMBER}",
     "snapshot": rf"{PREFIX}/snapshots {NUMBER}",
-    "pin": rf"{PREFIX}/forks {PREFIX}",
+    "pin": rf"{PREFIX}/forks {NUMBER} {PREFIX}",
     "member": rf"{PREFIX}/family {PREFIX}",
     "line of the directory of logs": rf"{ID}/!logs/00 {LONE}",
     "line under a name": rf"!names/{ID} {LONE}",
@@ -72,7 +73,7 @@ def keys_of_every_kind() -> dict[str, list[str]]:
         "segment record": [keys.segments_partition(prefix), keys.number(10_001)],
         "entry, seal, end seal": [keys.entries_partition(prefix, 10_001), keys.number(10_002)],
         "snapshot": [keys.snapshots_partition(prefix), keys.number(500)],
-        "pin": [keys.forks_partition(prefix), prefix],
+        "pin": [keys.forks_partition(prefix), Pin(7, prefix).sort],
         "member": [keys.family_partition(prefix), prefix],
         "checkpoint": [keys.checkpoints_partition(prefix), "totals"],
         "line of the directory of logs": of(directory_put(ORGANISATION, LOGS, LOG, "document", 1).item),

@@ -140,7 +140,7 @@ def snapshots_partition(prefix: str) -> str:
 
 
 def forks_partition(prefix: str) -> str:
-    """The forks that pin versions of a log, each under its own prefix."""
+    """The pins of a log's versions, each under the version and the prefix of the fork that stands on it."""
     return f"{prefix}/forks"
 
 

@@ -102,9 +102,9 @@ def test_a_fork_keeps_what_it_stands_on_until_it_has_a_base_of_its_own() -> None
     document = grown(world, 30)
     fork = document.fork("copy", at=9)
     fork.apply([inc(client="bob")])
-    assert document.forget_below(25, lambda floor: verify(document, floor) and None) == 9
-    assert fork.forget_below(10, lambda floor: verify(fork, floor) and None) == 10
-    assert document.forget_below(25, lambda floor: verify(document, floor) and None) == 25
+    assert document.forget_below(25) == 9
+    assert fork.forget_below(10) == 10
+    assert document.forget_below(25) == 25
     reader = world.open("copy")
     assert (reader.get("n"), reader.last_mutation("bob")) == (10, 1)
     reader.apply([inc(client="bob")])
@@ -123,9 +123,9 @@ def test_a_fork_goes_on_after_the_snapshot_it_stood_on_went(read_first: bool) ->
     fork = document.fork("copy", at=31)
     fork.apply([inc()])
     assert fork.state().snapshot_version == 31
-    document.forget_below(31, lambda floor: verify(document, floor) and None)
-    fork.forget_below(32, lambda floor: verify(fork, floor) and None)
-    document.forget_below(32, lambda floor: verify(document, floor) and None)
+    document.forget_below(31)
+    fork.forget_below(32)
+    document.forget_below(32)
     snapshots = [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)]
     assert snapshots == [32]
     if read_first:

@@ -34,7 +34,7 @@ def grown(world: World) -> Document:
     document.mutate("del", {"key": "count"})
     document.collect_clients(["tab"], ["g"])
     document.snapshot(5)
-    document.forget_below(2, lambda floor: None)
+    document.forget_below(2)
     replayed = Mutation(client=MERGED.client, name="inc", args={"key": "count"}, origin=("tab", 7))
     document.apply_merge([replayed], lambda state, run: MERGED)
     document.snapshot()

@@ -81,7 +81,7 @@ def test_a_history_reads_only_the_entries_of_its_key() -> None:
 def test_a_history_ends_at_the_floor(interval: int) -> None:
     world = World(snapshot_entries_interval=interval, segment_entries_target=2)
     document = grown(world)
-    document.forget_below(5, lambda floor: verify(document, floor) and None)
+    document.forget_below(5)
     reader = world.open()
     assert told(reader, "c/a") == [(8, "deleted"), (6, 6)]
     reader.apply([put("c/a", 10)])
@@ -92,7 +92,7 @@ def test_a_key_deleted_below_the_floor_and_put_again_begins_anew() -> None:
     world = World(snapshot_entries_interval=2, segment_entries_target=2)
     document = grown(world)
     document.apply([put("other", 9)])
-    document.forget_below(9, lambda floor: verify(document, floor) and None)
+    document.forget_below(9)
     document.apply([put("c/a", 11)])
     document.apply([put("other", 12)])
     assert told(document, "c/a") == told(world.open(), "c/a") == [(12, 11)]
@@ -210,7 +210,7 @@ def test_a_reader_whose_snapshot_was_forgotten_finds_the_new_one() -> None:
     reader = world.open()
     assert reader.get(keys[0]) == "old"
     document.apply([put(key, "new") for key in keys[::2]])
-    document.forget_below(2, lambda floor: verify(document, floor) and None)
+    document.forget_below(2)
     delete_blobs(world, set(world.blob_keys("/chunks/")) - kept_chunks(document))
     assert reader.at().to_dict() == {key: "old" if position % 2 else "new" for position, key in enumerate(keys)}
 
@@ -254,7 +254,7 @@ def test_what_lies_below_the_floor_is_forgotten_though_its_segment_stands() -> N
     document = World().create()
     for value in range(5):
         document.mutate("put", {"key": "a", "value": value})
-    document.forget_below(3, lambda floor: None)
+    document.forget_below(3)
     assert document.get("a", at=3) == 2
     for forgotten in (lambda: document.get("a", at=2), lambda: document.log.entry(2), lambda: document.log.read(1)):
         with pytest.raises(VersionForgotten):

@@ -160,7 +160,7 @@ def test_a_state_whose_snapshot_was_forgotten_is_loaded_again() -> None:
     for _ in range(INTERVAL):
         document.apply([inc()])
     assert states.fresh().snapshot_version == 2
-    world.open().forget_below(INTERVAL, lambda floor: None)
+    world.open().forget_below(INTERVAL)
     with pytest.raises(VersionForgotten):
         schedule.take(2)
     assert schedule.take(2 * INTERVAL) == 2 * INTERVAL

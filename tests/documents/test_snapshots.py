@@ -22,7 +22,7 @@ from stratalog.errors import (
 )
 from stratalog.keys import number, snapshots_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log.retention import free_segments, raise_floor
+from stratalog.log.retention import free_segments, raise_floor_onto
 from stratalog.log.snapshots import list_snapshots
 from stratalog.maintenance.collection import collect_family
 from stratalog.ports.index import Item, Put
@@ -110,7 +110,7 @@ def test_a_snapshot_whose_base_went_meanwhile_is_not_made() -> None:
     held = world.open().state()
     for n in range(3):
         document.apply([put("a", n)])
-    document.forget_below(6, lambda floor: verify(document, floor) and None)
+    document.forget_below(6)
     take_snapshot(document.log, held.after(list(document.log.read(5, 6))) if held.version == 5 else held)
     assert snapshots(document) == [6]
 
@@ -164,17 +164,24 @@ def grown(world: World, versions: int = 40) -> Document:
     return document
 
 
+def change_snapshot(world: World, document: Document, version: int) -> None:
+    """Somebody empties the snapshot of a version."""
+    snapshot = document.log.snapshot_at(version)
+    assert snapshot is not None
+    roots = msgspec.structs.replace(roots_of(snapshot), content=EMPTY_ROOTS.content)
+    item = world.backend.get(snapshots_partition(document.log.record.prefix), number(version))
+    assert item is not None
+    changed = msgspec.structs.replace(item, attributes={**item.attributes, "b": encode(roots)})
+    world.backend.commit([Put(changed)])
+
+
 def test_history_is_forgotten_only_above_a_verified_base() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
     whole = {version: document.at(version).to_dict() for version in range(41)}
-    verified: list[int] = []
-
-    def prove(floor: int) -> None:
-        verified.append(verify(document, floor).version)
-
-    assert document.forget_below(33, prove) == 33
-    assert verified == [33]
+    read: list[int] = []
+    assert document.forget_below(33, progress=read.append) == 33
+    assert sum(read) == 33
     world.clock.sleep(1000)
     assert free_segments(document.log) >= 3
     reader = world.open()
@@ -190,12 +197,10 @@ def test_history_is_forgotten_only_above_a_verified_base() -> None:
 def test_nothing_is_forgotten_where_the_base_does_not_prove_right() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
-
-    def refuse(floor: int) -> None:
-        raise Corrupt("not what the log says", floor=floor)
-
-    with pytest.raises(Corrupt):
-        document.forget_below(33, refuse)
+    document.snapshot(33)
+    change_snapshot(world, document, 33)
+    with pytest.raises(Corrupt, match="not what its log says"):
+        world.open().forget_below(33)
     assert world.open().log.floor() == 0
     assert world.open().at(1).get("n") == 1
 
@@ -203,9 +208,9 @@ def test_nothing_is_forgotten_where_the_base_does_not_prove_right() -> None:
 def test_a_floor_once_raised_is_not_raised_again() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
-    document.forget_below(30, lambda floor: verify(document, floor) and None)
+    document.forget_below(30)
     version = document.version
-    assert document.forget_below(20, lambda floor: verify(document, floor) and None) == 30
+    assert document.forget_below(20) == 30
     assert (document.version, version) == (42, 42)
 
 
@@ -219,12 +224,12 @@ def test_an_entry_names_the_base_before_the_floor_rises() -> None:
 
     world.recorder.before = crash
     with pytest.raises((Unavailable, ContentionError)):
-        document.forget_below(30, lambda floor: None)
+        document.forget_below(30)
     world.recorder.before = None
     reader = world.open()
     (event,) = reader.log.entry(reader.version).events
     assert (event.type, event.data[0], reader.log.floor(), reader.state().floor) == ("base", 30, 0, 0)
-    assert reader.forget_below(30, lambda floor: None) == 30
+    assert reader.forget_below(30) == 30
     assert (verify(reader).start, reader.state().floor) == (30, 30)
 
 
@@ -244,26 +249,20 @@ def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> No
 
     world.recorder.before = crash
     with pytest.raises(Unavailable):
-        document.forget_below(30, lambda floor: None)
+        document.forget_below(30)
     world.recorder.before = None
     assert raised
     reader = world.open()
     assert (reader.log.floor(), reader.state().floor) == (30, 0)
-    assert reader.forget_below(30, lambda floor: None) == 30
+    assert reader.forget_below(30) == 30
     assert (reader.state().floor, verify(reader).start) == (30, 30)
 
 
 def test_a_base_that_somebody_changed_is_found() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
-    document.forget_below(30, lambda floor: None)
-    base = document.log.snapshot_at(30)
-    assert base is not None
-    roots = msgspec.structs.replace(roots_of(base), content=EMPTY_ROOTS.content)
-    item = world.backend.get(snapshots_partition(document.log.record.prefix), number(30))
-    assert item is not None
-    changed = msgspec.structs.replace(item, attributes={**item.attributes, "b": encode(roots)})
-    world.backend.commit([Put(changed)])
+    document.forget_below(30)
+    change_snapshot(world, document, 30)
     with pytest.raises(Corrupt, match="base"):
         verify(world.open())
 
@@ -273,7 +272,7 @@ def test_verify_begins_at_a_raised_floor_that_no_entry_tells_yet() -> None:
     document = grown(world)
     stale = world.open()
     assert verify(stale).start == 0
-    raise_floor(document.log, 30, document.snapshot)
+    raise_floor_onto(document.log, 30, document._snapshots.take_base)
     assert stale.state().floor == 0
     assert verify(stale).start == 30
 
@@ -283,7 +282,7 @@ def test_an_older_snapshot_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
     document = grown(world)
     monkeypatch.setattr("stratalog.documents.snapshot_schedule.take_snapshot", lambda log, state: state)
     with pytest.raises(Unavailable, match="base snapshot could not be made"):
-        document.forget_below(33, lambda floor: None)
+        document.forget_below(33)
     assert (world.open().log.floor(), snapshots(document)) == (0, [10, 20, 30, 40])
 
 

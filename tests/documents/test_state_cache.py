@@ -161,7 +161,7 @@ def test_a_version_beyond_the_head_is_not_found() -> None:
 
 def test_a_version_below_the_floor_is_forgotten() -> None:
     document, states = grown(World(segment_entries_target=2), 6)
-    document.forget_below(4, lambda floor: None)
+    document.forget_below(4)
     with pytest.raises(VersionForgotten):
         states.at(3)
     assert states.at(4).version == 4
@@ -178,7 +178,7 @@ def test_a_floor_that_rises_while_the_head_is_read_is_read_again(often: int, rai
         if len(floors) < often:
             other.apply([inc(), inc()])
             other.apply([inc()])
-            floors.append(other.forget_below(other.version, lambda floor: None))
+            floors.append(other.forget_below(other.version))
         return head
 
     floors: list[object] = []

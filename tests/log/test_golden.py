@@ -36,10 +36,10 @@ def written() -> Environment:
     _append(log, Event("note", LARGE))
     for number in range(4, 8):
         _append(log, Event("set", number))
-    put_snapshot(environment, log.record.prefix, 4, log.hash_at(4), b"state", None)
     fork = fork_log(log, "branch é", 5)
     _append(fork, Event("set", "own"))
     raise_floor(log, 3)
+    put_snapshot(environment, log.record.prefix, 4, log.hash_at(4), b"state", None)
     archive_segments(log, 4)
     clock.sleep(601)
     free_segments(log)

@@ -7,9 +7,9 @@ import pytest
 from stratalog.errors import NotFound, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.log import Log, fork_log, open_log
 from stratalog.log.commit import commit_once
-from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.retention import archive_segments, free_segments, raise_floor, raise_floor_onto
 from stratalog.log.segments import list_segments
-from stratalog.log.snapshots import list_snapshots, newest_snapshot, put_snapshot
+from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
 from stratalog.ports.index import Absent, Item, Put
 from tests.log.helpers import (
     DUE_SECONDS,
@@ -75,7 +75,13 @@ def test_the_floor_stays_at_or_below_the_head() -> None:
 def test_the_base_is_made_before_anything_is_forgotten() -> None:
     log = filled()
     readable: list[object] = []
-    raise_floor(log, 6, lambda floor: readable.append((floor, other(log).entry(1).version)))
+
+    def prove(floor: int) -> Snapshot | None:
+        readable.append((floor, other(log).entry(1).version))
+        put_snapshot(log.environment, log.record.prefix, floor, log.hash_at(floor), b"", None)
+        return newest_snapshot(log.environment.index, log.record.prefix, floor)
+
+    assert raise_floor_onto(log, 6, prove) == 6
     assert readable == [(6, 1)]
 
 
@@ -86,7 +92,7 @@ def test_a_base_that_cannot_be_made_keeps_everything() -> None:
         raise Unavailable("no base")
 
     with pytest.raises(Unavailable):
-        raise_floor(log, 6, fail)
+        raise_floor_onto(log, 6, fail)
     assert len(data(other(log))) == 10
 
 
@@ -99,7 +105,7 @@ def test_the_first_kept_segment_names_the_base() -> None:
 def test_snapshots_below_the_base_go_with_it() -> None:
     log = filled()
     for version in (2, 6, 9):
-        put_snapshot(log.environment, log.record.prefix, version, log.hash_at(version), b"", None)
+        log.save_snapshot(version, [b"state"])
     raise_floor(log, 6)
     assert [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)] == [6, 9]
 

@@ -111,7 +111,7 @@ def _fork(store: stratalog.Store, chance: Random) -> object:
 
 def _forget(store: stratalog.Store, chance: Random) -> object:
     document = _a_document(store, chance)
-    return document.forget_below(chance.randrange(document.version + 1), lambda version: None)
+    return document.forget_below(chance.randrange(document.version + 1))
 
 
 def _log(store: stratalog.Store, chance: Random) -> object:

@@ -111,7 +111,7 @@ def test_values_of_every_kept_version_stay_and_those_of_forgotten_ones_go() -> N
     document = a_document()
     for number in range(12):
         put(document, "notes/a", f"{number} {LONG}")
-    document.forget_below(9, lambda floor: None)
+    document.forget_below(9)
     age(document)
     free_segments(document.log)
     age(document)
@@ -257,8 +257,8 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
         for number in range(8):
             put(second, "notes/c", number)
             put(first, "notes/a", f"other {number}")
-        second.forget_below(4, lambda version: None)
-        first.forget_below(first.version, lambda version: None)
+        second.forget_below(4)
+        first.forget_below(first.version)
 
     environment.index = Amid(environment.index, entries_partition(document.log.record.prefix, 1), hand_on)
     collect_family(environment, owner(document))

@@ -172,7 +172,7 @@ def test_an_import_that_died_is_no_document_and_can_be_deleted(
 
 
 def test_what_was_forgotten_cannot_be_exported_whole(store: stratalog.Store, document: stratalog.Document) -> None:
-    document.forget_below(10, lambda version: None)
+    document.forget_below(10)
     with pytest.raises(Invalid):
         exported(document)
 

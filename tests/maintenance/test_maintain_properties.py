@@ -223,7 +223,7 @@ TestMaintain.settings = WALK
 Plant = Callable[[], AbstractContextManager[None]]
 _forget_below = retention._forget_below
 PLANTED: dict[str, Plant] = {
-    "the pins of forks ignored": replaced(retention, "_pinned", lambda index, prefix: []),
+    "the pins of forks ignored": replaced(retention, "lowest_pin", lambda index, prefix: None),
     "history above the floor forgotten": replaced(
         retention, "_forget_below", lambda place, prefix, floor: _forget_below(place, prefix, floor + 3)
     ),

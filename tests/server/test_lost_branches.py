@@ -13,7 +13,7 @@ from stratalog.backends.memory import MemoryQueue
 from stratalog.client import Client
 from stratalog.documents import Document
 from stratalog.errors import Collected, Forbidden
-from stratalog.log.retention import raise_floor
+from stratalog.log.retention import raise_floor_onto
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
 from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push
@@ -210,7 +210,7 @@ def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None
     push(document, Push("other", [put("a", 1, client="bob", id=1)]))
     push(document, Push("other", [put("a", 2, client="bob", id=2)]))
     document.snapshot()
-    raise_floor(document.log, 2)
+    raise_floor_onto(document.log, 2, document._snapshots.take_base)
     assert world.open().state().floor == 0
     answer = follower.pull(world.open())
     assert (answer.last, answer.lost) == ({"ada": 2}, {"ada": [(0, 2)]})

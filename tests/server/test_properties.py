@@ -127,7 +127,7 @@ class Model:
 
     def _forget(self) -> None:
         if self.document.version > 1:
-            self.document.forget_below(self.document.version - 1, lambda floor: None)
+            self.document.forget_below(self.document.version - 1)
 
     def _recreate(self) -> None:
         self.document.delete()

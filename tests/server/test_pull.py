@@ -162,7 +162,7 @@ def test_a_cookie_of_a_forgotten_version_is_answered_with_everything() -> None:
     for id in range(1, 6):
         push_one(document, put(f"k{id}", id, id=id))
     old = cookie_of(document, 2, 2)
-    document.forget_below(4, lambda floor: None)
+    document.forget_below(4)
     answer = pulled(document, old)
     assert answer.patch[0] == Clear()
     assert answer.last == {"ada": 5}

@@ -182,7 +182,7 @@ class BranchesWorld:
                 document.snapshot()
                 self.scheduler.counts.bump("snapshot")
                 if process.clock.random() < 0.3 and document.version > 3:
-                    document.forget_below(document.version - 2, lambda floor: None)
+                    document.forget_below(document.version - 2)
                     self.scheduler.counts.bump("floor")
 
     def check(self) -> None:

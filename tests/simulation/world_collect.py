@@ -157,7 +157,7 @@ class CollectWorld:
     def _forget(self, kept: Document) -> None:
         version = kept.version - 3
         if version > 0:
-            kept.forget_below(version, lambda floor: None)
+            kept.forget_below(version)
             self.scheduler.counts.bump("floors")
 
     def _fork(self, process: Process, name: str) -> None:

@@ -152,11 +152,11 @@ class DocumentWorld:
         free_segments(document.log)
 
     def forget(self, process: Process, document: Document) -> None:
-        """Forget what nobody follows any more, above a base that was proved."""
+        """Forget what nobody follows any more."""
         followed = self.projection(document, process).checkpoint()
         version = min(followed, document.version - 1 - int(process.clock.random() * 6))
         if version > 0:
-            document.forget_below(version, partial(prove, document))
+            document.forget_below(version)
 
     def collect(self, process: Process, document: Document) -> None:
         """Collect the last client, tombstone and all."""
@@ -386,8 +386,3 @@ class DocumentWorld:
 def damage(exc: Corrupt) -> Violation:
     """What is missing, and what is there but is not what the log says, are two findings."""
     return Violation("dangling" if "missing" in exc.message else "rebuilt", str(exc))
-
-
-def prove(document: Document, floor: int) -> None:
-    """Verify the base, as retention asks for."""
-    verify(document, floor)

@@ -27,7 +27,6 @@ from stratalog.log import Entry, Event, Log, LogSettings, create_log, delete_log
 from stratalog.log.directory import LOGS, NameHolder, list_directory, organisations_of
 from stratalog.log.names import Parent, read_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
-from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.testing.checkers import Answered, Violation, check_gapless
 from stratalog.testing.history import APPEND_COLUMNS, History
@@ -132,9 +131,10 @@ class LogWorld:
         sweep_deleted(log.environment, ORGANISATION)
 
     def snapshot(self, process: Process, log: Log) -> None:
-        """A snapshot of the head, so that a segment of a log with state may be sealed."""
-        head = log.head()
-        put_snapshot(log.environment, log.record.prefix, head.version, head.hash, b"state", None)
+        """A state of the head, so that a segment of a log with state may be sealed, and its history be forgotten."""
+        version = log.head().version
+        if version:
+            log.save_snapshot(version, [b"state", f"of {version}".encode()])
 
     def fork(self, process: Process, log: Log) -> None:
         """Fork the log or a fork, append to the fork and read it whole."""

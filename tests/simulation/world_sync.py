@@ -384,7 +384,7 @@ def snapshot(document: Document) -> None:
 def forget(document: Document) -> None:
     """Forget all but the newest versions."""
     if document.version > 2:
-        document.forget_below(document.version - 1, lambda floor: None)
+        document.forget_below(document.version - 1)
 
 
 def check_news(request: Pull, pulled: Pulled) -> Pulled:

@@ -191,7 +191,10 @@ class ThreadWorld:
         """Archive what is sealed, and forget some of it."""
         handle.call(actor, partial(archive_segments, handle.log))
         if handle.version > 2:
-            handle.call(actor, partial(raise_floor, handle.log, int(self.scheduler.random.random() * handle.version)))
+            version = int(self.scheduler.random.random() * handle.version)
+            document = handle.document
+            forget = document.forget_below if document else partial(raise_floor, handle.log)
+            handle.call(actor, partial(forget, version))
 
     def _head(self, handle: Handle, actor: Actor, before: int) -> None:
         sent, steps = self._moment(), self.scheduler.steps

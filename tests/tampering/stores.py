@@ -47,7 +47,7 @@ def _grow_document(store: stratalog.Store, draw: Random) -> None:
             _mutate(store, draw, fork, draw.randrange(3, 9))
     elif draw.random() < 0.5:
         with suppress(NotFound):
-            document.forget_below(draw.randrange(1, document.version - 2), lambda version: None)
+            document.forget_below(draw.randrange(1, document.version - 2))
     _retain(store, draw, document.log)
 
 

@@ -14,7 +14,6 @@ from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command
 from stratalog.clock import Observation
-from stratalog.documents import verify as verify_document
 from stratalog.keys import escape
 from stratalog.log.retention import free_segments
 from stratalog.log.sweep import sweep_deleted
@@ -54,9 +53,11 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.option("--below", metavar="VERSION|TIME", required=True, help="The oldest version to keep.")
 def forget(session: Session, document: str, below: str) -> None:
-    """Forget the versions below one, as far as no fork needs them; the state there is proven first."""
+    """Forget the versions below one, as far as no fork needs them; the state there is proven and read back first."""
     opened = session.document(document)
-    floor = opened.forget_below(version_of(opened, below) or 0, lambda version: _prove(session, document, version))
+    version = version_of(opened, below) or 0
+    with progress(f"verifying {document}", max(0, version - opened.log.first)) as step:
+        floor = opened.forget_below(version, progress=step)
     session.answer({"name": document, "floor": floor}, f"{document} keeps its versions from {floor} on")
 
 
@@ -181,12 +182,6 @@ def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
 def _fail_for(failures: Sequence[MaintenanceFailure]) -> None:
     if failures:
         raise Failed(FAILED)
-
-
-def _prove(session: Session, name: str, version: int) -> None:
-    document = session.document(name)
-    with progress(f"verifying {name}", max(0, version - document.log.first)) as step:
-        verify_document(document, version, progress=step)
 
 
 def _after(store: Store, seconds: float | None) -> Callable[[], bool]:

@@ -12,10 +12,12 @@ from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import BASE, COLLECT, FLOOR, Merged
 from stratalog.documents.rejections import UNEXPECTED, write_letters
+from stratalog.documents.read_back import require_state
+from stratalog.documents.rebuild import verify
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
-from stratalog.documents.snapshots import base_digest, tree_roots
+from stratalog.documents.snapshots import base_digest, roots_of, tree_roots
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
@@ -32,7 +34,8 @@ from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.lifecycle import delete_log, fork_log
-from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.log.retention import archive_segments, raise_floor_onto
+from stratalog.log.snapshots import Snapshot
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation, check_unreserved
@@ -245,22 +248,32 @@ class Document:
         """Move sealed segments that end at or below ``upto`` to blobs; they stay readable. Answer how many."""
         return archive_segments(self.log, upto)
 
-    def forget_below(self, version: int, verify: Callable[[int], None]) -> int:
-        """Raise the floor: versions below it are forgotten. ``verify`` must prove the base by rebuilding it.
+    def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:
+        """Forget the versions below ``version``, as far as no fork needs them; answer the floor as it stands then.
 
-        An entry names the base before the floor rises, so that the chain covers what takes the place of the forgotten
-        entries. Another one says afterwards that the floor has risen.
+        The snapshot of the floor takes their place. It is made, compared with the state that its log says, and read
+        back from storage, with each chunk and value that it names, before the floor rises. ``progress`` is called with
+        the number of entries that were read.
+
+        Raises NotFound for a version beyond the head; Corrupt where the snapshot or its log is damaged, Unavailable,
+        ContentionError, OutcomeUnknown. After Corrupt the floor is as it was.
         """
-
-        def make_base(floor: int) -> None:
-            self._snapshots.take_base(floor)
-            verify(floor)
-            self._append_event(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))
-
-        floor = raise_floor(self.log, version, make_base)
+        floor = raise_floor_onto(self.log, version, lambda floor: self._prove_base(floor, progress))
         if self.state().floor < floor:
             self._append_event(Event(FLOOR, floor))
         return floor
+
+    def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
+        """Make the base, compare it with its log, read it back, and name it in an entry.
+
+        In this order: the comparison puts chunks, which the reading then finds in storage or not. An entry names the
+        base before the floor rises, so that the chain covers what takes the place of the forgotten entries.
+        """
+        base = self._snapshots.take_base(floor)
+        verify(self, floor, progress=progress)
+        require_state(self.chunks, self.values, roots_of(base))
+        self._append_event(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))
+        return base
 
     # Committing
 

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import msgspec
 
 from stratalog.documents.commits import BASE
-from stratalog.documents.document import Document
 from stratalog.documents.snapshots import base_digest, load_state, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
 from stratalog.errors import Corrupt, Redacted
-from stratalog.log import Entry
+from stratalog.log import Entry, Log
 from stratalog.log.chain import checked_entries
 from stratalog.log.snapshots import Snapshot, list_snapshots
+from stratalog.tree.chunks import Chunks
 from stratalog.tree.reach import verify as verify_tree
 
 __all__ = ["Verified", "verify"]
 
 BATCH_ENTRIES = 500
+
+
+class _Document(Protocol):
+    """What is rebuilt: a log, and the chunks of its owner."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def chunks(self) -> Chunks: ...
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -38,7 +49,7 @@ class Verified(msgspec.Struct, frozen=True):
     """Versions whose bodies were erased. From each to the next snapshot no state was rebuilt, only the chain."""
 
 
-def verify(document: Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
+def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
     """Rebuild from the first version kept up to ``upto`` and compare with every snapshot on the way.
 
     Reads every entry. After a redacted one it goes on from the next snapshot, of which every chunk is read.
@@ -46,7 +57,7 @@ def verify(document: Document, upto: int | None = None, *, progress: Callable[[i
     damaged; Redacted where no state of ``upto`` can be had.
     """
     rebuild = _Rebuild(document, progress)
-    last, start = document.version if upto is None else upto, rebuild.version
+    last, start = document.log.head().version if upto is None else upto, rebuild.version
     for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         if start < snapshot.version <= last:
             rebuild.advance(snapshot.version)
@@ -69,7 +80,7 @@ def verify(document: Document, upto: int | None = None, *, progress: Callable[[i
 class _Rebuild:
     """The walk over the entries. There is a state while no redacted entry came since the last snapshot."""
 
-    def __init__(self, document: Document, progress: Callable[[int], None] | None) -> None:
+    def __init__(self, document: _Document, progress: Callable[[int], None] | None) -> None:
         self._document = document
         self._progress = progress
         state = _start(document)
@@ -132,7 +143,7 @@ class _Rebuild:
                 raise Corrupt("the base is not the one that the history names", version=self._start)
 
 
-def _start(document: Document) -> State:
+def _start(document: _Document) -> State:
     """Where a rebuild begins: the base at the floor, the state forked from, or nothing at all."""
     first = max(document.log.floor(), document.log.first)
     if not first:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stratalog.documents.commits import read_commit
 from stratalog.documents.document import Document
+from stratalog.documents.read_back import require_state
 from stratalog.documents.rebuild import verify
 from stratalog.documents.snapshots import load_state, roots_of
 from stratalog.documents.state import State
@@ -13,7 +14,6 @@ from stratalog.log.redaction import erase_entry, retire_snapshots
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
 from stratalog.ports.index import Check, Equals
 from stratalog.tree.chunks import Chunks
-from stratalog.tree.reach import verify as verify_tree
 
 __all__ = ["redact"]
 
@@ -68,9 +68,8 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     if base is None or base.version < version:
         raise Unavailable("the snapshot that takes the place of the version could not be made", version=at)
     # Past the caches of the handle, which may know chunks that are gone.
-    chunks, roots = Chunks(document.log.environment.blobs, document.log.record.owner), roots_of(base)
-    for root in (roots.content, roots.clients, roots.tombstones):
-        verify_tree(chunks, root)
+    chunks = Chunks(document.log.environment.blobs, document.log.record.owner)
+    require_state(chunks, document.values, roots_of(base))
     if any(_holds(load_state(document.log, chunks, base.version), key, version) for key in keys):
         raise Unavailable("the snapshot that was made still holds the values; try again", version=base.version)
     return base

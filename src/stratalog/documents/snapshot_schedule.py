@@ -9,7 +9,7 @@ from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log
-from stratalog.log.snapshots import newest_snapshot
+from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.process_fork import close_in_child
 
 __all__ = ["SnapshotSchedule"]
@@ -50,12 +50,13 @@ class SnapshotSchedule:
             self._follow(taken)
         return state.version
 
-    def take_base(self, floor: int) -> None:
-        """Make the snapshot that replaces the history below ``floor``. Raises Unavailable where there is none then."""
+    def take_base(self, floor: int) -> Snapshot:
+        """Make or find the snapshot that replaces the history below ``floor``. Raises Unavailable without one."""
         self.take(floor)
         base = newest_snapshot(self.log.environment.index, self.log.record.prefix, floor)
         if base is None or base.version < floor:
             raise Unavailable("the base snapshot could not be made", version=floor)
+        return base
 
     def take_if_due(self) -> None:
         """Make the snapshot of the held state if one is due and no other thread takes one. Call it after a commit.

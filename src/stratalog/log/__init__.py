@@ -11,6 +11,7 @@ names               the name record: incarnation, segment, floor, parent
 directory           the logs and records of an organisation
 head                where the log ends
 segments            runs of entries that share an index partition
+pins                the versions that forks stand on
 chain               the hash that names a history
 redaction           erases the events of an entry, and leaves its digest
 verification        computes a chain anew and finds what does not fit
@@ -25,6 +26,7 @@ lifecycle           create, fork, delete
 snapshots           snapshot records by version
 app_snapshots       an application's snapshot, in parts that versions share
 archive             a sealed segment as one body
+base                the snapshot that takes the place of forgotten history
 retention           archives, forgets and frees segments
 sweep               removes what a deleted log left
 

@@ -13,7 +13,7 @@ from stratalog.errors import (
     NotFound,
     VersionForgotten,
 )
-from stratalog.keys import deleted_partition, entries_partition, family_partition, forks_partition, log_prefix, number
+from stratalog.keys import deleted_partition, entries_partition, family_partition, log_prefix, number
 from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log.chain import genesis
 from stratalog.log.commit import commit_once
@@ -29,6 +29,7 @@ from stratalog.log.entries import END, Upcasters
 from stratalog.log.environment import Environment
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
+from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
 from stratalog.ports.index import Absent, Item, Put, Write
 
@@ -219,16 +220,15 @@ def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
     """Keep what the fork stands on: its pin at every ancestor, and the source unchanged since it was read.
 
-    The source's revision rises, so that a floor raised from an older look at its pins does not pass.
+    The source's revision rises, so that a floor raised from an older look at its pins does not pass. Where an ancestor
+    is pinned, the source's own pin holds the same version of it.
     """
-    pins: list[Write] = [
-        Put(Item(forks_partition(parent.prefix), record.prefix, {"v": parent.version})) for parent in record.lineage
-    ]
+    pins: list[Write] = [pin_put(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]
 
 
 def _deletion(record: NameRecord, seal: Item, now_ms: int) -> list[Write]:
-    ancestors = " ".join(parent.prefix for parent in record.lineage)
+    ancestors = " ".join(f"{parent.prefix} {parent.version}" for parent in record.lineage)
     gone = Item(deleted_partition(record.organisation), record.prefix, {"m": now_ms, "o": record.owner, "l": ancestors})
     return [
         Put(seal, Absent()),

@@ -12,7 +12,7 @@ import msgspec
 
 from stratalog.codec import encode, sha256
 from stratalog.errors import ConditionFailed, ContentionError, NotFound, RedactionRefused, VersionForgotten
-from stratalog.keys import entries_partition, forks_partition, number, snapshots_partition
+from stratalog.keys import entries_partition, number, snapshots_partition
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import body_digest
@@ -20,6 +20,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.entries import entry_from_item
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord
+from stratalog.log.pins import list_pins
 from stratalog.log.segments import Segment, segment_change, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.ports.index import Check, Delete, Equals, Item, Put, Write
@@ -56,8 +57,7 @@ def check_redactable(environment: Environment, record: NameRecord, floor: int, h
         raise VersionForgotten(
             "the version is the base or below it; raise the floor instead", log=record.name, floor=floor
         )
-    forks = environment.index.query(forks_partition(record.prefix))
-    if pinned := [item.sort for item in forks if int(item.attributes["v"]) >= version]:
+    if pinned := [pin.prefix for pin in list_pins(environment.index, record.prefix, first=version)]:
         raise RedactionRefused("forks hold the version; delete them, and sweep, first", log=record.name, forks=pinned)
 
 

@@ -8,23 +8,28 @@ place in the segment cannot write there any more when it becomes free.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import msgspec
 
 from stratalog.clock import Clock
-from stratalog.errors import ConditionFailed, ContentionError, Corrupt, NotFound
-from stratalog.keys import entries_partition, forks_partition, segments_partition, snapshots_partition
+from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, NotFound
+from stratalog.keys import entries_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import write_archive
+from stratalog.log.base import AppBases, needs_base
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import read_body, write_body
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
+from stratalog.log.pins import Pin, lowest_pin, pin_delete
 from stratalog.log.segments import Segment, list_segments, segment_change, segment_holding, segment_unchanged
-from stratalog.ports.index import Delete, Index, Write
+from stratalog.log.snapshots import Snapshot, snapshot_check
+from stratalog.ports.index import Delete, Index, Write, no_turn
+from stratalog.retry import Retry
 
 __all__ = [
     "Stop",
@@ -37,11 +42,15 @@ __all__ = [
     "never",
     "pinned_floor",
     "raise_floor",
+    "raise_floor_onto",
     "sealed_segments",
 ]
 
-ATTEMPTS_MAX = 20
+BASE_CHECK = 1
+"""Which of the writes that raise a floor is the condition that its base stands."""
+
 Stop = Callable[[], bool]
+Prove = Callable[[int], Snapshot | None]
 
 
 def never() -> bool:
@@ -78,36 +87,108 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
     return archived
 
 
-def raise_floor(log: Log, version: int, make_base: Callable[[int], None] | None = None) -> int:
+def raise_floor(log: Log, version: int) -> int:
     """Forget history below ``version``, as far as no fork pins it; answer the floor as it stands then.
 
-    ``make_base`` makes and verifies the snapshot of a version for logs with state. It is called before anything is
-    forgotten; the base is named in the first kept segment in the same commit that raises the floor.
-    Raises NotFound for a version beyond the head.
+    A log of which states are kept begins with one of its application's snapshots: the newest at or below ``version``
+    that reads back from storage with all of its parts; where there is none the floor stays. Nothing takes the place of
+    what a log without states forgets.
+
+    Raises NotFound for a version beyond the head, Invalid for a document, ContentionError and Unavailable: the floor is
+    as it was. Corrupt where a snapshot is damaged: the floor is as it was, or rose to an older one.
     """
-    environment = log.environment
+    if log.record.kind == "document":
+        raise Invalid("a document is forgotten by Document.forget_below, which proves its base", log=log.record.name)
+    bases = AppBases(log)
+    floor = raise_floor_onto(log, version, bases.find if needs_base(log) else None)
+    bases.raise_damage()
+    return floor
+
+
+def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
+    """`raise_floor` onto the base that ``prove`` answers; for packages that keep states of their own on a log.
+
+    ``prove`` makes or finds a snapshot at or below the version it is given, and reads it back from storage. What it
+    proved stands while the floor and the pins stay, however often the log rolls over. It answers None where the floor
+    must stay; what it raises keeps the floor too, unless another process moved the floor meanwhile.
+    """
     if version > log.head().version:
         raise NotFound("no such version", log=log.record.name, version=version)
-    proven = None
-    for _ in range(ATTEMPTS_MAX):
-        record = require_name(environment.index, log.record.organisation, log.record.name, log.record.incarnation)
-        floor = pinned_floor(environment.index, record.prefix, version)
-        if floor <= max(record.floor, log.first - 1):
-            _forget_below(environment, record.prefix, record.floor)
-            return record.floor
-        if make_base is not None and floor != proven:
-            make_base(floor)
-            proven = floor  # whatever else changes meanwhile, the base of this version stays what it is
-        if _commit_floor(log, record, floor):
-            _forget_below(environment, record.prefix, floor)
-            environment.counters["floor"] += 1
-            return log.floor()
-    raise ContentionError("the log kept changing while its floor was raised", log=log.record.name)
+    return _Raising(log, version, prove).run()
+
+
+class _Raising:
+    """One call: look at the floor and the pins, prove a base, commit. Only the last is repeated when others write."""
+
+    def __init__(self, log: Log, version: int, prove: Prove | None) -> None:
+        self._log = log
+        self._version = version
+        self._prove = prove
+        self._proven_for = 0
+        self._base: Snapshot | None = None
+        self._retry: Retry | None = None
+        self._lost: ConditionFailed | None = None
+
+    def run(self) -> int:
+        while True:
+            with self._log.turn() if self._retry else no_turn() as has_turn:
+                if self._retry and self._lost and not self._retry.wait(self._lost, has_turn=has_turn):
+                    raise ContentionError(
+                        "the log kept changing while its floor was raised", log=self._log.record.name
+                    ) from self._lost
+                record, wanted = self._look()
+                if wanted <= max(record.floor, self._log.first - 1):
+                    _forget_below(self._log.environment, record.prefix, record.floor)
+                    return record.floor
+                if self._prove is None or self._proven_for == wanted:
+                    floor = self._base.version if self._base else wanted
+                    if self._commit(record, floor):
+                        return self._end(floor)
+                    continue
+            if not self._find_base(record, wanted):
+                return record.floor
+
+    def _look(self) -> tuple[NameRecord, int]:
+        """The name record and, read after it, how far the floor may rise: what pins later changes the record."""
+        record = self._log.record
+        record = require_name(self._log.environment.index, record.organisation, record.name, record.incarnation)
+        return record, pinned_floor(self._log.environment.index, record.prefix, self._version)
+
+    def _find_base(self, record: NameRecord, wanted: int) -> bool:
+        """Prove a base for ``wanted``, or have the caller look again. False where the floor must stay."""
+        assert self._prove is not None
+        self._retry = self._lost = None
+        try:
+            self._base = self._prove(wanted)
+        except (Corrupt, NotFound):
+            # What was read may be gone because another process forgot it: then its floor is the newer answer.
+            if self._look()[0].floor == record.floor:
+                raise
+            return True
+        self._proven_for = wanted
+        return self._base is not None
+
+    def _commit(self, record: NameRecord, floor: int) -> bool:
+        """Commit the floor. False, and look again: somebody else changed the log."""
+        try:
+            _commit_floor(self._log, record, floor, self._base)
+        except ConditionFailed as exc:
+            if self._base is not None and BASE_CHECK in exc.items:
+                self._proven_for = 0
+            self._lost, self._retry = exc, self._retry or self._log.retry()
+            return False
+        return True
+
+    def _end(self, floor: int) -> int:
+        _forget_below(self._log.environment, self._log.record.prefix, floor)
+        self._log.environment.counters["floor"] += 1
+        return self._log.floor()
 
 
 def pinned_floor(index: Index, prefix: str, version: int) -> int:
     """How far the floor may rise towards ``version``, for all the forks that pin an older one."""
-    return min([version, *_pinned(index, prefix)])
+    pin = lowest_pin(index, prefix)
+    return min(version, pin.version) if pin else version
 
 
 def free_segments(log: Log, stop: Stop = never) -> int:
@@ -192,18 +273,11 @@ def _changed(index: Index, prefix: str, segment: Segment) -> bool:
     return segment_holding(index, prefix, segment.first) != segment
 
 
-def _pinned(index: Index, prefix: str) -> list[int]:
-    """The versions that forks pin. Read until two looks agree: a fork's fork may come, and the fork go, amid one."""
-    seen = list(index.query(forks_partition(prefix)))
-    while (again := list(index.query(forks_partition(prefix)))) != seen:
-        seen = again
-    return [int(item.attributes["v"]) for item in seen]
+def _commit_floor(log: Log, record: NameRecord, floor: int, base: Snapshot | None) -> None:
+    """Raise the floor in the name record and name the base in the first segment above it. Raises ConditionFailed.
 
-
-def _commit_floor(log: Log, record: NameRecord, floor: int) -> bool:
-    """Raise the floor in the name record and name the base in the first segment above it. False: the record changed.
-
-    A fork that now has its own base at or above where its own history starts lets go of its ancestors.
+    It stands only while the base does. A fork that now has its own base at or above where its own history starts lets
+    go of its ancestors.
     """
     environment, hash = log.environment, log.hash_at(floor)
     base_segment = _segment_above(environment.index, record.prefix, floor)
@@ -216,33 +290,34 @@ def _commit_floor(log: Log, record: NameRecord, floor: int) -> bool:
         lineage=() if own else record.lineage,
     )
     writes: list[Write] = [name_put(raised)]
+    if base is not None:
+        assert len(writes) == BASE_CHECK
+        writes.append(snapshot_check(base))
     if base_segment is not None:
         writes.append(segment_change(record.prefix, msgspec.structs.replace(base_segment, base=floor)))
     if own:
-        writes += [Delete(forks_partition(parent.prefix), record.prefix) for parent in record.lineage]
+        writes += [pin_delete(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
 
     def landed() -> bool:
         stored = read_name(environment.index, record.organisation, record.name)
         return stored is not None and (stored.incarnation, stored.floor) == (record.incarnation, floor)
 
-    try:
-        commit_once(environment, writes, landed)
-    except ConditionFailed:
-        return False
-    return True
+    commit_once(environment, writes, landed)
 
 
 def _segment_above(index: Index, prefix: str, floor: int) -> Segment | None:
-    for segment, last in sealed_segments(index, prefix):
-        if last > floor:
-            return segment
-    return None
+    """The segment that holds the first version above the floor, where another one follows it."""
+    holding = segment_holding(index, prefix, floor + 1)
+    first = list(islice(list_segments(index, prefix, first=holding.first if holding else 0), 2))
+    return first[0] if len(first) == 2 else None
 
 
 def _forget_below(environment: Environment, prefix: str, floor: int) -> None:
     """Mark the segments that end at or below the floor, and drop the snapshots below the base."""
     for segment, last in sealed_segments(environment.index, prefix):
-        if last <= floor and (not segment.marked_ms or segment.archive):
+        if last > floor:
+            break
+        if not segment.marked_ms or segment.archive:
             forget_segment(environment, prefix, msgspec.structs.replace(segment, last=last))
     for item in environment.index.query(snapshots_partition(prefix), before=fixed(floor)):
         environment.index.commit([Delete(item.partition, item.sort)])

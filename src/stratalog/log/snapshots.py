@@ -16,7 +16,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
 
-__all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot"]
+__all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot", "snapshot_check"]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def put_snapshot(
     partition = snapshots_partition(prefix)
     writes: list[Write] = [Put(Item(partition, number(version), attributes), Absent())]
     if base is not None:
-        writes.append(Check(snapshots_partition(base.prefix), number(base.version), Equals("w", base.id)))
+        writes.append(snapshot_check(base))
 
     def landed() -> bool:
         item = environment.index.get(partition, number(version))
@@ -64,6 +64,11 @@ def put_snapshot(
         raise
     environment.counters["snapshot"] += 1
     return True
+
+
+def snapshot_check(snapshot: Snapshot) -> Check:
+    """Lets a commit stand only while the snapshot does."""
+    return Check(snapshots_partition(snapshot.prefix), number(snapshot.version), Equals("w", snapshot.id))
 
 
 def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:

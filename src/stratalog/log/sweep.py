@@ -9,12 +9,12 @@ from stratalog.keys import (
     deleted_partition,
     entries_partition,
     family_partition,
-    forks_partition,
     segments_partition,
     snapshots_partition,
 )
 from stratalog.log.entries import END
 from stratalog.log.environment import Environment
+from stratalog.log.pins import Pin, lowest_pin, pin_delete
 from stratalog.log.retention import Stop, delete_items, forget_segment, free_time_reached, never
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item
@@ -33,7 +33,7 @@ def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool 
     swept = 0
     for item in environment.index.query(deleted_partition(organisation)):
         attributes: Any = item.attributes
-        if not free_time_reached(environment.clock, attributes["m"]) or _pinned(environment, item.sort):
+        if not free_time_reached(environment.clock, attributes["m"]) or lowest_pin(environment.index, item.sort):
             continue
         if stop():
             break
@@ -42,10 +42,6 @@ def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool 
             environment.counters["swept log"] += 1
         swept += 1
     return swept
-
-
-def _pinned(environment: Environment, prefix: str) -> bool:
-    return next(environment.index.query(forks_partition(prefix), limit=1), None) is not None
 
 
 def _sweep(environment: Environment, gone: Item) -> None:
@@ -65,5 +61,6 @@ def _sweep(environment: Environment, gone: Item) -> None:
 
 
 def _release_ancestors(environment: Environment, gone: Item) -> None:
-    for prefix in str(gone.attributes["l"]).split():
-        environment.index.commit([Delete(forks_partition(prefix), gone.sort)])
+    ancestors = str(gone.attributes["l"]).split()
+    for prefix, version in zip(ancestors[::2], ancestors[1::2], strict=True):
+        environment.index.commit([pin_delete(prefix, Pin(int(version), gone.sort))])

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stratalog.clock import Clock
-from stratalog.documents import Document, Rules, verify
+from stratalog.documents import Document, Rules
 from stratalog.log import Log
 from stratalog.log.retention import Stop, archive_segments, free_segments, is_due, pinned_floor, raise_floor
 from stratalog.log.segments import Segment, list_segments
@@ -95,14 +95,11 @@ def _is_snapshot_due(log: Log) -> bool:
 
 
 def _raise(log: Log, document: Document | None, floor: int) -> None:
+    """Raises Corrupt where what takes the place of the forgotten versions does not read back."""
     if document is None:
         raise_floor(log, floor)
     else:
-        document.forget_below(floor, lambda version: _prove(document, version))
-
-
-def _prove(document: Document, version: int) -> None:
-    verify(document, version)
+        document.forget_below(floor)
 
 
 def _archive(log: Log, segments: Sequence[Segment], upto: int, floor: int, dry_run: bool, stop: Stop) -> int:

@@ -1,0 +1,60 @@
+"""The base: the snapshot that takes the place of forgotten history. It is read back from storage before a floor rises.
+
+A log whose states are an application's begins with one of the application's snapshots. Documents make their own base;
+see `stratalog.documents`. Where no state is kept of a log, nothing takes the place of what is forgotten.
+"""
+
+from __future__ import annotations
+
+from stratalog.errors import Corrupt
+from stratalog.log.app_snapshots import manifest_of, read_app_snapshot_back
+from stratalog.log.log import Log
+from stratalog.log.snapshots import Snapshot, newest_snapshot
+from stratalog.ports.read_back import BlobDamage
+
+__all__ = ["AppBases", "needs_base"]
+
+
+def needs_base(log: Log) -> bool:
+    """Whether a state is kept of the log, so that its history is forgotten only above a snapshot."""
+    return log.record.kind != "log" or log.snapshot_at(log.head().version) is not None
+
+
+class AppBases:
+    """The application's own snapshots of a log, as bases. ``damages`` holds what was met in those that are none."""
+
+    def __init__(self, log: Log) -> None:
+        self.damages: list[tuple[int, BlobDamage]] = []
+        self._log = log
+
+    def find(self, version: int) -> Snapshot | None:
+        """The newest snapshot at or below ``version`` that reads back with all of its parts; above the floor."""
+        environment, record = self._log.environment, self._log.record
+        self.damages = []
+        floor = max(self._log.floor(), self._log.first - 1)
+        while (snapshot := newest_snapshot(environment.index, record.prefix, version)) is not None:
+            if snapshot.version <= floor:
+                return None
+            damage = self._damage(snapshot)
+            if damage is None:
+                return snapshot
+            self.damages.append((snapshot.version, damage))
+            version = snapshot.version - 1
+        return None
+
+    def raise_damage(self) -> None:
+        """Raise Corrupt where a snapshot newer than the base is damaged."""
+        for version, damage in self.damages:
+            raise Corrupt(
+                "an application's snapshot is damaged, so no floor rises onto it",
+                version=version,
+                key=damage.key,
+                reason=damage.reason,
+            )
+
+    def _damage(self, snapshot: Snapshot) -> BlobDamage | None:
+        if manifest_of(snapshot) is None:
+            return BlobDamage("", False, "it is of another model, so nobody here can read it back")
+        environment, owner = self._log.environment, self._log.record.owner
+        readings = read_app_snapshot_back(environment.blobs, owner, snapshot)
+        return next((reading.damage for reading in readings if reading.damage is not None), None)

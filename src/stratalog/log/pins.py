@@ -1,0 +1,57 @@
+"""Pins: which versions of a log its forks stand on. They are in order of version, so one read finds the lowest.
+
+A fork pins the log it is made from, whose name record changes in that commit, and pins every ancestor of that log at
+the version where that log's own pin stands. So while a name record is unchanged its lowest pin can rise, never fall.
+`docs/decisions/0033` has the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog.keys import forks_partition, number, parse_number
+from stratalog.ports.index import Delete, Index, Item, Put
+
+__all__ = ["Pin", "list_pins", "lowest_pin", "pin_delete", "pin_put"]
+
+SEPARATOR = " "
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """The fork of this ``prefix`` stands on ``version``, which its ancestor must keep."""
+
+    version: int
+    prefix: str
+
+    @property
+    def sort(self) -> str:
+        """What it is listed under among the pins of the ancestor."""
+        return f"{number(self.version)}{SEPARATOR}{self.prefix}"
+
+
+def lowest_pin(index: Index, ancestor: str) -> Pin | None:
+    """The pin of the oldest version of a log. One consistent read: a scan by pages could miss a pin that moved."""
+    return next((_from_item(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
+
+
+def list_pins(index: Index, ancestor: str, *, first: int = 0) -> Iterator[Pin]:
+    """The pins of versions from ``first`` on, in order, by pages."""
+    for item in index.query(forks_partition(ancestor), after=number(first)):
+        yield _from_item(item)
+
+
+def pin_put(ancestor: str, pin: Pin) -> Put:
+    """The write that pins."""
+    return Put(Item(forks_partition(ancestor), pin.sort, {}))
+
+
+def pin_delete(ancestor: str, pin: Pin) -> Delete:
+    """The write that lets go."""
+    return Delete(forks_partition(ancestor), pin.sort)
+
+
+def _from_item(item: Item) -> Pin:
+    version, _, prefix = item.sort.partition(SEPARATOR)
+    return Pin(parse_number(version), prefix)
