@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from stratalog.clock import Clock
-from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, NotFound
+from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, NotFound, Unavailable
 from stratalog.keys import entries_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
@@ -160,7 +160,7 @@ class _Raising:
         self._retry = self._lost = None
         try:
             self._base = self._prove(wanted)
-        except (Corrupt, NotFound):
+        except (Corrupt, NotFound, Unavailable):
             # What was read may be gone because another process forgot it: then its floor is the newer answer.
             if self._look()[0].floor == record.floor:
                 raise

@@ -1,0 +1,163 @@
+"""A log with an application's snapshots begins with one that reads back whole; and pins that move are never missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.errors import Corrupt, Invalid
+from stratalog.log import Log, create_log, fork_log, open_log
+from stratalog.log.retention import raise_floor
+from stratalog.log.snapshots import list_snapshots
+from stratalog.ports.index import Item
+from tests.damage import DAMAGES, damage_blob, damaged_blob
+from tests.log.helpers import ORGANISATION, another, data, fill, new_log, new_place, scripted
+
+
+def with_states(kind: str = "mine") -> Log:
+    """Thirty versions with a state of two parts at each fifth."""
+    log = create_log(new_place(segment_entries_target=5), ORGANISATION, "plan", kind)
+    for number in range(1, 31):
+        fill(log, 1)
+        if number % 5 == 0:
+            log.save_snapshot(number, [b"state of %d" % number, b"part two of %d" % number])
+    return log
+
+
+def blobs_of(log: Log) -> MemoryBlobs:
+    blobs = log.environment.blobs
+    assert isinstance(blobs, MemoryBlobs)
+    return blobs
+
+
+def part_of(log: Log, version: int) -> str:
+    """The key of the second part of the state of a version."""
+    blobs = blobs_of(log)
+    return next(s.key for s in blobs.list("") if blobs.get(s.key) == b"part two of %d" % version)
+
+
+def test_the_floor_rises_to_the_newest_state_at_or_below() -> None:
+    log = with_states()
+    assert raise_floor(log, 18) == 15
+    assert log.app_snapshot(15) is not None
+    assert len(data(log, 15)) == 15
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_state_is_reported_and_an_older_good_one_is_the_base(how: str) -> None:
+    log = with_states()
+    key = part_of(log, 25)
+    damage_blob(blobs_of(log), key, how)
+    with pytest.raises(Corrupt) as caught:
+        raise_floor(log, 27)
+    assert (caught.value.details["version"], caught.value.details["key"]) == (25, key)
+    assert log.floor() == 20
+    assert [len(part) for part in log.read_snapshot(log.app_snapshot(20))] == [11, 14]  # type: ignore[arg-type]
+    assert len(data(log, 20)) == 10
+
+
+def test_no_floor_rises_where_no_state_reads_back() -> None:
+    log = with_states()
+    for version in (5, 10, 15, 20, 25):
+        damage_blob(blobs_of(log), part_of(log, version), "lose")
+    with pytest.raises(Corrupt):
+        raise_floor(log, 27)
+    assert (log.floor(), len(data(log))) == (0, 30)
+
+
+def test_a_state_that_is_whole_again_carries_the_floor() -> None:
+    log = with_states()
+    with damaged_blob(blobs_of(log), part_of(log, 25), "flip"), pytest.raises(Corrupt):
+        raise_floor(log, 27)
+    assert raise_floor(log, 27) == 25
+
+
+def test_history_that_a_state_needs_stays_where_there_is_no_state() -> None:
+    log = create_log(new_place(segment_entries_target=5), ORGANISATION, "plan", "mine")
+    fill(log, 10)
+    assert (raise_floor(log, 8), len(data(log))) == (0, 10)
+
+
+def test_nothing_takes_the_place_of_what_a_plain_log_forgets() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    assert raise_floor(log, 7) == 7
+    assert list(list_snapshots(log.environment.index, log.record.prefix)) == []
+
+
+def test_a_document_is_not_forgotten_behind_its_back() -> None:
+    log = create_log(new_place(), ORGANISATION, "plan", "document")
+    with pytest.raises(Invalid, match="forget_below"):
+        raise_floor(log, 0)
+
+
+def opened(log: Log, name: str) -> Log:
+    return open_log(another(log.environment), ORGANISATION, name)
+
+
+def moves(log: Log) -> Iterator[None]:
+    """A fork's pin on ``log`` moves to a fork of it, and on to a fork of that one; each step waits to be asked."""
+    middle = opened(log, "m")
+    fork = fork_log(middle, "c", 12)
+    fill(fork, 2)
+    raise_floor(middle, 12)
+    yield
+    fork_log(fork, "a", 13)
+    raise_floor(fork, 13)
+    yield
+
+
+def family() -> Log:
+    log = new_log(segment_entries_target=4)
+    fill(log, 20)
+    for name in ("b", "d"):
+        fork_log(log, name, 20)
+    fill(fork_log(log, "m", 10), 3)
+    return log
+
+
+def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
+    """Two looks at pages of pins agreed, and a pin moved from a page not yet read to one that was, twice."""
+    last = 0
+    while True:
+        last += 1
+        for first in range(1, last + 1):
+            calls = raised_amid(first, last)
+        if calls < last:
+            break
+    assert last > 6
+
+
+def raised_amid(first: int, second: int) -> int:
+    """Raise a floor; the pin moves before two of the calls to the index. Answers how many calls there were."""
+    log = family()
+    moving, index, calls = moves(log), scripted(log.environment), 0
+    backend_get, backend_query = index.get, index.query
+
+    def step() -> None:
+        nonlocal calls
+        calls += 1
+        for _ in range((calls == first) + (calls == second)):
+            next(moving)
+
+    def get(partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        step()
+        return backend_get(partition, sort)
+
+    def query(partition: str, **options: object) -> Iterator[Item]:
+        step()
+        for item in backend_query(partition, **options):  # type: ignore[arg-type]
+            yield item
+            step()
+
+    index.page_items = 1
+    index.get, index.query = get, query  # type: ignore[method-assign, assignment]
+    floor = raise_floor(log, 16)
+    index.get, index.query = backend_get, backend_query  # type: ignore[method-assign]
+    for _ in moving:
+        pass
+    assert floor <= 10
+    assert len(data(opened(log, "a"), 10)) == 3
+    return calls
