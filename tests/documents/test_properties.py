@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratalog.documents import Document, verify
-from stratalog.log.retention import free_segments
 from stratalog.protocol import Mutation
 from tests.documents.helpers import World, inc, large, put
 
@@ -81,7 +80,7 @@ class Model:
             document.archive(version)
         elif work == "free":
             self.world.clock.sleep(1000)
-            free_segments(document.log)
+            document.free_segments()
         else:
             self.documents[position] = self.world.open(document.name)
 

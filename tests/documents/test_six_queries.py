@@ -8,7 +8,6 @@ import pytest
 
 from stratalog.documents import Document
 from stratalog.errors import NotFound, VersionForgotten
-from stratalog.log.retention import free_segments
 from stratalog.protocol import Mutation
 from tests.documents.helpers import World, inc, large, put
 
@@ -114,7 +113,7 @@ def test_query_5_after_archiving() -> None:
     document = grown(world, 40)
     assert document.archive() >= 3
     world.clock.sleep(1000)
-    assert free_segments(document.log) >= 3
+    assert document.free_segments() >= 3
     assert [world.open().applied_in(f"client-{n % 3}", n // 3 + 1) for n in range(40)] == list(range(1, 41))
 
 

@@ -140,7 +140,10 @@ def _free(store: stratalog.Store, chance: Random) -> object:
     for organisation in ORGANISATIONS:
         sweep_deleted(store.environment, organisation)
         for line in list(store.list(organisation)):
-            free_segments(store.log(organisation, line.id))
+            if line.kind == "document":
+                store.document(organisation, line.id).free_segments()
+            else:
+                free_segments(store.log(organisation, line.id))
     return None
 
 

@@ -11,15 +11,17 @@ import pytest
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import sha256
 from stratalog.documents import Document, verify
+from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import collecting_partition, entries_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, QUEUED_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log import Environment, LogSettings, create_log, open_log
-from stratalog.log.retention import free_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.maintenance.collection import collect, collect_family, owners
 from stratalog.ports.index import Item, Put
+from stratalog.protocol import Mutation
 from stratalog.records import Records
 from stratalog.testing.clock import ManualClock
+from tests.damage import DAMAGES, damaged_blob
 
 LONG = "long " * 500
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
@@ -113,7 +115,7 @@ def test_values_of_every_kept_version_stay_and_those_of_forgotten_ones_go() -> N
         put(document, "notes/a", f"{number} {LONG}")
     document.forget_below(9)
     age(document)
-    free_segments(document.log)
+    document.free_segments()
     age(document)
     found = collect_family(document.log.environment, owner(document))
     assert any("/items/notes/" in key for key in found.garbage)
@@ -127,7 +129,7 @@ def test_an_archive_stays_and_what_its_entries_name() -> None:
         put(document, "notes/a", f"{number} {LONG}")
     assert document.archive() > 0
     age(document)
-    free_segments(document.log)
+    document.free_segments()
     assert collect_family(document.log.environment, owner(document)).garbage == ()
     assert document.get("notes/a", at=1) == f"0 {LONG}"
 
@@ -404,3 +406,27 @@ def test_few_blobs_are_judged_at_once_and_all_in_the_end(monkeypatch: pytest.Mon
     found = collect_family(document.log.environment, owner(document))
     assert set(found.garbage) == garbage
     assert found.looked_at == len(keys(document)) + len(garbage)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_family_with_a_damaged_snapshot_is_left_alone_and_named(how: str) -> None:
+    """What is referred to below the damage is not known, so nothing may go."""
+    document = a_document()
+    document.apply([Mutation(client="c", name="put", args={"key": f"k/{n:03}", "value": "v" * 90}) for n in range(200)])
+    put(document, "notes/a", LONG)
+    document.snapshot()
+    environment, blobs = document.log.environment, document.log.environment.blobs
+    assert isinstance(blobs, MemoryBlobs)
+    gone = orphan(document)
+    age(document)
+    standing = keys(document)
+    for key in [key for key in standing if "/chunks/" in key]:
+        with damaged_blob(blobs, key, how):
+            report = collect(environment, "acme")
+        assert [(failure.what, failure.code) for failure in report.failures] in (
+            [(owner(document), Corrupt.code)],
+            [(owner(document), NotFound.code)],
+        )
+        assert report.failures[0].key == key
+        assert (report.garbage, keys(document)) == ((), standing)
+    assert collect(environment, "acme").garbage == (gone,)

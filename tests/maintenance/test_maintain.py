@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stratalog
+from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Clock
 from stratalog.codec import sha256
 from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, VersionForgotten
@@ -21,6 +22,7 @@ from stratalog.records.content import body_prefix
 from stratalog.records.uploads import pin_put, pins_of
 from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
+from tests.damage import DAMAGES, damaged_blob
 
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
 DAY_SECONDS = 86_400
@@ -307,6 +309,64 @@ def test_one_broken_document_stops_no_other(store: stratalog.Store) -> None:
     assert [(failure.what, failure.code) for failure in found.failures] == [("acme/broken", Corrupt.code)]
     assert fine.log.floor() > 0
     assert found.is_finished
+
+
+def large_values(store: stratalog.Store, document: stratalog.Document) -> list[str]:
+    return [stat.key for stat in store.environment.blobs.list(f"{document.log.record.owner}/items/")]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_pass_forgets_nothing_whose_base_does_not_read_back_and_says_what_is_damaged(
+    store: stratalog.Store, how: str
+) -> None:
+    document, policy = store.create("acme", "budget"), MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))
+    document.mutate("put", {"key": "books/old", "value": LONG})
+    fill(document, 14)
+    (key,) = large_values(store, document)
+    with damaged_blob(blobs_of(store), key, how):
+        found = maintain(store, policy)
+        assert [(failure.what, failure.code) for failure in found.failures] == [("acme/budget", Corrupt.code)]
+        assert found.failures[0].key == key
+        assert document.log.floor() == 0
+    assert maintain(store, policy).failures == ()
+    assert document.log.floor() > 0
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_base_that_is_damaged_after_its_floor_rose_keeps_what_it_replaces(store: stratalog.Store, how: str) -> None:
+    document, policy = store.create("acme", "budget"), MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))
+    document.mutate("put", {"key": "books/old", "value": LONG})
+    fill(document, 14)
+    maintain(store, policy)
+    standing = firsts(document.log)
+    pass_grace(store)
+    with damaged_blob(blobs_of(store), large_values(store, document)[0], how):
+        found = maintain(store, policy)
+        assert [(failure.what, failure.code) for failure in found.failures] == [("acme/budget", Corrupt.code)]
+        assert firsts(document.log) == standing
+    assert maintain(store, policy).freed_segments == len(standing) - len(firsts(document.log)) > 0
+
+
+def test_an_application_s_log_begins_with_an_older_state_where_the_newest_is_damaged(store: stratalog.Store) -> None:
+    log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1))
+    for version in range(3, 15):
+        log.append(Event("noted", version))
+        log.save_snapshot(version, [f"the state of version {version}".encode() * 20])
+    bound = firsts(log)[-1] - 1
+    blobs = store.environment.blobs
+    (key,) = (s.key for s in blobs.list("") if blobs.get(s.key).startswith(f"the state of version {bound}".encode()))
+    with damaged_blob(blobs_of(store), key, "flip"):
+        found = maintain(store, policy)
+    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/sheet", Corrupt.code)]
+    assert found.failures[0].key == key
+    assert log.floor() == bound - 1
+
+
+def blobs_of(store: stratalog.Store) -> MemoryBlobs:
+    blobs = store.environment.blobs
+    while not isinstance(blobs, MemoryBlobs):
+        blobs = blobs._backend  # type: ignore[attr-defined]
+    return blobs
 
 
 def test_steps_of_an_application_are_done_once_a_pass_and_may_fail(store: stratalog.Store) -> None:

@@ -21,7 +21,6 @@ from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, Strata
 from stratalog.keys import collecting_partition
 from stratalog.log import Environment as LogPlace
 from stratalog.log import LogSettings, create_log, open_log
-from stratalog.log.retention import free_segments
 from stratalog.maintenance.collection import CollectionReport, collect, collect_family
 from stratalog.protocol import Mutation
 from stratalog.testing.checkers import Violation
@@ -96,7 +95,7 @@ class CollectWorld:
         while self._next(process):
             kept = _document(process, choose(process.clock, (NAME, NAME, *self.forks)))
             self._try(kept.archive)
-            self._try(lambda kept=kept: free_segments(kept.log))
+            self._try(lambda kept=kept: kept.free_segments())
             if process.clock.random() < 0.6:
                 self._try(lambda kept=kept: self._forget(kept))
             self.scheduler.counts.bump("archives", kept.log.environment.counters["archive"])

@@ -22,7 +22,6 @@ from stratalog.errors import (
     VersionForgotten,
 )
 from stratalog.log import Entry, LogSettings, create_log, open_log
-from stratalog.log.retention import free_segments
 from stratalog.ports.index import Item, Put, Write
 from stratalog.protocol import Mutation, Outcome
 from stratalog.testing.checkers import Violation
@@ -149,7 +148,7 @@ class DocumentWorld:
     def archive(self, process: Process, document: Document) -> None:
         """Archive what is sealed, and free what was marked long enough ago."""
         document.archive()
-        free_segments(document.log)
+        document.free_segments()
 
     def forget(self, process: Process, document: Document) -> None:
         """Forget what nobody follows any more."""

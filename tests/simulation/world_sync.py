@@ -26,7 +26,6 @@ from stratalog.errors import (
 )
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.names import NameRecord
-from stratalog.log.retention import free_segments
 from stratalog.protocol import BUILT_IN_MUTATORS, Mutation
 from stratalog.protocol.sync import Clear, Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
@@ -368,7 +367,7 @@ class SyncWorld:
 def archive(document: Document) -> None:
     """Archive what is sealed, and free what was marked long enough ago."""
     document.archive()
-    free_segments(document.log)
+    document.free_segments()
 
 
 def collect(device: Device, document: Document) -> None:

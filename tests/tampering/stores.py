@@ -8,7 +8,7 @@ from random import Random
 import stratalog
 from stratalog.documents import Document, redact
 from stratalog.errors import NotFound, Redacted, RedactionRefused
-from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.retention import archive_segments, free_segments_below, raise_floor
 from stratalog.testing.clock import ManualClock
 
 __all__ = ["grown_store"]
@@ -86,7 +86,7 @@ def _retain(store: stratalog.Store, draw: Random, log: stratalog.Log) -> None:
         archive_segments(log)
     if draw.random() < 0.5:
         store.environment.clock.sleep(LONG_SECONDS)
-        free_segments(log)
+        free_segments_below(log, lambda: None)
 
 
 def _grow_record(store: stratalog.Store, draw: Random, name: str) -> None:

@@ -77,7 +77,10 @@ def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
     with progress(f"sweeping {organisation}", None) as step:
         total["deleted_logs"] += sweep_deleted(store.environment, organisation)
         for listing in store.list(organisation):
-            total["segments"] += free_segments(store.log(organisation, listing.id))
+            if listing.kind == "document":
+                total["segments"] += store.document(organisation, listing.id).free_segments()
+            else:
+                total["segments"] += free_segments(store.log(organisation, listing.id))
             step(1)
         for record in store.records(organisation).list():
             total["record_versions"] += free_versions(store.environment, Name(organisation, record.id))
@@ -175,6 +178,8 @@ def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
         click.echo(key)
     for failure in report.failures:
         note(f"{failure.what}: {failure.code}: {failure.reason}")
+        if failure.key:
+            note(f"  damaged or missing: {failure.key}")
     if not report.is_finished:
         note("stopped before the end; the next run goes on from there")
 

@@ -24,6 +24,7 @@ from stratalog.documents.values import Values
 from stratalog.documents.view import View
 from stratalog.errors import (
     ContentionError,
+    Corrupt,
     LimitExceeded,
     MergeConflict,
     OutcomeUnknown,
@@ -32,9 +33,10 @@ from stratalog.errors import (
 )
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
+from stratalog.log.base import base_at
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.lifecycle import delete_log, fork_log
-from stratalog.log.retention import archive_segments, raise_floor_onto
+from stratalog.log.retention import Stop, archive_segments, free_segments_below, never, raise_floor_onto
 from stratalog.log.snapshots import Snapshot
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
@@ -263,6 +265,14 @@ class Document:
             self._append_event(Event(FLOOR, floor))
         return floor
 
+    def free_segments(self, stop: Stop = never) -> int:
+        """Delete the entries that were archived or forgotten long enough ago; answer how many segments. Restartable.
+
+        The archive, or the snapshot that history begins with, is read back from storage first. ``stop`` is asked before
+        each segment. Raises Corrupt, with nothing more freed, where that does not read back; Unavailable.
+        """
+        return free_segments_below(self.log, self._require_base, stop)
+
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
         """Make the base, compare it with its log, read it back, and name it in an entry.
 
@@ -274,6 +284,16 @@ class Document:
         require_state(self.chunks, self.values, roots_of(base))
         self._append_event(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))
         return base
+
+    def _require_base(self) -> None:
+        """Read the base at the floor back, all of it. Raises Corrupt."""
+        floor = self.log.floor()
+        try:
+            require_state(self.chunks, self.values, roots_of(base_at(self.log, floor)))
+        except Corrupt:
+            if self.log.floor() == floor:
+                raise
+            self._require_base()  # another process raised the floor meanwhile, and that base went
 
     # Committing
 

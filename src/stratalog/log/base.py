@@ -10,14 +10,39 @@ from stratalog.errors import Corrupt
 from stratalog.log.app_snapshots import manifest_of, read_app_snapshot_back
 from stratalog.log.log import Log
 from stratalog.log.snapshots import Snapshot, newest_snapshot
-from stratalog.ports.read_back import BlobDamage
+from stratalog.ports.read_back import BlobDamage, require_intact
 
-__all__ = ["AppBases", "needs_base"]
+__all__ = ["AppBases", "base_at", "needs_base", "require_app_base"]
 
 
 def needs_base(log: Log) -> bool:
     """Whether a state is kept of the log, so that its history is forgotten only above a snapshot."""
     return log.record.kind != "log" or log.snapshot_at(log.head().version) is not None
+
+
+def base_at(log: Log, floor: int) -> Snapshot:
+    """The snapshot that history begins with. Raises Corrupt where none stands at the floor."""
+    base = newest_snapshot(log.environment.index, log.record.prefix, floor)
+    if base is None or base.version != floor:
+        raise Corrupt("the snapshot that history begins with is missing", log=log.record.name, floor=floor)
+    return base
+
+
+def require_app_base(log: Log) -> None:
+    """Read the base at the floor of a log back, with all of its parts. Raises Corrupt.
+
+    Nothing takes the place of what a log without states forgot.
+    """
+    environment, floor = log.environment, log.floor()
+    if log.record.kind == "log" and newest_snapshot(environment.index, log.record.prefix, floor) is None:
+        return
+    try:
+        readings = read_app_snapshot_back(environment.blobs, log.record.owner, base_at(log, floor))
+        require_intact(reading.damage for reading in readings)
+    except Corrupt:
+        if log.floor() == floor:
+            raise
+        require_app_base(log)  # another process raised the floor meanwhile, and that base went
 
 
 class AppBases:

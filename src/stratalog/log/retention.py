@@ -18,7 +18,7 @@ from stratalog.keys import entries_partition, segments_partition, snapshots_part
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import write_archive
-from stratalog.log.base import AppBases, needs_base
+from stratalog.log.base import AppBases, needs_base, require_app_base
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import read_body, write_body
 from stratalog.log.commit import commit_once
@@ -37,6 +37,7 @@ __all__ = [
     "delete_items",
     "forget_segment",
     "free_segments",
+    "free_segments_below",
     "free_time_reached",
     "is_due",
     "never",
@@ -194,15 +195,32 @@ def pinned_floor(index: Index, prefix: str, version: int) -> int:
 def free_segments(log: Log, stop: Stop = never) -> int:
     """Delete from the index the entries of segments marked long enough ago; answer how many segments. Restartable.
 
-    ``stop`` is asked before each.
+    What takes their place is read back from storage first: an archive, or the base at the floor, since that may have
+    been damaged after the floor rose. ``stop`` is asked before each.
+
+    Raises Corrupt, with nothing more freed, where that does not read back; Invalid for a document, Unavailable.
+    """
+    if log.record.kind == "document":
+        raise Invalid("a document's segments are freed by Document.free_segments", log=log.record.name)
+    return free_segments_below(log, lambda: require_app_base(log), stop)
+
+
+def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop = never) -> int:
+    """`free_segments` after ``require_base``; for packages that keep states of their own on a log.
+
+    ``require_base`` is called once, before the first segment that was forgotten. It raises where the base at the floor
+    does not read back.
     """
     environment, prefix = log.environment, log.record.prefix
-    freed = 0
+    freed, is_required = 0, False
     for segment in list_segments(environment.index, prefix):
         if not is_due(environment.clock, segment):
             continue
         if stop():
             break
+        if segment.archive is None and not is_required:
+            require_base()
+            is_required = True
         if _prove_archive(log, segment):
             delete_items(environment.index, entries_partition(prefix, segment.first))
             _settle_freed(environment, prefix, segment)

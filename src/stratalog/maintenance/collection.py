@@ -51,6 +51,15 @@ class MaintenanceFailure(msgspec.Struct, frozen=True):
     what: str
     code: str
     reason: str
+    key: str = ""
+    """The key of the blob that is damaged or missing, where one is."""
+
+    @classmethod
+    def of(cls, what: str, error: Exception) -> MaintenanceFailure:
+        """The failure that an error was for ``what``."""
+        code = error.code if isinstance(error, StratalogError) else "error"
+        key = error.details.get("key") if isinstance(error, StratalogError) else None
+        return cls(what, code, str(error) or type(error).__name__, key if isinstance(key, str) else "")
 
 
 class CollectionReport(msgspec.Struct, frozen=True):
@@ -225,7 +234,7 @@ class _Collection:
     def _pass_over(self, owner: str, error: StratalogError) -> None:
         if self._is_strict:
             raise error
-        self._failures.append(MaintenanceFailure(owner, error.code, str(error)))
+        self._failures.append(MaintenanceFailure.of(owner, error))
         self._work = CollectionProgress(
             after=f"{owner}0"
         )  # no key of the owner's is greater, since `0` comes after `/`

@@ -44,7 +44,7 @@ def maintain_log(
     if dry_run:
         done["freed_segments"] += sum(is_due(log.environment.clock, segment) for segment in segments)
     elif any(is_due(log.environment.clock, segment) for segment in segments):
-        done["freed_segments"] += free_segments(log, stop)
+        done["freed_segments"] += document.free_segments(stop) if document else free_segments(log, stop)
     return done
 
 

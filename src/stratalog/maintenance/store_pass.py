@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from stratalog.clock import Observation
-from stratalog.errors import Closed, NotFound, StratalogError, Unavailable
+from stratalog.errors import Closed, NotFound, Unavailable
 from stratalog.keys import MAINTENANCE_PARTITION, escape
 from stratalog.log.directory import Listing
 from stratalog.log.names import read_name
@@ -192,8 +192,7 @@ class _Pass:
         except Closed:
             raise
         except Exception as exc:  # one broken document, or step of an application, must not stop the others
-            code = exc.code if isinstance(exc, StratalogError) else "error"
-            self._failures.append(MaintenanceFailure(what, code, str(exc) or type(exc).__name__))
+            self._failures.append(MaintenanceFailure.of(what, exc))
             self._outages = self._outages + 1 if isinstance(exc, Unavailable) else 0
             if self._outages >= OUTAGES_IN_A_ROW_MAX:
                 raise
