@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import stratalog
 from stratalog.documents import Document, redact, verify
-from stratalog.errors import Redacted, RedactionRefused, Unsupported
+from stratalog.errors import Redacted, RedactionRefused, Unsupported, VersionForgotten
 from stratalog.log.retention import archive_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.sweep import sweep_deleted
@@ -24,6 +24,7 @@ from stratalog.maintenance.verification import list_histories, verify_history
 from stratalog.protocol.sync import Pull
 from stratalog.sync.pull import pull
 from stratalog.testing.clock import ManualClock
+from tests.documents.helpers import World, put
 from tests.test_verify_export import verified
 
 SECRET = "a person's name "
@@ -258,3 +259,26 @@ def test_any_redaction_is_refused_or_leaves_a_document_that_verifies(
         for handle in (document, other(store)):
             assert handle.at().to_dict() == newest
             assert verify(handle).redacted == tuple(sorted(done))
+
+
+def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
+    """A floor rose onto a snapshot that a redaction had listed for deletion; history then began with nothing."""
+    world = World(snapshot_entries_interval=1000, segment_entries_target=4)
+    document = world.create()
+    for number in range(12):
+        document.apply([put("secret", f"text {number}")])
+    document.snapshot(6)
+    other, floors = world.open(), list[int]()
+
+    def forget(name: str, target: str) -> None:
+        if name == "commit" and "/snapshots" in target and target.endswith("acme/doc name") and not floors:
+            floors.append(0)
+            floors.append(other.forget_below(6))
+
+    world.recorder.before = forget
+    with pytest.raises(VersionForgotten):
+        redact(document, 6)
+    world.recorder.before = None
+    assert floors == [0, 6]
+    assert verify(world.open()).start == 6
+    assert world.open().at(7).get("secret") == "text 6"

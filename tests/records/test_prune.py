@@ -6,8 +6,10 @@ import random
 
 import pytest
 
-from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_MARKS_MAX
+from tests.damage import DAMAGES, damaged_blob
 from tests.records.helpers import World
 
 
@@ -221,3 +223,22 @@ def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept(world: World) 
     world.records.free("b2")
     seen += [version.version for version in listing]
     assert seen == [1, *range(241, 251)]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("kept", [4, 5])
+def test_nothing_is_pruned_while_a_version_that_stays_does_not_read_back(how: str, kept: int) -> None:
+    """An older version may be the last good one."""
+    world = World()
+    for n in range(1, 6):
+        world.records.put("b1", large(n))
+        world.pass_seconds(10)
+    blobs = world.blobs._backend
+    assert isinstance(blobs, MemoryBlobs)
+    (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key) == large(kept))
+    with damaged_blob(blobs, key, how):
+        with pytest.raises(Corrupt) as caught:
+            world.records.prune("b1", retain=2)
+        assert caught.value.details["key"] == key
+        assert world.handle().get("b1", 3).body == large(3)
+    assert world.records.prune("b1", retain=2) == 4

@@ -9,6 +9,7 @@ world_log          appenders, readers, retention, forks, deletion
 world_documents    clients of documents over several processes
 world_records      writers, readers and retention of records
 world_collect      collectors beside documents
+world_decay        blobs that are damaged at rest, beside floors and collection
 world_sync         devices that push and pull over a network
 world_branches     devices whose server goes back, or is a copy that went its own way
 world_queue        devices whose pushes are queued, and workers
@@ -34,6 +35,7 @@ mutants_log        bugs of the log
 mutants_documents  bugs of documents
 mutants_records    bugs of records
 mutants_collect    bugs of collection
+mutants_decay      bugs of forgetting, freeing and collecting over damage
 mutants_disk       bugs of the SQLite file and the folder of blobs
 mutants_sync       bugs of push and pull
 mutants_branches   bugs of how clients of a lost branch go on

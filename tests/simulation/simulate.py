@@ -23,6 +23,7 @@ from stratalog.clock import SystemClock
 from tests.simulation.mutants import Catch, hunt
 from tests.simulation.mutants_branches import MUTANTS as BRANCHES_MUTANTS
 from tests.simulation.mutants_collect import MUTANTS as COLLECT_MUTANTS
+from tests.simulation.mutants_decay import MUTANTS as DECAY_MUTANTS
 from tests.simulation.mutants_disk import MUTANTS as DISK_MUTANTS
 from tests.simulation.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
 from tests.simulation.mutants_log import MUTANTS as LOG_MUTANTS
@@ -32,6 +33,7 @@ from tests.simulation.mutants_sync import MUTANTS as SYNC_MUTANTS
 from tests.simulation.mutants_threads import MUTANTS as THREADS_MUTANTS
 from tests.simulation.world_branches import BranchesWorld
 from tests.simulation.world_collect import CollectWorld
+from tests.simulation.world_decay import DecayWorld
 from tests.simulation.world_disk import DiskWorld
 from tests.simulation.world_documents import DocumentWorld
 from tests.simulation.world_index import MUTANTS as INDEX_MUTANTS
@@ -66,6 +68,7 @@ class Listed(msgspec.Struct, frozen=True):
 WORLDS: Mapping[str, Listed] = {
     "branches": Listed(BranchesWorld, weight=2),
     "collect": Listed(CollectWorld, weight=1),
+    "decay": Listed(DecayWorld, weight=1),
     "documents": Listed(DocumentWorld, weight=2),
     "disk": Listed(DiskWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
@@ -79,6 +82,7 @@ WORLDS: Mapping[str, Listed] = {
 MUTANTS = (
     *BRANCHES_MUTANTS,
     *COLLECT_MUTANTS,
+    *DECAY_MUTANTS,
     *DISK_MUTANTS,
     *DOCUMENTS_MUTANTS,
     *INDEX_MUTANTS,

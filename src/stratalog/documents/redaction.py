@@ -8,7 +8,7 @@ from stratalog.documents.read_back import require_state
 from stratalog.documents.rebuild import verify
 from stratalog.documents.snapshots import load_state, roots_of
 from stratalog.documents.state import State
-from stratalog.errors import ConditionFailed, ContentionError, RedactionRefused, Unavailable
+from stratalog.errors import ConditionFailed, ContentionError, RedactionRefused, Unavailable, VersionForgotten
 from stratalog.keys import number, snapshots_partition
 from stratalog.log.redaction import erase_entry, retire_snapshots
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
@@ -38,10 +38,17 @@ def redact(document: Document, version: int) -> list[int]:
         return []
     keys = [change.key for change in read_commit(entry).patch if change.value is not None]
     for _ in range(ATTEMPTS_MAX):
+        floor = log.floor()
+        if version <= floor:
+            raise VersionForgotten("the version was forgotten meanwhile", document=document.name, floor=floor)
         base = _proven_base(document, version, keys)
         holding = _holding(document, version, keys, base.version)
         # Before the entry: a crash in between costs snapshots, and the next call comes here again.
-        retire_snapshots(log.environment, holding)
+        # While the floor is what it was: one of them may have become the base of a floor that rose meanwhile.
+        try:
+            retire_snapshots(log.environment, log.record, floor, holding)
+        except ConditionFailed:
+            continue
         check = Check(snapshots_partition(log.record.prefix), number(base.version), Equals("w", base.id))
         try:
             erase_entry(log.environment, log.record, version, [check])

@@ -12,14 +12,14 @@ import msgspec
 
 from stratalog.codec import encode, sha256
 from stratalog.errors import ConditionFailed, ContentionError, NotFound, RedactionRefused, VersionForgotten
-from stratalog.keys import entries_partition, number, snapshots_partition
+from stratalog.keys import NAME_SORT, entries_partition, name_partition, number, snapshots_partition
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import body_digest
 from stratalog.log.commit import commit_once
 from stratalog.log.entries import entry_from_item
 from stratalog.log.environment import Environment
-from stratalog.log.names import NameRecord
+from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pins import list_pins
 from stratalog.log.segments import Segment, segment_change, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
@@ -42,9 +42,16 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
         )
     erase_entry(environment, record, version)
     # After the entry, so that a state that is made of it meanwhile goes as well.
-    snapshots = list(list_snapshots(environment.index, record.prefix, first=version))
-    retire_snapshots(environment, snapshots)
-    return [snapshot.version for snapshot in snapshots]
+    while True:
+        floor = require_name(environment.index, record.organisation, record.name, record.incarnation).floor
+        if floor >= version:
+            raise VersionForgotten("the version was forgotten meanwhile", log=record.name, floor=floor)
+        snapshots = list(list_snapshots(environment.index, record.prefix, first=version))
+        try:
+            retire_snapshots(environment, record, floor, snapshots)
+        except ConditionFailed:
+            continue
+        return [snapshot.version for snapshot in snapshots]
 
 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
@@ -98,10 +105,16 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     raise ContentionError("the log kept changing while a version was redacted", log=record.name, version=version)
 
 
-def retire_snapshots(environment: Environment, snapshots: Sequence[Snapshot]) -> None:
-    """Delete snapshots; the collector frees what only they held."""
+def retire_snapshots(environment: Environment, record: NameRecord, floor: int, snapshots: Sequence[Snapshot]) -> None:
+    """Delete snapshots; the collector frees what only they held.
+
+    Raises ConditionFailed where the floor is another than ``floor`` by now: a snapshot may be its base. Some may be
+    deleted then.
+    """
+    unchanged = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("f", floor))
     for snapshot in snapshots:
-        environment.index.commit([Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))])
+        retired = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
+        environment.index.commit([retired, unchanged])
 
 
 def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:

@@ -124,9 +124,11 @@ class _Raising:
     def __init__(self, log: Log, version: int, prove: Prove | None) -> None:
         self._log = log
         self._version = version
-        self._prove = prove
+        self._prove = prove or (lambda wanted: None)
+        self._is_plain = prove is None
         self._proven_for = 0
         self._base: Snapshot | None = None
+        self._floor, self._hash = 0, b""
         self._retry: Retry | None = None
         self._lost: ConditionFailed | None = None
 
@@ -137,14 +139,15 @@ class _Raising:
                     raise ContentionError(
                         "the log kept changing while its floor was raised", log=self._log.record.name
                     ) from self._lost
+                # Before the name record is read, so that little time is left in which it may change.
+                plan = self._plan() if self._proven_for else None
                 record, wanted = self._look()
                 if wanted <= max(record.floor, self._log.first - 1):
                     _forget_below(self._log.environment, record.prefix, record.floor)
                     return record.floor
-                if self._prove is None or self._proven_for == wanted:
-                    floor = self._base.version if self._base else wanted
-                    if self._commit(record, floor):
-                        return self._end(floor)
+                if plan is not None and self._proven_for == wanted:
+                    if self._commit(record, plan):
+                        return self._end(plan.floor)
                     continue
             if not self._find_base(record, wanted):
                 return record.floor
@@ -157,24 +160,29 @@ class _Raising:
 
     def _find_base(self, record: NameRecord, wanted: int) -> bool:
         """Prove a base for ``wanted``, or have the caller look again. False where the floor must stay."""
-        assert self._prove is not None
         self._retry = self._lost = None
         try:
             self._base = self._prove(wanted)
+            self._floor = self._base.version if self._base else wanted
+            self._hash = self._log.hash_at(self._floor)
         except (Corrupt, NotFound, Unavailable):
             # What was read may be gone because another process forgot it: then its floor is the newer answer.
             if self._look()[0].floor == record.floor:
                 raise
             return True
         self._proven_for = wanted
-        return self._base is not None
+        return self._is_plain or self._base is not None
 
-    def _commit(self, record: NameRecord, floor: int) -> bool:
+    def _plan(self) -> _Plan:
+        segment = _segment_above(self._log.environment.index, self._log.record.prefix, self._floor)
+        return _Plan(self._floor, self._hash, self._base, segment)
+
+    def _commit(self, record: NameRecord, plan: _Plan) -> bool:
         """Commit the floor. False, and look again: somebody else changed the log."""
         try:
-            _commit_floor(self._log, record, floor, self._base)
+            _commit_floor(self._log.environment, record, plan)
         except ConditionFailed as exc:
-            if self._base is not None and BASE_CHECK in exc.items:
+            if plan.base is not None and BASE_CHECK in exc.items:
                 self._proven_for = 0
             self._lost, self._retry = exc, self._retry or self._log.retry()
             return False
@@ -184,6 +192,16 @@ class _Raising:
         _forget_below(self._log.environment, self._log.record.prefix, floor)
         self._log.environment.counters["floor"] += 1
         return self._log.floor()
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What a floor is raised to."""
+
+    floor: int
+    hash: bytes
+    base: Snapshot | None
+    segment: Segment | None
+    """The one that names the base."""
 
 
 def pinned_floor(index: Index, prefix: str, version: int) -> int:
@@ -291,34 +309,32 @@ def _changed(index: Index, prefix: str, segment: Segment) -> bool:
     return segment_holding(index, prefix, segment.first) != segment
 
 
-def _commit_floor(log: Log, record: NameRecord, floor: int, base: Snapshot | None) -> None:
+def _commit_floor(environment: Environment, record: NameRecord, plan: _Plan) -> None:
     """Raise the floor in the name record and name the base in the first segment above it. Raises ConditionFailed.
 
     It stands only while the base does. A fork that now has its own base at or above where its own history starts lets
     go of its ancestors.
     """
-    environment, hash = log.environment, log.hash_at(floor)
-    base_segment = _segment_above(environment.index, record.prefix, floor)
-    own = bool(record.lineage) and record.lineage[-1].version <= floor
+    own = bool(record.lineage) and record.lineage[-1].version <= plan.floor
     raised = msgspec.structs.replace(
         record,
-        floor=floor,
-        floor_hash=hash,
+        floor=plan.floor,
+        floor_hash=plan.hash,
         revision=record.revision + 1,
         lineage=() if own else record.lineage,
     )
     writes: list[Write] = [name_put(raised)]
-    if base is not None:
+    if plan.base is not None:
         assert len(writes) == BASE_CHECK
-        writes.append(snapshot_check(base))
-    if base_segment is not None:
-        writes.append(segment_change(record.prefix, msgspec.structs.replace(base_segment, base=floor)))
+        writes.append(snapshot_check(plan.base))
+    if plan.segment is not None:
+        writes.append(segment_change(record.prefix, msgspec.structs.replace(plan.segment, base=plan.floor)))
     if own:
         writes += [pin_delete(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
 
     def landed() -> bool:
         stored = read_name(environment.index, record.organisation, record.name)
-        return stored is not None and (stored.incarnation, stored.floor) == (record.incarnation, floor)
+        return stored is not None and (stored.incarnation, stored.floor) == (record.incarnation, plan.floor)
 
     commit_once(environment, writes, landed)
 

@@ -14,11 +14,12 @@ import msgspec
 from stratalog.errors import ConditionFailed, Corrupt, Invalid
 from stratalog.keys import number, parse_number
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
-from stratalog.log.bodies import blob_addresses
+from stratalog.log.bodies import blob_addresses, read_body_back
 from stratalog.log.environment import Environment
 from stratalog.log.retention import free_time_reached
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Delete, Index, Item
+from stratalog.ports.read_back import require_intact
 from stratalog.records.content import body_prefix
 from stratalog.records.failures import failure_item
 from stratalog.records.floor import FLOOR_SORT, Floor, Mark, floor_from_item, read_floor, store_floor
@@ -39,8 +40,9 @@ def prune_versions(
 ) -> int:
     """Forget all but the newest ``retain`` versions, or those superseded before ``before_ms``; answer the oldest kept.
 
-    A dry run answers which would be the oldest kept.
-    Raises NotFound, Invalid, Unavailable, OutcomeUnknown.
+    The bodies of the oldest version kept and of the latest are read back from storage first: where one is damaged, an
+    older version may be all that there is. A dry run answers which would be the oldest kept.
+    Raises NotFound, Invalid, Unavailable, OutcomeUnknown; Corrupt, and nothing is forgotten.
     """
     if (retain is None) == (before_ms is None):
         raise Invalid(
@@ -59,6 +61,8 @@ def prune_versions(
             return floor.version
         if dry_run:
             return wanted
+        if not _read_back(environment, name, floor, wanted):
+            continue
         raised = _on_base(environment.index, name, _marked(floor, wanted, environment.clock.wall_ms()))
         try:
             if raised is not None:
@@ -111,6 +115,21 @@ def is_known(environment: Environment, name: Name) -> bool:
     """Whether there is anything of the record: a version, a failure, an upload going on."""
     lists = (environment.index.query(name.partition, limit=1), pins_of(environment, name))
     return any(next(items, None) is not None for items in lists) or failure_item(environment, name) is not None
+
+
+def _read_back(environment: Environment, name: Name, floor: Floor, oldest: int) -> bool:
+    """Read the bodies of the oldest version kept and of the latest. False where another floor was stored meanwhile."""
+    items = [environment.index.get(name.partition, number(oldest)), item_of(environment, name, None)]
+    refs = [decode_ref(item.attributes["x"]) for item in items if item is not None and "x" in item.attributes]
+    try:
+        for ref in dict.fromkeys(refs):
+            readings = read_body_back(environment.blobs, body_prefix(name), ref)
+            require_intact(reading.damage for reading in readings)
+    except Corrupt:
+        if read_floor(environment.index, name).revision == floor.revision:
+            raise
+        return False
+    return True
 
 
 def _oldest_retained(environment: Environment, name: Name, retain: int) -> int:

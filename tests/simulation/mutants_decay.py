@@ -1,0 +1,93 @@
+"""Bugs planted in how history is forgotten, freed and collected: each would take what damage at rest leaves needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from stratalog.codec import encode
+from stratalog.documents import document as document_module
+from stratalog.documents.document import Document
+from stratalog.errors import Corrupt, NotFound
+from stratalog.keys import forks_partition
+from stratalog.log import retention
+from stratalog.log.base import AppBases
+from stratalog.log.pins import Pin, _from_item
+from stratalog.log.retention import _Plan, _Raising
+from stratalog.log.snapshots import Snapshot
+from stratalog.maintenance.marks import Marking
+from stratalog.ports.index import Index
+from stratalog.tree.chunks import Chunks
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.world_decay import DecayWorld
+
+__all__ = ["MUTANTS"]
+
+_commit = _Raising._commit
+_look = _Raising._look
+_mark_snapshot = Marking._mark_snapshot
+_read_back = Chunks.read_back
+
+
+def _read_cached(self: Chunks, address: bytes) -> Any:
+    """What the handle knows is taken for what storage holds."""
+    with self._lock:
+        cached = self._cache.get(address)
+    return _read_back(self, address) if cached is None else encode(cached)
+
+
+def _look_once(self: _Raising) -> Any:
+    """Whatever was pinned since the base was proven."""
+    record, wanted = _look(self)
+    return record, self._proven_for or wanted
+
+
+def _commit_anew(self: _Raising, record: Any, plan: _Plan) -> bool:
+    """Whatever changed, the proof begins anew."""
+    is_raised = _commit(self, record, plan)
+    if not is_raised:
+        self._proven_for = 0
+    return is_raised
+
+
+def _mark_on(self: Marking, snapshot: Snapshot) -> None:
+    """What cannot be read refers to nothing."""
+    with suppress(Corrupt, NotFound):
+        _mark_snapshot(self, snapshot)
+
+
+def _pages(index: Index, prefix: str) -> Iterator[Pin]:
+    """The pins in the order of their forks, a page each, as they were listed before they were in order of version."""
+    after = ""
+    while True:
+        pins = [_from_item(item) for item in index.query(forks_partition(prefix))]
+        pin = min((pin for pin in pins if pin.prefix > after), key=lambda pin: pin.prefix, default=None)
+        if pin is None:
+            return
+        after = pin.prefix
+        yield pin
+
+
+def _scanned_pin(index: Index, prefix: str) -> Pin | None:
+    """Looked at once, by pages."""
+    return min(_pages(index, prefix), key=lambda pin: pin.version, default=None)
+
+
+def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str) -> Mutant:
+    return Mutant(f"decay: {name}", DecayWorld, replaced(owner, attribute, bug), caught_by)
+
+
+KEPT = ("nothing dangling", "history kept")
+MUTANTS = (
+    _mutant(
+        "floor without reading back", document_module, "require_state", lambda chunks, values, roots: None, "unread"
+    ),
+    _mutant("floor onto a state that was not read", AppBases, "_damage", lambda self, snapshot: None, "unread"),
+    _mutant("freed without reading back", Document, "_require_base", lambda self: None, "unread"),
+    _mutant("read back through the cache", Chunks, "read_back", _read_cached, "unread"),
+    _mutant("proof not renewed after pins changed", _Raising, "_look", _look_once, *KEPT),
+    _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),
+    _mutant("marking goes on over a damaged snapshot", Marking, "_mark_snapshot", _mark_on, "needed freed", *KEPT),
+    _mutant("pins looked at once, by pages", retention, "lowest_pin", _scanned_pin, *KEPT),
+)

@@ -1,0 +1,358 @@
+"""The world of damage at rest: blobs flip, shrink and get lost while history is forgotten, freed and collected.
+
+A document, forks of it and forks of those, and a log with an application's snapshots, all of one store. Whatever is
+damaged, no floor rises onto it, nothing is freed above it, and nothing that is needed is collected. The world remembers
+every blob that was ever put. In the end it puts back what decayed; then all that is kept must read.
+
+In a busy seed nothing fails and nothing decays. Writers commit without pause, and each floor must rise with one proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import msgspec
+
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.documents import Document, verify
+from stratalog.documents.read_back import read_state_back
+from stratalog.documents.snapshots import roots_of
+from stratalog.documents.values import Values
+from stratalog.errors import Conflict, ContentionError, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.log import Environment as LogPlace
+from stratalog.log import Event, Log, LogSettings, create_log, open_log
+from stratalog.log.app_snapshots import read_app_snapshot_back
+from stratalog.log.archive import open_archive
+from stratalog.log.directory import LOGS, list_directory
+from stratalog.log.names import read_name
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.segments import Segment, list_segments
+from stratalog.log.snapshots import newest_snapshot
+from stratalog.maintenance.collection import collect_family
+from stratalog.maintenance.marks import Marking, Reached
+from stratalog.protocol import Mutation
+from stratalog.testing.checkers import Violation
+from stratalog.testing.faults import FAULT_RATES, Weather, draw_weather
+from stratalog.testing.scheduler import Scheduler
+from stratalog.tree.chunks import Chunks
+from tests.damage import DAMAGES, LOSE, damage_blob
+from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.places import Place, Process
+
+__all__ = ["DecayWorld"]
+
+ORGANISATION = "acme"
+NAME = "budget"
+SHEET = "sheet"
+SETTINGS = LogSettings(segment_entries_target=4, snapshot_entries_interval=4, body_inline_bytes_max=400)
+BUSY_SETTINGS = LogSettings(segment_entries_target=8, snapshot_entries_interval=4)
+BUSY_RATE = 0.15
+KEYS = ("notes/a", "notes/b", "plans/c")
+FURNITURE = tuple(f"{key}{position}" for key in KEYS for position in range(40))
+TURNS = {
+    "writer-a": 14,
+    "writer-b": 14,
+    "forgetter-a": 10,
+    "forgetter-b": 10,
+    "forker-a": 8,
+    "forker-b": 8,
+    "keeper": 24,
+}
+BUSY_TURNS = {"writer-a": 60, "writer-b": 60, "forgetter-a": 6}
+COLLECTIONS = 8
+FREEZE_RATE = 0.005
+PAUSE_SECONDS_MAX = 900.0
+BURST_SECONDS_MAX = 0.1
+
+
+class DecayWorld:
+    """Writers, forgetters, a forker, a keeper who frees, a collector, and a disk that loses what it was given."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "blobs damaged",
+        "floors raised",
+        "floors refused",
+        "floors raised while busy",
+        "segments freed",
+        "frees refused",
+        "collected blobs",
+        "collections refused",
+        "pins moved",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.is_busy = draw.random() < BUSY_RATE
+        self.place = Place(scheduler, Weather() if self.is_busy else _weather(scheduler))
+        self.settings = BUSY_SETTINGS if self.is_busy else SETTINGS
+        self.shadow = MemoryBlobs(self.place.clock)
+        self.damaged: dict[str, str] = {}
+        self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
+        self._remember_puts()
+        self.left = Turns(BUSY_TURNS if self.is_busy else TURNS | {"collector": COLLECTIONS, "disk": self.decays})
+        self.documents = [NAME]
+        self.handles: dict[tuple[str, str], Document] = {}
+        honest = log_place(self.place, self.settings)
+        self._furnish(Document(create_log(honest, ORGANISATION, NAME, "document")))
+        create_log(honest, ORGANISATION, SHEET, "sheet")
+        acts: dict[str, Callable[[Process], None]] = {
+            "writer-a": self.write,
+            "writer-b": self.write,
+            "forgetter-a": self.forget,
+            "forgetter-b": self.forget,
+            "forker-a": self.fork,
+            "forker-b": self.fork,
+            "keeper": self.keep,
+            "collector": self.collect,
+            "disk": self.decay,
+        }
+        for name in self.left:
+            self.place.start(name, lambda process, act=acts[name]: self._repeat(process, act))  # type: ignore[misc]
+
+    # Actors
+
+    def write(self, process: Process) -> None:
+        """Change a document, or append to the application's log, which keeps a state of every third version."""
+        if not self.is_busy and process.clock.random() < 0.3:
+            sheet = self._sheet(process)
+            entry = sheet.append(Event("set", process.clock.random()))
+            if entry.version % 3 == 0:
+                sheet.save_snapshot(entry.version, [b"state", f"of {entry.version} ".encode() * 20])
+            return
+        text = f"{process.clock.random()} " * (60 if process.clock.random() < 0.6 else 1)
+        args = {"key": choose(process.clock, KEYS), "value": text}
+        self._document(process).mutate("put", args, client=process.name)
+
+    def forget(self, process: Process) -> None:
+        """Raise a floor. Handles stay open, so that their caches know chunks which storage has lost since."""
+        if not self.is_busy and process.clock.random() < 0.3:
+            sheet = self._sheet(process)
+            self._raise(sheet, lambda: raise_floor(sheet, max(0, sheet.head().version - 2)))
+            return
+        document = self._document(process)
+        version, read = document.version - int(1 + 3 * process.clock.random()), list[int]()
+        before = document.log.floor()
+        if version <= 0:
+            return
+        try:
+            self._raise(document.log, lambda: document.forget_below(version, progress=read.append))
+        except ContentionError as exc:
+            if self.is_busy:
+                raise Violation("progress", "a floor did not rise beside busy writers") from exc
+            raise
+        if self.is_busy:
+            self.scheduler.counts.bump("floors raised while busy")
+            if sum(read) > version - before:
+                raise Violation(
+                    "progress", "a roll-over restarted the proof", read=sum(read), versions=version - before
+                )
+
+    def fork(self, process: Process) -> None:
+        """Fork a document or a fork; then the source may forget what both had in common, and its pins move."""
+        source, name = self._document(process), f"fork-{process.clock.random()}-{self.left[process.name]}"
+        oldest, newest = max(source.log.floor(), source.log.first), source.version
+        at = newest - int(process.clock.random() * (newest - oldest + 1))
+        self.documents.append(name)
+        source.fork(name, at=at)
+        if source.log.record.lineage and process.clock.random() < 0.7:
+            self._raise(source.log, lambda: source.forget_below(at))
+            self.scheduler.counts.bump("pins moved")
+
+    def keep(self, process: Process) -> None:
+        """Archive, and free what was archived or forgotten long enough ago."""
+        if process.clock.random() < 0.3:
+            sheet = self._sheet(process)
+            self._free(sheet, lambda: free_segments(sheet))
+            return
+        document = self._document(process)
+        if process.clock.random() < 0.5:
+            archive_segments(document.log, document.version // 2)
+        self._free(document.log, document.free_segments)
+
+    def collect(self, process: Process) -> None:
+        """Collect one family."""
+        environment = log_place(process, self.settings)
+        owner = open_log(environment, ORGANISATION, choose(process.clock, (NAME, NAME, SHEET))).record.owner
+        try:
+            found = collect_family(environment, owner)
+        except (Corrupt, NotFound):
+            self.scheduler.counts.bump("collections refused")
+            raise
+        self.scheduler.counts.bump("collected blobs", len(found.garbage))
+
+    def decay(self, process: Process) -> None:
+        """Damage one blob, whatever it is for."""
+        keys = sorted(set(self.place.blobs._bodies) - set(self.damaged))
+        if keys:
+            key, how = choose(process.clock, keys), choose(process.clock, DAMAGES)
+            damage_blob(self.place.blobs, key, how)
+            self.damaged[key] = how
+            self.scheduler.counts.bump("blobs damaged")
+
+    # Checks
+
+    def check(self) -> None:
+        """Nothing that is needed was collected. Once what decayed is put back, all that is kept reads."""
+        honest = log_place(self.place, self.settings)
+        owners = {open_log(honest, ORGANISATION, name).record.owner for name in (NAME, SHEET)}
+        for owner in owners:
+            for key in self._marked(owner):
+                standing, decayed = self.place.blobs.stat(key) is not None, self.damaged.get(key) == LOSE
+                if not standing and not decayed:
+                    raise Violation("needed freed", "a blob was collected that is referred to", key=key)
+        for key in list(self.damaged):
+            self.place.blobs.put(key, self.shadow.get(key))
+        living = {listing.id for listing in list_directory(self.place.index, ORGANISATION, LOGS)}
+        for name in living & set(self.documents):
+            self._check(name, self._check_document)
+        self._check(SHEET, self._check_sheet)
+
+    def _check(self, name: str, reads: Callable[[Log], None]) -> None:
+        try:
+            reads(open_log(log_place(self.place, self.settings), ORGANISATION, name))
+        except Corrupt as exc:
+            raise Violation("nothing dangling", str(exc), log=name) from exc
+        except NotFound as exc:
+            raise Violation("history kept", str(exc), log=name) from exc
+
+    def _check_document(self, log: Log) -> None:
+        document = Document(log)
+        verify(document)
+        for version in range(max(log.floor(), log.first, 1), document.version + 1):
+            document.at(version).to_dict()
+
+    def _check_sheet(self, log: Log) -> None:
+        floor = log.floor()
+        for _ in log.read(floor):
+            pass
+        base = log.app_snapshot(floor)
+        if floor and (base is None or base.version != floor):
+            raise Violation("history kept", "a floor stands on no state", floor=floor)
+        for _ in log.read_snapshot(base) if base else ():
+            pass
+
+    def _raise(self, log: Log, act: Callable[[], int]) -> None:
+        """A floor that this call has raised stands on nothing that was damaged before the call and is still."""
+        counters, before = log.environment.counters, set(self.damaged)
+        raised = counters["floor"]
+        try:
+            act()
+        except Corrupt:
+            self.scheduler.counts.bump("floors refused")
+            raise
+        finally:
+            if counters["floor"] > raised:
+                self.scheduler.counts.bump("floors raised")
+                self._require_read("a floor rose", log, before)
+
+    def _free(self, log: Log, act: Callable[[], int]) -> None:
+        before, due = set(self.damaged), self._segments(log)
+        try:
+            act()
+        except Corrupt:
+            self.scheduler.counts.bump("frees refused")
+            raise
+        finally:
+            after = self._segments(log)
+            freed = [first for first, segment in due.items() if segment.archive is None and first not in after]
+            if freed:
+                self.scheduler.counts.bump("segments freed", len(freed))
+                self._require_read("segments were freed", log, before)
+            for first, segment in due.items():
+                if segment.archive and not segment.freed and first in after and after[first].freed:
+                    self._require_archive(log, after[first])
+
+    def _require_read(self, what: str, log: Log, before: set[str]) -> None:
+        """The base at the floor does not need what was damaged all the while."""
+        stored = read_name(self.place.index, ORGANISATION, log.record.name)
+        base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
+        if base is None:
+            raise Violation("history kept", "a floor stands on no snapshot", log=log.record.name)
+        if log.record.kind == "document":
+            chunks, values = Chunks(self.shadow, log.record.owner), Values(self.shadow, log.record.owner)
+            readings = (blob for reading in read_state_back(chunks, values, roots_of(base)) for blob in reading.blobs)
+        else:
+            readings = read_app_snapshot_back(self.shadow, log.record.owner, base)  # type: ignore[assignment]
+        unread = before & set(self.damaged) & {reading.key for reading in readings}
+        if unread:
+            raise Violation("unread", f"{what} above a base that does not read back", key=min(unread))
+
+    def _require_archive(self, log: Log, segment: Segment) -> None:
+        """An archive that alone holds a segment now was read just before."""
+        environment = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings)
+        if not open_archive(environment, log.record.prefix, log.record.owner, segment):
+            raise Violation("unread", "a segment was freed into an empty archive")
+
+    def _segments(self, log: Log) -> dict[int, Segment]:
+        return {segment.first: segment for segment in list_segments(self.place.index, log.record.prefix)}
+
+    def _marked(self, owner: str) -> Iterator[str]:
+        """The keys of all that the family refers to, by blobs as they were put. An archive may be made anew."""
+        environment, marked = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings), set[str]()
+        Marking(environment, owner, marked.add, Reached(), set(), lambda: None).run()
+        return (f"{owner}/{name}" for name in sorted(marked) if not name.startswith("archive/"))
+
+    # Actors' tools
+
+    def _repeat(self, process: Process, act: Callable[[Process], None]) -> None:
+        """An actor's turns. Faults end one; damage ends one too, in a seed that has any."""
+        while self.left[process.name]:
+            self._pause(process)
+            if not self.left.take(process.name):
+                return
+            try:
+                act(process)
+            except (Unavailable, OutcomeUnknown, Conflict):
+                self.scheduler.counts.bump("tries failed")
+            except (Corrupt, NotFound) as exc:
+                if not self.decays and isinstance(exc, Corrupt):
+                    raise Violation("nothing dangling", str(exc)) from exc
+                self.scheduler.counts.bump("tries damaged")
+
+    def _pause(self, process: Process) -> None:
+        if not self.is_busy:
+            long = process.clock.random() < 0.3
+            process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
+
+    def _document(self, process: Process) -> Document:
+        """One of the documents, by the handle that the process has of it."""
+        name = NAME if process.clock.random() < 0.4 else choose(process.clock, self.documents)
+        if (process.name, name) not in self.handles or self.handles[process.name, name].log.environment.index is not (
+            process.index
+        ):
+            log = open_log(log_place(process, self.settings), ORGANISATION, name)
+            self.handles[process.name, name] = Document(log)
+        return self.handles[process.name, name]
+
+    def _sheet(self, process: Process) -> Log:
+        while True:
+            try:
+                return open_log(log_place(process, self.settings), ORGANISATION, SHEET)
+            except StratalogError:
+                process.clock.sleep(1)
+
+    def _furnish(self, empty: Document) -> None:
+        """Enough small values that the content is more than one chunk, and a snapshot has chunks to write."""
+        put: Callable[[str], Any] = lambda key: {"key": key, "value": "small" * 20}  # noqa: E731
+        empty.apply([Mutation(client="setup", name="put", args=put(key)) for key in FURNITURE])
+
+    def _remember_puts(self) -> None:
+        blobs, put = self.place.blobs, self.place.blobs.put
+
+        def remembered(key: str, body: bytes) -> None:
+            put(key, body)
+            self.shadow.put(key, body)
+            self.damaged.pop(key, None)
+
+        blobs.put = remembered  # type: ignore[method-assign]
+
+
+def _weather(scheduler: Scheduler) -> Weather:
+    """Freezes or crashes, not both: see the world of the collector."""
+    weather, freezes = draw_weather(scheduler.random), scheduler.random.random() < 0.7
+    rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
+    if freezes:
+        rates |= {"freeze_before": FREEZE_RATE, "freeze_after": FREEZE_RATE}
+    return msgspec.structs.replace(weather, **rates)
