@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from stratalog.backends.memory import MemoryBlobs
-from stratalog.errors import Corrupt, Invalid
+from stratalog.errors import Corrupt, Invalid, VersionForgotten
 from stratalog.log import Log, create_log, fork_log, open_log
+from stratalog.log.pins import Pin, list_pins
 from stratalog.log.retention import raise_floor
 from stratalog.log.snapshots import list_snapshots
-from stratalog.ports.index import Item
+from stratalog.ports.index import Index, Item
 from tests.damage import DAMAGES, damage_blob, damaged_blob
 from tests.log.helpers import ORGANISATION, another, data, fill, new_log, new_place, scripted
 
@@ -128,6 +129,23 @@ def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
         if calls < last:
             break
     assert last > 6
+
+
+def test_pages_of_pins_in_the_order_of_forks_would_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pins were listed before: this shows that the test above has teeth."""
+
+    def scanned(index: Index, prefix: str) -> Pin | None:
+        pins, after = list[Pin](), ""
+        while True:
+            later = [pin for pin in list_pins(index, prefix) if pin.prefix > after]
+            if not later:
+                return min(pins, key=lambda pin: pin.version, default=None)
+            pins.append(min(later, key=lambda pin: pin.prefix))
+            after = pins[-1].prefix
+
+    monkeypatch.setattr("stratalog.log.retention.lowest_pin", scanned)
+    with pytest.raises((AssertionError, VersionForgotten)):
+        test_a_pin_that_moves_is_never_missed_whenever_it_does()
 
 
 def raised_amid(first: int, second: int) -> int:

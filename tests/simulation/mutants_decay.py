@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -10,14 +9,11 @@ from stratalog.codec import encode
 from stratalog.documents import document as document_module
 from stratalog.documents.document import Document
 from stratalog.errors import Corrupt, NotFound
-from stratalog.keys import forks_partition
 from stratalog.log import retention
 from stratalog.log.base import AppBases
-from stratalog.log.pins import Pin, _from_item
 from stratalog.log.retention import _Plan, _Raising
 from stratalog.log.snapshots import Snapshot
 from stratalog.maintenance.marks import Marking
-from stratalog.ports.index import Index
 from stratalog.tree.chunks import Chunks
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_decay import DecayWorld
@@ -57,23 +53,6 @@ def _mark_on(self: Marking, snapshot: Snapshot) -> None:
         _mark_snapshot(self, snapshot)
 
 
-def _pages(index: Index, prefix: str) -> Iterator[Pin]:
-    """The pins in the order of their forks, a page each, as they were listed before they were in order of version."""
-    after = ""
-    while True:
-        pins = [_from_item(item) for item in index.query(forks_partition(prefix))]
-        pin = min((pin for pin in pins if pin.prefix > after), key=lambda pin: pin.prefix, default=None)
-        if pin is None:
-            return
-        after = pin.prefix
-        yield pin
-
-
-def _scanned_pin(index: Index, prefix: str) -> Pin | None:
-    """Looked at once, by pages."""
-    return min(_pages(index, prefix), key=lambda pin: pin.version, default=None)
-
-
 def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str) -> Mutant:
     return Mutant(f"decay: {name}", DecayWorld, replaced(owner, attribute, bug), caught_by)
 
@@ -86,8 +65,8 @@ MUTANTS = (
     _mutant("floor onto a state that was not read", AppBases, "_damage", lambda self, snapshot: None, "unread"),
     _mutant("freed without reading back", Document, "_require_base", lambda self: None, "unread"),
     _mutant("read back through the cache", Chunks, "read_back", _read_cached, "unread"),
-    _mutant("proof not renewed after pins changed", _Raising, "_look", _look_once, *KEPT),
+    _mutant("pins looked at once, before the proof", _Raising, "_look", _look_once, *KEPT),
     _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),
     _mutant("marking goes on over a damaged snapshot", Marking, "_mark_snapshot", _mark_on, "needed freed", *KEPT),
-    _mutant("pins looked at once, by pages", retention, "lowest_pin", _scanned_pin, *KEPT),
+    _mutant("pins not looked at", retention, "lowest_pin", lambda index, prefix: None, *KEPT),
 )
