@@ -75,7 +75,6 @@ class DecayWorld:
         "floors refused",
         "floors raised while busy",
         "segments freed",
-        "frees refused",
         "collected blobs",
         "collections refused",
         "pins moved",
