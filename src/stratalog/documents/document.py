@@ -11,9 +11,9 @@ import msgspec
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import BASE, COLLECT, FLOOR, Merged
-from stratalog.documents.rejections import UNEXPECTED, write_letters
 from stratalog.documents.read_back import require_state
 from stratalog.documents.rebuild import verify
+from stratalog.documents.rejections import UNEXPECTED, write_letters
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
