@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import appends, cloud, large, reads, server, sharing, sheet_engine
+from bench import appends, cloud, large, reads, server, sharing, sheet_engine, turns
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.report import machine, table
 from bench.workplace import FULL, QUICK, Scale, Workplace
@@ -25,6 +25,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     **server.MEASURES,
     **cloud.MEASURES,
     **sharing.MEASURES,
+    **turns.MEASURES,
     **sheet_engine.MEASURES,
 }
 

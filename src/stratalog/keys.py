@@ -22,6 +22,7 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, RECORD_ID_BYTES_MAX, VERSION_
 __all__ = [
     "COPY_PARTITION",
     "MAINTENANCE_PARTITION",
+    "MARK_SORT",
     "NAME_SORT",
     "ORGANISATIONS_PARTITION",
     "QUEUE_ATTEMPTS_PARTITION",
@@ -51,8 +52,10 @@ __all__ = [
     "record_partition",
     "segments_partition",
     "snapshots_partition",
+    "turn_partition",
     "unescape",
     "uploads_partition",
+    "waiting_partition",
 ]
 
 ESCAPED_REMEMBERED = 4096
@@ -214,6 +217,23 @@ def connection_partition(connection: str) -> str:
     return f"!connection/{escape(connection, 'connection')}"
 
 
+@lru_cache(ESCAPED_REMEMBERED)
+def turn_partition(partition: str) -> str | None:
+    """What `Index.turn` is asked for by those who append to ``partition``; None where it holds no entries or versions.
+
+    That is the prefix of a log, whose segments share one turn, and the partition of a record.
+    """
+    if _ENTRIES.fullmatch(partition):
+        return partition[: partition.rindex("/")]
+    return partition if _VERSIONS.fullmatch(partition) else None
+
+
+def waiting_partition(turn: str) -> str:
+    """Where the waiting mark of a log or record stands, under the sort `MARK_SORT`, by what `turn_partition` says."""
+    return f"{turn}/waiting"
+
+
+MARK_SORT = "mark"
 NAME_SORT = "name"
 ORGANISATIONS_PARTITION = "!organisations"
 QUEUE_ATTEMPTS_PARTITION = "!attempts"
@@ -225,6 +245,8 @@ MAINTENANCE_PARTITION = "!maintenance"
 # Above ASCII: control characters, and U+FFFE and U+FFFF, which XML cannot hold; S3 answers in it. Lone surrogates match
 # as well, and fail to encode.
 _UNSAFE = re.compile("[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ENTRIES = re.compile("[^/]+/[^/]+@[^/]+/[0-9]+")
+_VERSIONS = re.compile("[^/]+/!record/[^/]+")
 _CUT_ESCAPE = re.compile("%.?$")
 
 

@@ -18,6 +18,7 @@ from botocore.session import Session  # type: ignore[import-untyped]
 from stratalog.backends.boto import aws_client
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import create_table, open_client, table_is_ready
+from stratalog.backends.hosted_turns import HostedTurns
 from stratalog.backends.objectstore import open_object_blobs
 from stratalog.backends.s3_versions import bucket_is_ready, create_bucket
 from stratalog.backends.service_request import RequestPolicy
@@ -72,7 +73,7 @@ class AwsStore:
         self._session = boto3.Session(botocore_session=botocore_session, region_name=region)
         self._endpoint = configured_endpoint(botocore_session, "s3")
         self._client = open_client(clock, region=region, session=botocore_session, meter=self.meter)
-        self.index = DynamoIndex(self._client, address.table)
+        self.index = HostedTurns(DynamoIndex(self._client, address.table), clock)
         self.blobs = open_object_blobs(
             f"s3://{address.bucket}/{address.prefix}",
             clock,

@@ -11,6 +11,7 @@ from stratalog.keys import (
     family_partition,
     segments_partition,
     snapshots_partition,
+    waiting_partition,
 )
 from stratalog.log.entries import END
 from stratalog.log.environment import Environment
@@ -50,8 +51,8 @@ def _sweep(environment: Environment, gone: Item) -> None:
         # Readers who come amid the sweep are told that the versions are gone, not that an entry is missing.
         forget_segment(environment, prefix, segment)
         delete_items(environment.index, entries_partition(prefix, segment.first), spared_kind=END)
-    for partition in (segments_partition(prefix), snapshots_partition(prefix), checkpoints_partition(prefix)):
-        delete_items(environment.index, partition)
+    for partition_of in (segments_partition, snapshots_partition, checkpoints_partition, waiting_partition):
+        delete_items(environment.index, partition_of(prefix))
     _release_ancestors(environment, gone)
     environment.index.commit([Delete(family_partition(owner), prefix)])
     if next(environment.index.query(family_partition(owner), limit=1), None) is None:

@@ -160,9 +160,10 @@ class Index(Protocol):
         """Hold off other writers of ``partition`` until the end of the block: a hint for fairness, never a fence.
 
         A writer that lost a race reads and commits inside it, and so does not lose to the same busy writer again. The
-        value says whether others are held off; False costs nothing, and the caller backs off instead. A commit inside
-        the block may still meet a failed condition. Waits `TURN_WAIT_MS_MAX` at most, and so do others for its end.
-        Entering it again inside the block is fine.
+        value says whether the index sees to that, by holding others off or by a wait of its own as the block begins;
+        False costs nothing, and the caller backs off instead. A commit inside the block may still meet a failed
+        condition. Where others are held off, it waits `TURN_WAIT_MS_MAX` at most, and so do they for its end. Entering
+        it again inside the block is fine.
 
         Raises Closed.
         """

@@ -1,0 +1,340 @@
+"""Turns at a hosted index: a waiting mark that busy writers look at rarely. A hint, and never a fence.
+
+Without turns a busy process commits between any read of the head and the put after it, so that other processes lose
+every race to it. With them each writer follows three rules:
+
+- A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. It is never deleted
+  or ordered, and no clock is compared with it. So a waiter that crashed leaves nothing to clean up or to wait for.
+- A process that *commits without pause* looks at the mark beside its commits. A new id stops it once: until another
+  writer has taken the place of its next item, `STOP_MS_MAX` at most.
+- A writer that *lost* waits a random time of up to two round trips, reads and puts.
+
+A lone writer pays for the looks alone: reads that need not be consistent, a tenth of a write each, at most one for
+`LOOK_COMMITS` commits. The figures behind the numbers are in docs/decisions/0032-turns-at-hosted-indexes.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
+
+from stratalog.clock import Clock, new_id
+from stratalog.errors import ConditionFailed, StratalogError, Unavailable
+from stratalog.keys import MARK_SORT, turn_partition, waiting_partition
+from stratalog.ports.index import NO_BLOBS, Absent, Condition, Equals, Index, Item, Put, Write
+from stratalog.process_fork import close_in_child
+
+__all__ = ["HostedTurns"]
+
+# When a process looks at the mark. A pause ends a run of commits: a process that pauses leaves room for others.
+LOOK_MS = 50
+LOOK_COMMITS = 3
+PAUSE_MS = 100
+IDS_KNOWN_MAX = 4
+
+# How long a new mark stops a process that won so recently, and how often it asks meanwhile, in round trips.
+STOP_MS_MAX = 100
+RECENT_MS = 50
+POLL_ROUND_TRIPS = 0.4
+POLL_MS_MIN = 2
+
+# When a writer that loses writes the mark: after so many losses, and so long after its first loss or its last mark. One
+# that won so often within the last second had its share.
+LOSSES_MIN = 2
+PATIENCE_MS = 40
+PATIENCE_MARKED_MS = 150
+PATIENCE_SATED_MS = 250
+WINS_SATED = 5
+SATED_MS = 1000
+
+# How long a writer waits before its next try, in round trips: after a lost put, and after it was stopped.
+AFTER_LOSS = (0.0, 2.0)
+AFTER_STOP = (1.0, 2.0)
+WAIT_FORGOTTEN_MS = 5000
+
+ROUND_TRIP_MS_FIRST = 10.0
+ROUND_TRIP_MS_MAX = 250.0
+ROUND_TRIP_SHARE = 1 / 8  # of the newest measurement in the estimate
+TRAFFIC_MAX = 1024
+LONG_AGO_MS = -(10**9)
+
+
+class _Traffic:
+    """The commits of this process to one log or record, and the marks that it has seen there."""
+
+    __slots__ = ("author", "ended_ms", "known", "looked_ms", "looking", "mark_partition", "run", "stop", "wins_ms")
+
+    def __init__(self, partition: str) -> None:
+        self.mark_partition = waiting_partition(partition)
+        self.run = 0
+        self.looking = False
+        self.looked_ms = self.ended_ms = LONG_AGO_MS
+        self.wins_ms = (LONG_AGO_MS,) * WINS_SATED
+        self.known: tuple[str, ...] = ()
+        self.stop = False
+        """Whether a new mark asks this process to stop; ``author`` is the writer of its own that wrote it."""
+
+        self.author: _Wait | None = None
+
+    def learn(self, id: str, author: _Wait | None = None) -> bool:
+        """A mark was read or written: whether its id is new. A read may answer with an older mark, so some are kept."""
+        if id in self.known:
+            return False
+        self.known = (id, *self.known[: IDS_KNOWN_MAX - 1])
+        self.stop, self.author = True, author
+        return True
+
+
+class _Wait:
+    """A writer that keeps losing: how often, since when, and whether it has written the mark."""
+
+    __slots__ = ("due", "has_turn", "losses", "lost_ms", "marked", "patient_from_ms", "traffic")
+
+    def __init__(self, traffic: _Traffic, now_ms: int) -> None:
+        self.traffic = traffic
+        self.losses = 0
+        self.lost_ms = self.patient_from_ms = now_ms
+        self.marked = False
+        self.due: tuple[float, float] | None = None
+        """The wait before the next try, in round trips; None once it is over."""
+
+        self.has_turn = False
+
+    def patience_ms(self) -> int:
+        """How long it goes on without a mark, or without another one."""
+        if self.marked:
+            return PATIENCE_MARKED_MS
+        sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS
+        return PATIENCE_SATED_MS if sated else PATIENCE_MS
+
+
+# Whoever loses again is known by its context: each thread has one, as has each actor of a simulation.
+_waiting: ContextVar[_Wait | None] = ContextVar("stratalog waiting", default=None)
+
+
+class HostedTurns:
+    """The index behind it, with turns for the writers of logs and records. Closing it closes that index.
+
+    ``beside`` runs a look at a mark beside its caller; by default in a thread, which `close` waits for.
+    """
+
+    def __init__(self, index: Index, clock: Clock, beside: Callable[[Callable[[], None]], None] | None = None) -> None:
+        self.joint_commits = index.joint_commits
+        self.blob_bytes_max = index.blob_bytes_max
+        self._index = index
+        self._clock = clock
+        self._looks = _Looks()
+        self._beside = beside or self._looks.start
+        self._traffic: dict[str, _Traffic] = {}
+        self._round_trip_ms = ROUND_TRIP_MS_FIRST
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        return self._index.get(partition, sort, consistent=consistent)
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        return self._index.query(
+            partition, after=after, before=before, reverse=reverse, limit=limit, consistent=consistent
+        )
+
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        """As the index behind it. One that a mark stops is not sent, where its condition is found to have failed."""
+        first = _appended(writes)
+        partition = turn_partition(first.partition) if first is not None else None
+        if first is None or partition is None:
+            self._index.commit(writes, blobs)
+            return
+        traffic = self._traffic_of(partition)
+        if traffic.stop:
+            self._stop(traffic, first)
+        begun_ms = self._clock.boot_ms()
+        self._look_if_due(traffic, begun_ms)
+        try:
+            self._index.commit(writes, blobs)
+        except ConditionFailed as exc:
+            self._measure(traffic, begun_ms)
+            if 0 in exc.items:
+                self._note_loss(traffic)
+            raise
+        self._measure(traffic, begun_ms)
+        self._note_win(traffic)
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        """After a lost race the block begins with the wait for the next try, and maybe with a mark; the value is True.
+
+        Where the caller lost none there is nothing to wait for: False.
+        """
+        self._index.turn(partition)
+        return _Turn(self, self._traffic_of(partition))
+
+    def close(self) -> None:
+        """Close the index, then wait for looks that are under way: each is one read."""
+        self._index.close()
+        self._looks.close()
+
+    def pause(self, wait: _Wait) -> None:
+        """Write the mark where its time has come; else wait for the next try. For `turn`."""
+        assert wait.due is not None, "a writer waits once for each lost race"
+        low, high = wait.due
+        wait.due = None
+        waited_ms = self._clock.boot_ms() - wait.patient_from_ms
+        if wait.losses >= LOSSES_MIN and waited_ms >= wait.patience_ms():
+            self._mark(wait)  # which takes as long as the wait would
+            return
+        self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
+
+    def _mark(self, wait: _Wait) -> None:
+        """Write a new id, unless another writer has written one since this process last knew it."""
+        wait.patient_from_ms = self._clock.boot_ms()
+        traffic = wait.traffic
+        with suppress(StratalogError):  # a hint: whoever cannot write it waits without
+            item = self._index.get(traffic.mark_partition, MARK_SORT)
+            wait.marked = item is None or not traffic.learn(_id_of(item))
+            if not wait.marked:
+                return
+            id = new_id(self._clock)
+            condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
+            self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
+            # Other threads of this process stop for it, and this one does not stop for itself later.
+            traffic.learn(id, wait)
+
+    def _stop(self, traffic: _Traffic, item: Item) -> None:
+        """Let a waiter go first: until ``item``'s place is taken, which fails its condition, or the time is over."""
+        traffic.stop = False
+        begun_ms = self._clock.boot_ms()
+        own = traffic.author is not None and traffic.author is _waiting.get()
+        if own or begun_ms - traffic.wins_ms[-1] > RECENT_MS:
+            return
+        while self._clock.boot_ms() - begun_ms < STOP_MS_MAX:
+            self._clock.sleep(max(POLL_MS_MIN, POLL_ROUND_TRIPS * self._round_trip_ms) / 1000)
+            try:
+                standing = self._index.get(item.partition, item.sort)
+            except Unavailable:
+                return
+            if standing is not None:
+                wait = _Wait(traffic, self._clock.boot_ms())
+                wait.due = AFTER_STOP
+                _waiting.set(wait)
+                raise ConditionFailed({0: standing})
+
+    def _look_if_due(self, traffic: _Traffic, now_ms: int) -> None:
+        traffic.run = 1 if now_ms - traffic.ended_ms > PAUSE_MS else traffic.run + 1
+        if traffic.run < LOOK_COMMITS or now_ms - traffic.looked_ms < LOOK_MS or traffic.looking:
+            return
+        traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
+        try:
+            self._beside(lambda: self._look(traffic))
+        except RuntimeError:  # no more threads: a commit must not fail for that
+            traffic.looking = False
+
+    def _look(self, traffic: _Traffic) -> None:
+        try:
+            with suppress(StratalogError):
+                item = self._index.get(traffic.mark_partition, MARK_SORT, consistent=False)
+                if item is not None:
+                    traffic.learn(_id_of(item))
+        finally:
+            traffic.looking = False
+
+    def _measure(self, traffic: _Traffic, begun_ms: int) -> None:
+        """A commit was answered: how long a round trip is."""
+        traffic.ended_ms = self._clock.boot_ms()
+        measured_ms = min(ROUND_TRIP_MS_MAX, traffic.ended_ms - begun_ms)
+        self._round_trip_ms += (measured_ms - self._round_trip_ms) * ROUND_TRIP_SHARE
+
+    def _note_loss(self, traffic: _Traffic) -> None:
+        now_ms, wait = traffic.ended_ms, _waiting.get()
+        if wait is None or wait.traffic is not traffic or now_ms - wait.lost_ms > WAIT_FORGOTTEN_MS:
+            wait = _Wait(traffic, now_ms)
+            _waiting.set(wait)
+        wait.losses += 1
+        wait.lost_ms = now_ms
+        wait.due = AFTER_LOSS
+
+    def _note_win(self, traffic: _Traffic) -> None:
+        traffic.wins_ms = (*traffic.wins_ms[1:], traffic.ended_ms)
+        wait = _waiting.get()
+        if wait is None or wait.traffic is not traffic:
+            return
+        _waiting.set(None)
+        if traffic.author is wait:
+            traffic.stop, traffic.author = False, None
+
+    def _traffic_of(self, partition: str) -> _Traffic:
+        traffic = self._traffic.get(partition)
+        if traffic is None:
+            if len(self._traffic) >= TRAFFIC_MAX:
+                self._traffic.clear()
+            traffic = self._traffic.setdefault(partition, _Traffic(partition))
+        return traffic
+
+
+class _Turn(AbstractContextManager[bool]):
+    """One writer's turn. One inside it answers the same and does nothing."""
+
+    __slots__ = ("_traffic", "_turns", "_wait")
+
+    def __init__(self, turns: HostedTurns, traffic: _Traffic) -> None:
+        self._turns = turns
+        self._traffic = traffic
+        self._wait: _Wait | None = None
+
+    def __enter__(self) -> bool:
+        wait = _waiting.get()
+        if wait is None or wait.traffic is not self._traffic:
+            return False
+        if wait.due is not None:
+            self._wait = wait
+            self._turns.pause(wait)
+            wait.has_turn = True
+        return wait.has_turn
+
+    def __exit__(self, *_: object) -> None:
+        if self._wait is not None:
+            self._wait.has_turn = False
+
+
+class _Looks:
+    """Threads that look at marks, each for one read. None outlives `close`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+
+    def start(self, look: Callable[[], None]) -> None:
+        """Begin a look; none once this is closed. Raises RuntimeError where there can be no more threads."""
+        thread = threading.Thread(target=look, name="stratalog-look")
+        with self._lock:
+            if not self._closed:
+                self._threads = [other for other in self._threads if other.is_alive()]
+                thread.start()
+                self._threads.append(thread)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.join()
+
+
+def _appended(writes: Sequence[Write]) -> Item | None:
+    """The item that a commit appends, as those of logs and records do: first of its writes, where none stands."""
+    first = writes[0] if writes else None
+    return first.item if type(first) is Put and type(first.condition) is Absent else None
+
+
+def _id_of(mark: Item) -> str:
+    return str(mark.attributes.get("i", ""))

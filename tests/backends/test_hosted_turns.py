@@ -1,0 +1,424 @@
+"""Turns at a hosted index: who waits marks it, who is busy looks and stops, who is alone pays almost nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bench.turns import Load, compete, main
+from stratalog.backends import hosted_turns
+from stratalog.backends.hosted_turns import HostedTurns
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.clock import SystemClock
+from stratalog.errors import Closed, ConditionFailed, Unavailable
+from stratalog.keys import (
+    MARK_SORT,
+    entries_partition,
+    log_prefix,
+    number,
+    record_key,
+    record_partition,
+    snapshots_partition,
+    turn_partition,
+    waiting_partition,
+)
+from stratalog.log import Environment, Event, create_log, open_log
+from stratalog.log.lifecycle import delete_log
+from stratalog.log.sweep import sweep_deleted
+from stratalog.ports.index import Absent, Item, Put
+from stratalog.records import Records
+from stratalog.testing.clock import ManualClock
+from stratalog.testing.index_contract import IndexContract
+
+PREFIX = log_prefix("acme", "plan", "i1")
+ENTRIES = entries_partition(PREFIX, 1)
+WAITING = waiting_partition(PREFIX)
+COMMIT_MS = 10
+
+
+class Slow(MemoryIndex):
+    """An index whose calls take 10 ms, and which counts them."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.calls: list[tuple[str, str]] = []
+        self.fails = False
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        self._pass("get", partition)
+        return super().get(partition, sort)
+
+    def commit(self, writes, blobs=hosted_turns.NO_BLOBS) -> None:  # type: ignore[no-untyped-def]
+        self._pass("commit", writes[0].item.partition if isinstance(writes[0], Put) else "")
+        super().commit(writes, blobs)
+
+    def marks(self) -> list[str]:
+        return [what for what, partition in self.calls if partition == WAITING]
+
+    def _pass(self, what: str, partition: str) -> None:
+        self.calls.append((what, partition))
+        self.clock.sleep(COMMIT_MS / 1000)
+        if self.fails and partition == WAITING:
+            raise Unavailable("scripted")
+
+
+class Writer:
+    """One process: it remembers the head, reads it only after a lost race, and appends inside its turn then."""
+
+    def __init__(self, index: Slow) -> None:
+        self.index = index
+        self.looks: list[Callable[[], None]] = []
+        self.turns = HostedTurns(index, index.clock, self.looks.append)
+        self.head = 0
+
+    def put(self) -> bool:
+        """One try; whether it landed."""
+        try:
+            self.turns.commit([Put(Item(ENTRIES, number(self.head + 1), {"n": 1}), Absent())])
+        except ConditionFailed:
+            return False
+        self.head += 1
+        return True
+
+    def read(self) -> None:
+        last = next(self.index.query(ENTRIES, reverse=True, limit=1), None)
+        self.head = int(last.sort) if last else 0
+
+    def look(self) -> None:
+        """What was begun beside a commit ends."""
+        for look in self.looks:
+            look()
+        self.looks.clear()
+
+    def lose(self, other: Writer) -> None:
+        """Another writer commits first."""
+        other.read()
+        assert other.put()
+        assert not self.put()
+
+    def wait(self) -> bool:
+        """The turn after a lost race: whether the index waited."""
+        with self.turns.turn(PREFIX) as has_turn:
+            self.read()
+        return has_turn
+
+
+@pytest.fixture
+def index() -> Slow:
+    return Slow(ManualClock())
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits() -> Iterator[None]:
+    """Tests share a thread, so a wait of one is not the next one's."""
+    hosted_turns._waiting.set(None)
+    yield
+    hosted_turns._waiting.set(None)
+
+
+def as_others(act: Callable[[], object]) -> None:
+    """Do it in another thread, as another writer's."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
+
+
+def mark(index: Slow, id: str) -> None:
+    MemoryIndex.commit(index, [Put(Item(WAITING, MARK_SORT, {"i": id}))])
+
+
+def keep_busy(writer: Writer, commits: int = 6) -> None:
+    for _ in range(commits):
+        assert writer.put()
+        writer.look()
+
+
+class TestContract(IndexContract):
+    def make(self) -> HostedTurns:
+        return HostedTurns(MemoryIndex(), SystemClock())
+
+
+def test_turns_are_of_logs_and_records_alone() -> None:
+    record = record_partition("acme", record_key("plan/1"))
+    assert turn_partition(entries_partition(PREFIX, 10_001)) == PREFIX
+    assert turn_partition(record) == record
+    for other in (PREFIX, snapshots_partition(PREFIX), waiting_partition(PREFIX), waiting_partition(record), "p"):
+        assert turn_partition(other) is None
+
+
+def test_a_busy_writer_looks_every_50_ms_and_at_most_once_in_three_commits(index: Slow) -> None:
+    writer = Writer(index)
+    begun = index.clock.boot_ms()
+    keep_busy(writer, 60)
+    passed = index.clock.boot_ms() - begun
+    assert passed / 70 <= len(index.marks()) <= passed / 50 + 1
+    assert set(index.marks()) == {"get"}
+
+
+def test_a_writer_that_pauses_never_looks(index: Slow) -> None:
+    writer = Writer(index)
+    for _ in range(10):
+        index.clock.sleep(0.2)
+        keep_busy(writer, 1)
+    assert index.marks() == []
+
+
+def test_a_new_mark_stops_a_busy_writer_once_and_at_most_100_ms(index: Slow) -> None:
+    writer = Writer(index)
+    keep_busy(writer)
+    mark(index, "new")
+    keep_busy(writer)
+    gets = [partition for what, partition in index.calls if what == "get" and partition == ENTRIES]
+    assert 4 <= len(gets) <= 100 / COMMIT_MS
+    keep_busy(writer, 20)
+    assert len([partition for what, partition in index.calls if (what, partition) == ("get", ENTRIES)]) == len(gets)
+
+
+def test_the_stop_ends_when_another_has_taken_the_place_and_sends_nothing(index: Slow) -> None:
+    writer = Writer(index)
+    keep_busy(writer)
+    mark(index, "new")
+    while not writer.turns._traffic[PREFIX].stop:
+        keep_busy(writer, 1)
+    sent = index.calls.count(("commit", ENTRIES))
+    place = Item(ENTRIES, number(writer.head + 1), {"n": 2})
+    MemoryIndex.commit(index, [Put(place, Absent())])
+    begun = index.clock.boot_ms()
+    with pytest.raises(ConditionFailed) as failed:
+        writer.turns.commit([Put(Item(ENTRIES, place.sort, {"n": 1}), Absent())])
+    assert failed.value.items == {0: place}
+    assert index.calls.count(("commit", ENTRIES)) == sent
+    assert index.clock.boot_ms() - begun < 30
+
+
+def test_a_writer_that_does_not_win_does_not_stop(index: Slow) -> None:
+    writer = Writer(index)
+    keep_busy(writer)
+    mark(index, "new")
+    keep_busy(writer, 5)
+    writer.turns._traffic[PREFIX].stop = True
+    index.clock.sleep(1)
+    begun = index.clock.boot_ms()
+    assert writer.put()
+    assert index.clock.boot_ms() - begun == COMMIT_MS
+
+
+def test_a_writer_that_lost_waits_up_to_two_round_trips(index: Slow) -> None:
+    writer, other = Writer(index), Writer(index)
+    assert not writer.wait()
+    as_others(lambda: other.put())
+    assert not writer.put()
+    index.clock.random = lambda: 0.999  # type: ignore[method-assign]
+    begun = index.clock.boot_ms()
+    assert writer.wait()
+    assert 0 < index.clock.boot_ms() - begun <= 2 * COMMIT_MS
+    assert not writer.wait()  # once for each lost race
+    assert index.marks() == []
+
+
+def lose_for(writer: Writer, other: Writer, seconds: float) -> None:
+    """Lose each race for so long."""
+    ends = writer.index.clock.boot_ms() + 1000 * seconds
+    while writer.index.clock.boot_ms() < ends:
+        as_others(lambda: (other.read(), other.put()))
+        assert not writer.put()
+        writer.wait()
+
+
+def test_a_writer_that_lost_twice_and_waited_40_ms_writes_the_mark(index: Slow) -> None:
+    writer, other = Writer(index), Writer(index)
+    lose_for(writer, other, 0.03)
+    assert index.marks() == []
+    lose_for(writer, other, 0.07)
+    assert index.marks() == ["get", "commit"]
+
+
+def test_a_writer_that_had_its_share_waits_250_ms(index: Slow) -> None:
+    writer, other = Writer(index), Writer(index)
+    keep_busy(writer, 2)
+    keep_busy(writer, 6)
+    index.calls.clear()
+    lose_for(writer, other, 0.2)
+    assert "commit" not in index.marks()
+    lose_for(writer, other, 0.15)
+    assert "commit" in index.marks()
+
+
+def test_it_writes_none_where_another_waiter_has_just_done_so(index: Slow) -> None:
+    writer, other = Writer(index), Writer(index)
+    mark(index, "of another waiter")
+    lose_for(writer, other, 0.1)
+    assert index.marks() == ["get"]
+    lose_for(writer, other, 0.1)
+    assert index.marks() == ["get", "get", "commit"]
+
+
+def test_a_writer_does_not_stop_for_its_own_mark(index: Slow) -> None:
+    writer, other = Writer(index), Writer(index)
+    lose_for(writer, other, 0.1)
+    writer.read()
+    begun = index.clock.boot_ms()
+    keep_busy(writer, 30)
+    looks = len(index.marks()) - 2
+    assert looks > 3
+    assert index.clock.boot_ms() - begun == COMMIT_MS * (30 + looks)
+
+
+def test_a_mark_that_a_late_read_shows_again_stops_nobody(index: Slow) -> None:
+    writer = Writer(index)
+    traffic = writer.turns._traffic_of(PREFIX)
+    assert [traffic.learn(id) for id in ("a", "b", "a", "b")] == [True, True, False, False]
+
+
+def test_threads_of_one_process_stop_for_each_other(index: Slow) -> None:
+    writer, other = Writer(index), Writer(index)
+    keep_busy(writer)
+    index.clock.sleep(2)
+
+    def wait_in_vain() -> None:
+        sibling = Writer(index)
+        sibling.turns = writer.turns
+        lose_for(sibling, other, 0.1)
+
+    as_others(wait_in_vain)
+    writer.read()
+    writer.turns._traffic[PREFIX].wins_ms = (index.clock.boot_ms(),) * 5
+    begun = index.clock.boot_ms()
+    assert writer.put()
+    assert index.clock.boot_ms() - begun >= 100
+
+
+def test_whoever_cannot_mark_or_look_goes_on(index: Slow) -> None:
+    writer, other = Writer(index), Writer(index)
+    index.fails = True
+    lose_for(writer, other, 0.2)
+    writer.read()
+    keep_busy(writer, 20)
+    assert "commit" not in index.marks()
+
+
+def test_a_commit_does_not_fail_where_there_are_no_more_threads(index: Slow) -> None:
+    def none(look: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    writer = Writer(index)
+    writer.turns = HostedTurns(index, index.clock, none)
+    keep_busy(writer, 20)
+
+
+def test_no_look_outlives_its_index() -> None:
+    reached, answered = threading.Event(), threading.Event()
+
+    class Stuck(MemoryIndex):
+        def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+            reached.set()
+            answered.wait(10)
+            return None
+
+    turns = HostedTurns(Stuck(), SystemClock())
+    for version in range(1, 200):
+        turns.commit([Put(Item(ENTRIES, number(version), {}), Absent())])
+        if reached.is_set():
+            break
+    assert reached.wait(10)
+    closing = threading.Thread(target=turns.close)
+    closing.start()
+    assert closing.is_alive()
+    answered.set()
+    closing.join(10)
+    assert not [thread for thread in threading.enumerate() if thread.name == "stratalog-look"]
+    with pytest.raises(Closed):
+        turns.commit([Put(Item(ENTRIES, number(1000), {}), Absent())])
+
+
+def test_sweeping_a_deleted_log_takes_its_mark_along(index: Slow) -> None:
+    environment = Environment(HostedTurns(index, index.clock), MemoryBlobs(index.clock), index.clock)
+    log = create_log(environment, "acme", "plan")
+    log.append(Event("step", 1))
+    partition = waiting_partition(log.record.prefix)
+    MemoryIndex.commit(index, [Put(Item(partition, MARK_SORT, {"i": "a"}))])
+    delete_log(log)
+    index.clock.sleep(3600)
+    assert sweep_deleted(environment, "acme") == 1
+    assert list(index.query(partition)) == []
+
+
+def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
+    """Another process puts between each read and put of this one, so that it writes the mark of the record."""
+    turns = HostedTurns(index, index.clock, lambda look: None)
+    ours = Records(Environment(turns, MemoryBlobs(index.clock), index.clock), "acme")
+    theirs = Records(Environment(index, MemoryBlobs(index.clock), index.clock), "acme")
+    theirs.put("r", b"0")
+    partition = record_partition("acme", record_key("r"))
+    real, rivals = index.commit, iter(range(8))
+
+    def commit(writes, *blobs):  # type: ignore[no-untyped-def]
+        ours_goes = isinstance(writes[0], Put) and writes[0].item.partition == partition
+        if ours_goes and (rival := next(rivals, None)) is not None:
+            index.commit = real  # type: ignore[method-assign]
+            theirs.put("r", b"theirs %d" % rival)
+            index.commit = commit  # type: ignore[method-assign]
+        real(writes, *blobs)
+
+    index.commit = commit  # type: ignore[method-assign]
+    ours.put("r", b"ours")
+    assert MemoryIndex.get(index, waiting_partition(partition), MARK_SORT) is not None
+
+
+# The whole of it, simulated with the log's own code. Ratios and round trips: no clock of this machine is asked.
+
+
+def test_a_lone_writer_is_as_quick_as_before_and_pays_at_most_1_05_units() -> None:
+    load = Load(busy=1)
+    with_turns, before = compete(load, 60), compete(load, 60, turns=False)
+    assert with_turns.commits_per_second >= 0.97 * before.commits_per_second
+    assert before.units == pytest.approx(1, abs=0.005)
+    assert with_turns.units <= 1.05
+
+
+@pytest.mark.parametrize(("busy", "round_trips"), [(1, 20), (3, 40)])
+def test_a_commit_a_second_gets_its_turn_beside_busy_writers(busy: int, round_trips: int) -> None:
+    outcome = compete(Load(busy=busy, seldom=1), 60)
+    assert outcome.seldom_round_trips <= round_trips
+    assert outcome.failed == 0
+
+
+def test_without_turns_it_would_wait_ten_times_as_long() -> None:
+    assert compete(Load(busy=1, seldom=1), 60, turns=False).seldom_round_trips > 200
+
+
+def test_two_busy_writers_share() -> None:
+    outcome = compete(Load(busy=2), 30)
+    assert outcome.share <= 2
+    assert outcome.failed == 0
+
+
+def test_waiters_that_crash_change_little() -> None:
+    lone, crashed = compete(Load(busy=1), 60), compete(Load(busy=1, crashes=True), 60)
+    assert crashed.commits_per_second > 0.95 * lone.commits_per_second
+    seldom = compete(Load(busy=1, seldom=1, crashes=True), 60)
+    assert seldom.seldom_round_trips <= 25
+
+
+def test_of_64_busy_writers_nobody_gives_up() -> None:
+    outcome = compete(Load(busy=64), 12, seeds=(1,))
+    assert outcome.failed == 0
+    assert outcome.share <= 3
+
+
+def test_the_figures_are_made_by_a_program_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--quick"])
+    assert len(capsys.readouterr().out.splitlines()) == 16
+
+
+def test_two_handles_of_one_process_share_a_log(index: Slow) -> None:
+    environment = Environment(HostedTurns(index, index.clock), MemoryBlobs(index.clock), index.clock)
+    log = create_log(environment, "acme", "plan")
+    other = open_log(environment, "acme", "plan")
+    for _ in range(5):
+        log.append(Event("step", 1))
+        other.append(Event("step", 1))
+    assert log.head().version == 10
