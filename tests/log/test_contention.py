@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from bench.contention import contend, main
 from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log, LogSettings, open_log
 from stratalog.log.contention import Contention
+from stratalog.ports.index import Write
 from stratalog.testing.clock import ManualClock
 from tests.log.helpers import (
     NAME,
@@ -191,3 +195,34 @@ def test_the_same_seed_gives_the_same_run() -> None:
 def test_the_figures_of_the_documentation_are_made_by_a_program_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--quick"])
     assert len(capsys.readouterr().out.splitlines()) == 7
+
+
+def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
+    """A reader meets an entry whose commit is under way. It is the writer's own, so the writer goes on alone."""
+    log = new_log()
+    fill(log, 1)
+    environment = log.environment
+    index = scripted(environment)
+    commit = index.commit
+
+    def read_before_the_answer(writes: Sequence[Write], *blobs: Any) -> None:
+        commit(writes, *blobs)
+        clock_of(environment).sleep(0.004)
+        assert log.head().version > 1
+
+    index.commit = read_before_the_answer  # type: ignore[method-assign]
+    for _ in range(20):
+        log.append(event())
+    assert not log._appender.contention.contended
+    assert calls_of(log, lambda: log.append(event())) == {"commit": 1, "query": 1}  # the reader's query
+    assert environment.counters["read first"] == 0
+
+
+def test_readers_do_see_what_others_write_beside_own_commits() -> None:
+    log = new_log()
+    fill(log, 1)
+    rival = rival_of(log)
+    rival.append(event())
+    clock_of(log.environment).sleep(1)
+    log.head()
+    assert log._appender.contention.contended

@@ -73,6 +73,9 @@ class Appender:
         self._group_commit: GroupCommit[PendingEntry] = GroupCommit()
         self.heads: Newest[Head] = Newest(head_rank)
         self.left_behind: Head | None = None
+        self.sent = (0, b"")
+        """Of the commit sent last: the version that it follows, and the hash of its last entry."""
+
         # The name record's segment spares reading the record again, as long as the observation rule allows.
         self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self.ask_again_at = 0
@@ -95,16 +98,29 @@ class Appender:
 
     def head(self) -> Head:
         """The head, read now and consistently; or a newer one that another thread has learnt of meanwhile."""
+        start = self.heads.value or self.origin.value
+        read = follow_head(self.environment.index, self.environment.clock, self.name, start)
+        # What another thread has learnt or written while this one read is accounted for already.
         known = self.heads.value
-        read = follow_head(self.environment.index, self.environment.clock, self.name, known or self.origin.value)
         head = self.heads.offer(read)
-        if known is not None and head is read and (self.contention.contended or head.version != known.version):
-            self.contention.saw(head.version - known.version, known.seen.seconds_until(head.seen))
+        if known is not None and head is read:
+            others = self._others_between(known, head)
+            if others or self.contention.contended:
+                self.contention.saw(others, known.seen.seconds_until(head.seen))
         return head
 
     def known_head(self) -> Head | None:
         """The head as last seen by this process, which others may have left behind."""
         return self.heads.value
+
+    def _others_between(self, known: Head, head: Head) -> int:
+        """How many entries between the two are not this process's own.
+
+        A reader may meet the entries of a commit that is under way. Their leader has not been answered yet, so only the
+        hash tells whose they are.
+        """
+        before, hash = self.sent
+        return max(0, (before if hash == head.hash else head.version) - known.version)
 
     def turn(self) -> AbstractContextManager[bool]:
         """See `Log.turn`."""
@@ -203,6 +219,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return None
         name, joint = self._appender.names.require(), self._environment.index.joint_commits
         plan = plan_append(name, head, chosen, self._sent.wall_ms, roll_over=roll_over, checks_head=joint)
+        self._appender.sent = (head.version, plan.hashes[-1])
         return plan, head
 
     def _choose(self, head: Head) -> list[PendingEntry]:
