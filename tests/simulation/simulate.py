@@ -36,6 +36,8 @@ from tests.simulation.world_collect import CollectWorld
 from tests.simulation.world_decay import DecayWorld
 from tests.simulation.world_disk import DiskWorld
 from tests.simulation.world_documents import DocumentWorld
+from tests.simulation.world_hosted_turns import MUTANTS as HOSTED_TURNS_MUTANTS
+from tests.simulation.world_hosted_turns import HostedTurnsWorld
 from tests.simulation.world_index import MUTANTS as INDEX_MUTANTS
 from tests.simulation.world_index import CounterWorld
 from tests.simulation.world_log import LogWorld
@@ -71,6 +73,7 @@ WORLDS: Mapping[str, Listed] = {
     "decay": Listed(DecayWorld, weight=1),
     "documents": Listed(DocumentWorld, weight=2),
     "disk": Listed(DiskWorld, weight=1),
+    "hosted-turns": Listed(HostedTurnsWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
     "log": Listed(LogWorld, weight=3),
     "queue": Listed(QueueWorld, weight=1),
@@ -85,6 +88,7 @@ MUTANTS = (
     *DECAY_MUTANTS,
     *DISK_MUTANTS,
     *DOCUMENTS_MUTANTS,
+    *HOSTED_TURNS_MUTANTS,
     *INDEX_MUTANTS,
     *LOG_MUTANTS,
     *QUEUE_MUTANTS,

@@ -14,6 +14,7 @@ dynamodb         the index on a DynamoDB table
 dynamodb_client  DynamoDB's requests and retries
 dynamodb_http    HTTP connections to DynamoDB
 dynamodb_setup   makes and checks the table
+hosted_turns     turns of processes at a hosted index
 objectstore      blobs in S3, or another object store
 s3_versions      conditional deletes in S3 by object version
 sqs              the queue on SQS FIFO

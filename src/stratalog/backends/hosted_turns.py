@@ -43,9 +43,9 @@ POLL_MS_MIN = 2
 # When a writer that loses writes the mark: after so many losses, and so long after its first loss or its last mark. One
 # that won so often within the last second had its share.
 LOSSES_MIN = 2
-PATIENCE_MS = 40
-PATIENCE_MARKED_MS = 150
-PATIENCE_SATED_MS = 250
+MARK_AFTER_MS = 40
+MARK_AGAIN_MS = 150
+MARK_SATED_AFTER_MS = 250
 WINS_SATED = 5
 SATED_MS = 1000
 
@@ -90,24 +90,24 @@ class _Traffic:
 class _Wait:
     """A writer that keeps losing: how often, since when, and whether it has written the mark."""
 
-    __slots__ = ("due", "has_turn", "losses", "lost_ms", "marked", "patient_from_ms", "traffic")
+    __slots__ = ("due", "has_turn", "losses", "lost_ms", "marked", "traffic", "waits_since_ms")
 
     def __init__(self, traffic: _Traffic, now_ms: int) -> None:
         self.traffic = traffic
         self.losses = 0
-        self.lost_ms = self.patient_from_ms = now_ms
+        self.lost_ms = self.waits_since_ms = now_ms
         self.marked = False
         self.due: tuple[float, float] | None = None
         """The wait before the next try, in round trips; None once it is over."""
 
         self.has_turn = False
 
-    def patience_ms(self) -> int:
+    def mark_after_ms(self) -> int:
         """How long it goes on without a mark, or without another one."""
         if self.marked:
-            return PATIENCE_MARKED_MS
+            return MARK_AGAIN_MS
         sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS
-        return PATIENCE_SATED_MS if sated else PATIENCE_MS
+        return MARK_SATED_AFTER_MS if sated else MARK_AFTER_MS
 
 
 # Whoever loses again is known by its context: each thread has one, as has each actor of a simulation.
@@ -117,16 +117,18 @@ _waiting: ContextVar[_Wait | None] = ContextVar("stratalog waiting", default=Non
 class HostedTurns:
     """The index behind it, with turns for the writers of logs and records. Closing it closes that index.
 
-    ``beside`` runs a look at a mark beside its caller; by default in a thread, which `close` waits for.
+    ``run_look`` runs a look at a mark beside its caller; by default in a thread, which `close` waits for.
     """
 
-    def __init__(self, index: Index, clock: Clock, beside: Callable[[Callable[[], None]], None] | None = None) -> None:
+    def __init__(
+        self, index: Index, clock: Clock, run_look: Callable[[Callable[[], None]], None] | None = None
+    ) -> None:
         self.joint_commits = index.joint_commits
         self.blob_bytes_max = index.blob_bytes_max
         self._index = index
         self._clock = clock
         self._looks = _Looks()
-        self._beside = beside or self._looks.start
+        self._run_look = run_look or self._looks.start
         self._traffic: dict[str, _Traffic] = {}
         self._round_trip_ms = ROUND_TRIP_MS_FIRST
 
@@ -187,26 +189,26 @@ class HostedTurns:
         assert wait.due is not None, "a writer waits once for each lost race"
         low, high = wait.due
         wait.due = None
-        waited_ms = self._clock.boot_ms() - wait.patient_from_ms
-        if wait.losses >= LOSSES_MIN and waited_ms >= wait.patience_ms():
+        waited_ms = self._clock.boot_ms() - wait.waits_since_ms
+        if wait.losses >= LOSSES_MIN and waited_ms >= wait.mark_after_ms():
             self._mark(wait)  # which takes as long as the wait would
             return
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
 
     def _mark(self, wait: _Wait) -> None:
         """Write a new id, unless another writer has written one since this process last knew it."""
-        wait.patient_from_ms = self._clock.boot_ms()
         traffic = wait.traffic
         with suppress(StratalogError):  # a hint: whoever cannot write it waits without
             item = self._index.get(traffic.mark_partition, MARK_SORT)
             wait.marked = item is None or not traffic.learn(_id_of(item))
-            if not wait.marked:
-                return
-            id = new_id(self._clock)
-            condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
-            self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
-            # Other threads of this process stop for it, and this one does not stop for itself later.
-            traffic.learn(id, wait)
+            if wait.marked:
+                id = new_id(self._clock)
+                # Known before it is written, whatever the answer: other threads of this process stop for it, and the
+                # process does not stop for itself when it meets the mark later.
+                traffic.learn(id, wait)
+                condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
+                self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
+        wait.waits_since_ms = self._clock.boot_ms()  # from now on, however long that took
 
     def _stop(self, traffic: _Traffic, item: Item) -> None:
         """Let a waiter go first: until ``item``'s place is taken, which fails its condition, or the time is over."""
@@ -233,7 +235,7 @@ class HostedTurns:
             return
         traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
         try:
-            self._beside(lambda: self._look(traffic))
+            self._run_look(lambda: self._look(traffic))
         except RuntimeError:  # no more threads: a commit must not fail for that
             traffic.looking = False
 
