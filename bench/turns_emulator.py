@@ -1,8 +1,8 @@
 """Turns at DynamoDB's emulator: ``python -m bench.turns_emulator [--quick]``. Needs the development tools.
 
 As `bench.turns`, but each writer is a real process that asks ministack, with 5 to 20 ms added to each call: an emulator
-on the same machine is nearer than any service. A round trip is the median call of the same run, since a busy machine is slower
-in one run than in another. Rows with and without turns stand side by side.
+on the same machine is nearer than any service. A round trip is the median call
+of the same run, since a busy machine is slower in one run than in another.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ START_SECONDS = 2.0
 LOADS = (Load(busy=1), Load(busy=1, seldom=1), Load(busy=3, seldom=1), Load(busy=2))
 SELDOM_SECONDS = 1.0
 READ_UNIT = 0.2  # DynamoDB's read unit costs a fifth of its write unit
+HEADINGS = ("writers", "turns", "commits/s", "units", "most:least", "busy p99", "seldom p99", "trip", "failed")
 LINE = "{:<20}{:>7}{:>11}{:>8}{:>12}{:>14}{:>14}{:>9}{:>9}"
 
 T = TypeVar("T")
@@ -124,11 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder, ministack(Path(folder)) as emulator:
         create_table(_client(emulator.url), TABLE)
         print("p99 in round trips of the same run")
-        print(
-            LINE.format(
-                "writers", "turns", "commits/s", "units", "most:least", "busy p99", "seldom p99", "trip", "failed"
-            )
-        )
+        print(LINE.format(*HEADINGS))
         for load in LOADS:
             for turns in (False, True):
                 busy, seldom = _run(emulator.url, load, seconds, turns)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from stratalog.backends import hosted_turns
 from stratalog.backends.hosted_turns import HostedTurns
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.clock import new_id
 from stratalog.errors import ConditionFailed, OutcomeUnknown, Unavailable
 from stratalog.keys import MARK_SORT, waiting_partition
 from stratalog.log import Environment, Event, LogSettings, create_log, open_log
@@ -308,7 +309,7 @@ def _forget_own(self: Any, id: str, author: Any = None) -> bool:
 
 def _always_absent(self: Any, wait: Any) -> None:
     """The mutant of `HostedTurns._mark` that asks for no other's mark, and writes a new id after every loss."""
-    id = hosted_turns.new_id(self._clock)
+    id = new_id(self._clock)
     wait.marked = True
     self._index.commit([Put(Item(wait.traffic.mark_partition, MARK_SORT, {"i": id}))])
     wait.traffic.learn(id, wait)
