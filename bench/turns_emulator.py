@@ -35,7 +35,7 @@ from stratalog.ports.index import NO_BLOBS, Item, Write
 from stratalog.testing.emulators import ministack
 
 TABLE = "turns"
-SECONDS_FULL = 40.0
+SECONDS_FULL = 30.0
 SECONDS_QUICK = 2.0
 START_SECONDS = 2.0
 LOADS = (Load(busy=1), Load(busy=1, seldom=1), Load(busy=3, seldom=1), Load(busy=2))
