@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Sequence
 
 import pytest
@@ -66,6 +67,37 @@ def test_two_followers_have_the_effects_once() -> None:
 
     assert Projection(document.log, "counts", slow).catch_up() == 5
     assert rows(world) == {f"ada {n}": n for n in range(1, 6)}
+
+
+def test_a_follower_that_always_loses_ends_at_the_head() -> None:
+    world = World()
+    document = grown(world, 400)
+    ahead = Projection(world.open().log, "counts", count)
+    depths: list[int] = []
+
+    def lose(entry: Entry) -> Sequence[Write]:
+        depths.append(len(inspect.stack(0)))
+        ahead.catch_up(entry.version)
+        return count(entry)
+
+    assert Projection(document.log, "counts", lose).catch_up() == 400
+    assert len(depths) == 400
+    assert max(depths) == min(depths)
+    assert rows(world) == {f"ada {n}": n for n in range(1, 401)}
+
+
+def test_a_follower_leaves_what_is_appended_meanwhile_to_the_next_call() -> None:
+    world = World()
+    document = grown(world)
+    other = Projection(world.open().log, "counts", count)
+
+    def append(entry: Entry) -> Sequence[Write]:
+        document.apply([inc()])
+        other.catch_up(entry.version)
+        return count(entry)
+
+    assert Projection(world.open().log, "counts", append).catch_up() == 5
+    assert document.version == 10
 
 
 def test_effects_happen_once_though_every_answer_is_lost() -> None:

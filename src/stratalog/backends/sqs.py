@@ -26,7 +26,7 @@ from stratalog.backends.boto import RequestRefused, once
 from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
-from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.limits import QUEUE_RECEIVES_MAX, VISIBILITY_SECONDS_MAX
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 from stratalog.process_fork import close_in_child
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 REQUEST_BYTES_MAX = 1024 * 1024
 BATCH = 10
-LISTING_SECONDS = 60
+LISTING_SECONDS_MIN = 60
 TIMEOUTS_MAX = 10_000
 WAIT_SECONDS_MAX = 20
 RETENTION_SECONDS = 14 * 24 * 3600
@@ -124,19 +124,22 @@ class SqsQueue:
         return self._settle("ChangeMessageVisibility", message, call, after_seconds)
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """All are held in memory, and from other readers, until they are listed: two readers at once share them."""
+        """All are held in memory, and from other readers, until they are listed: two readers at once share them.
+
+        The listing ends where SQS shows none. SQS may show one again before that, since listing takes long. Each is
+        then hidden for three times as long, so each is shown a few times only, however many there are.
+        """
         self._check_open()
         letters: dict[str, DeadMessage] = {}
-        receipts: list[str] = []
+        receipts: dict[str, str] = {}
+        begun = Observation(self._clock)
         try:
-            while records := self._receive(self._dead_url, BATCH, LISTING_SECONDS, 0):
-                receipts += [record["ReceiptHandle"] for record in records]
-                new = [letter for letter in map(self._letter, records) if letter.id not in letters]
-                letters.update((letter.id, letter) for letter in new)
-                if not new:
-                    break
+            while records := self._receive(self._dead_url, BATCH, _listing_seconds(begun.age_seconds()), 0):
+                for record in records:
+                    letter = self._letter(record)
+                    letters[letter.id], receipts[letter.id] = letter, record["ReceiptHandle"]
         finally:
-            self._let_go(receipts)
+            self._let_go(list(receipts.values()))
         yield from (letters[id] for id in sorted(letters) if id > after)
 
     def close(self) -> None:
@@ -253,6 +256,11 @@ class SqsQueue:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the queue is closed")
+
+
+def _listing_seconds(age_seconds: float) -> float:
+    """How long a letter is hidden from a listing of this age that has just been shown it."""
+    return min(LISTING_SECONDS_MIN + 2 * age_seconds, VISIBILITY_SECONDS_MAX)
 
 
 class _VisibilityTimeout(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from stratalog.keys import checkpoints_partition, escape
 from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.log import Entry, Log
 from stratalog.log.commit import commit_once
+from stratalog.log.head import Head
 from stratalog.ports.index import Absent, Condition, Equals, Item, Put, Write
 
 __all__ = ["Projection"]
@@ -35,19 +36,27 @@ class Projection:
     def catch_up(self, version_min: int | None = None) -> int:
         """Project what is new; answer the checkpoint. ``version_min`` stops there, so that a query waits no longer.
 
-        Raises HistoryChanged where the checkpoint is of another history than the log's: build the projection anew.
+        Where others follow too, each entry is projected by the one that is first. What is appended meanwhile is left to
+        the next call. Raises HistoryChanged where the checkpoint is of another history than the log's: build the
+        projection anew.
         """
-        checkpoint, hash = self._position()
         head = self._log.head()
-        self._check_continues(checkpoint, hash, head.version)
         upto = head.version if version_min is None else min(version_min, head.version)
-        if upto <= checkpoint:
-            return checkpoint
+        while True:
+            checkpoint, hash = self._position()
+            if checkpoint > head.version:  # another follower has read a newer head
+                head = self._log.head()
+            self._check_continues(checkpoint, hash, head.version)
+            if upto <= checkpoint or self._project_up_to(checkpoint, upto, head):
+                return max(checkpoint, upto)
+
+    def _project_up_to(self, checkpoint: int, upto: int, head: Head) -> bool:
+        """Project the entries after ``checkpoint``. False: another follower was first with one of them."""
         for entry in self._log.read(checkpoint, upto, head=head):
             if not self._advance(checkpoint, entry):
-                return self.catch_up(version_min)
+                return False
             checkpoint = entry.version
-        return checkpoint
+        return True
 
     def tail(self, version_min: int) -> Iterator[Entry]:
         """The entries between the checkpoint and ``version_min``, for a query that folds them itself."""

@@ -1,0 +1,62 @@
+"""Listing dead letters on SQS, however long it takes: a service in memory whose requests take time."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from stratalog.backends.sqs import SqsQueue
+from stratalog.testing.clock import ManualClock
+
+REQUEST_SECONDS = 0.05
+
+
+class DeadQueue:
+    """SQS's rules for a FIFO queue with a letter in each group: the first that are visible, in their order."""
+
+    def __init__(self, clock: ManualClock, count: int) -> None:
+        self.clock = clock
+        self.visible_ms = [0] * count
+        self.requests = 0
+        self._receipts = itertools.count()
+        self._position_of: dict[str, int] = {}
+
+    def receive_message(self, *, MaxNumberOfMessages: int, VisibilityTimeout: int, **_: object) -> dict[str, Any]:
+        self.requests += 1
+        self.clock.sleep(REQUEST_SECONDS)
+        now = self.clock.wall_ms()
+        visible = (position for position, until in enumerate(self.visible_ms) if until <= now)
+        shown = list(itertools.islice(visible, MaxNumberOfMessages))
+        return {"Messages": [self._show(position, now + VisibilityTimeout * 1000) for position in shown]}
+
+    def change_message_visibility_batch(self, *, Entries: list[dict[str, Any]], **_: object) -> dict[str, Any]:
+        for entry in Entries:
+            self.visible_ms[self._position_of[entry["ReceiptHandle"]]] = self.clock.wall_ms()
+        return {}
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _show(self, position: int, visible_ms: int) -> dict[str, Any]:
+        self.visible_ms[position] = visible_ms
+        receipt = str(next(self._receipts))
+        self._position_of[receipt] = position
+        attributes = {
+            "MessageDeduplicationId": f"{position:06d}",
+            "MessageGroupId": f"{position}",
+            "ApproximateReceiveCount": "1",
+            "SentTimestamp": "0",
+        }
+        return {"Body": "eA==", "ReceiptHandle": receipt, "Attributes": attributes, "MessageAttributes": {}}
+
+
+@pytest.mark.parametrize("count", [0, 9, 1000, 20_000])
+def test_all_dead_letters_are_listed_though_that_takes_longer_than_they_are_hidden(count: int) -> None:
+    clock = ManualClock()
+    service = DeadQueue(clock, count)
+    letters = list(SqsQueue(service, "live", "dead", clock).dead_letters())
+    assert [letter.id for letter in letters] == [f"{position:06d}" for position in range(count)]
+    assert service.requests <= 4 * (count // 10 + 1) + 1
+    assert all(until <= clock.wall_ms() for until in service.visible_ms)
