@@ -69,6 +69,13 @@ POINTER_BYTES_MAX = 2048
 # A store's documents whose state is held in memory; those used longest ago go first.
 DOCUMENTS_HELD_MAX = 1000
 
+# A store's decoded chunks that are held in memory for all its documents; those used longest ago go first.
+CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
+# A store takes so many snapshots of documents at once beside commits. The others wait for a later commit.
+BACKGROUND_OFFERS_MAX = 4
+# Clients are forgotten by this number in one entry.
+CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
+
 # Sync.
 MUTATIONS_PER_BATCH_MAX = 1000
 # A pull tells the rejections of so many versions; a client relies on it, so it is part of the protocol.

@@ -144,7 +144,7 @@ class Store:
         """
         if is_inherited(self.environment.index):
             return
-        self.environment.background.wait()
+        self.environment.background.close()
         with self._lock:
             if callable(self._queue):
                 self._queue = _closed

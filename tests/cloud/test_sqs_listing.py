@@ -23,16 +23,17 @@ class DeadQueue:
         self._receipts = itertools.count()
         self._position_of: dict[str, int] = {}
 
-    def receive_message(self, *, MaxNumberOfMessages: int, VisibilityTimeout: int, **_: object) -> dict[str, Any]:
+    def receive_message(self, **options: Any) -> dict[str, Any]:
         self.requests += 1
         self.clock.sleep(REQUEST_SECONDS)
         now = self.clock.wall_ms()
         visible = (position for position, until in enumerate(self.visible_ms) if until <= now)
-        shown = list(itertools.islice(visible, MaxNumberOfMessages))
-        return {"Messages": [self._show(position, now + VisibilityTimeout * 1000) for position in shown]}
+        shown = list(itertools.islice(visible, options["MaxNumberOfMessages"]))
+        until = now + options["VisibilityTimeout"] * 1000
+        return {"Messages": [self._show(position, until) for position in shown]}
 
-    def change_message_visibility_batch(self, *, Entries: list[dict[str, Any]], **_: object) -> dict[str, Any]:
-        for entry in Entries:
+    def change_message_visibility_batch(self, **options: Any) -> dict[str, Any]:
+        for entry in options["Entries"]:
             self.visible_ms[self._position_of[entry["ReceiptHandle"]]] = self.clock.wall_ms()
         return {}
 

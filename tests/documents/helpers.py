@@ -13,6 +13,7 @@ from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
+from stratalog.testing.tasks import InlineTasks
 
 Call = tuple[str, str]
 Hook = Callable[[str, str], None]
@@ -110,14 +111,19 @@ class World:
         self.backend = MemoryIndex()
         self.index = RecordingIndex(self.backend, self.recorder)
         self.blobs = RecordingBlobs(MemoryBlobs(self.clock), self.recorder)
-        self.environment = Environment(self.index, self.blobs, self.clock, LogSettings(**settings))
+        settled = LogSettings(**settings)
+        self.environment = Environment(self.index, self.blobs, self.clock, settled, background=InlineTasks())
 
     def create(self, name: str = "doc", rules: Rules | None = None) -> Document:
         return Document(create_log(self.environment, "acme", name, "document"), rules)
 
     def open(self, name: str = "doc", rules: Rules | None = None) -> Document:
         """The document as another process would have it: nothing is remembered."""
-        return Document(open_log(self.environment, "acme", name), rules)
+        environment = Environment(
+            self.index, self.blobs, self.clock, self.environment.settings, background=InlineTasks()
+        )
+        environment.counters = self.environment.counters
+        return Document(open_log(environment, "acme", name), rules)
 
     def open_in(self, organisation: str, name: str) -> Log:
         """Any organisation's log as another process would have it."""

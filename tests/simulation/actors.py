@@ -8,7 +8,8 @@ from typing import TypeVar
 from stratalog.clock import Clock
 from stratalog.log import Environment as LogPlace
 from stratalog.log import LogSettings
-from tests.simulation.places import Place, Process
+from stratalog.testing.tasks import InlineTasks
+from tests.simulation.places import ActorTasks, Place, Process
 
 __all__ = ["Turns", "choose", "dawdle", "log_place"]
 
@@ -39,4 +40,5 @@ def choose(clock: Clock, options: Sequence[T]) -> T:
 
 def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
     """A store over the ports of a process, or over the honest ones of a place, for set-up and checks."""
-    return LogPlace(ends.index, ends.blobs, ends.clock, settings)
+    background = ActorTasks(ends) if isinstance(ends, Process) else InlineTasks()
+    return LogPlace(ends.index, ends.blobs, ends.clock, settings, background=background)

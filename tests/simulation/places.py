@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.log import Task
 from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyLine, FaultyQueue, Weather, draw_weather
 from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
@@ -163,6 +164,29 @@ class Place:
                 self.start(name, main, background=background)
 
         self.scheduler.later(delay_ms, start)
+
+
+class ActorTasks:
+    """Work beside the callers' in actors of a process, as its threads would do it: they crash with the process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def start(self, work: Callable[[], None]) -> Task:
+        """Nothing in the worlds joins a task."""
+        raise NotImplementedError
+
+    def offer(self, work: Callable[[], None]) -> bool:
+        """Begin ``work`` in an actor of its own."""
+        self._process.scheduler.counts.bump("tasks beside")
+        self._process.spawn(f"{self._process.name}-task", work)
+        return True
+
+    def wait(self) -> None:
+        """The run waits for every actor."""
+
+    def close(self) -> None:
+        """The run waits for every actor."""
 
 
 class Process:

@@ -34,14 +34,14 @@ from stratalog.testing.checkers import Answered, Violation, check_real_time
 from stratalog.testing.faults import Weather, draw_weather
 from stratalog.testing.history import History
 from stratalog.testing.scheduler import Actor, Crash, Scheduler
-from tests.simulation.actors import Turns
+from tests.simulation.actors import Turns, log_place
 from tests.simulation.documents_truth import Told as ToldMutation
 from tests.simulation.documents_truth import Truth as DocumentTruth
 from tests.simulation.documents_truth import check_answer, check_told
 from tests.simulation.faulty import RULES
 from tests.simulation.interleaving import Interleaving
 from tests.simulation.log_truth import Answer, Truth, check_answers
-from tests.simulation.places import Place, Process
+from tests.simulation.places import ActorTasks, Place, Process
 from tests.simulation.threads_handle import AnsweredBlobs, AnsweredIndex, Ended, Handle, Interrupter
 from tests.simulation.world_documents import damage
 from tests.simulation.world_log import check_content, content
@@ -305,7 +305,7 @@ class ThreadWorld:
         """Open the handle, and start the threads that share it."""
         step = self.interrupter.step
         index, blobs = AnsweredIndex(process.index, step), AnsweredBlobs(process.blobs, step)
-        environment = LogPlace(index, blobs, process.clock, self.settings)
+        environment = LogPlace(index, blobs, process.clock, self.settings, background=ActorTasks(process))
         self.counters.append(environment.counters)
         while True:
             try:
@@ -342,7 +342,7 @@ class ThreadWorld:
                 raise Violation("errors", "a call ended with an error that nobody expects", error=repr(exc)) from exc
 
     def _honest(self) -> LogPlace:
-        return LogPlace(self.place.index, self.place.blobs, self.place.clock, self.settings)
+        return log_place(self.place, self.settings)
 
     def _check_forgotten(self, floor: int) -> None:
         self.scheduler.counts.bump("forgotten", len(self.forgotten))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stratalog.backends.memory import MemoryBlobs
+from stratalog.cache import ByteCache
 from stratalog.clock import SystemClock
 from stratalog.codec import encode
 from stratalog.tree.chunks import Chunks
@@ -15,7 +16,7 @@ OWNER = "acme/plan@abc"
 
 
 def new_chunks(cache_bytes: int = 1 << 20) -> Chunks:
-    return Chunks(MemoryBlobs(SystemClock()), OWNER, cache_bytes)
+    return Chunks(MemoryBlobs(SystemClock()), OWNER, ByteCache(cache_bytes))
 
 
 def cold(chunks: Chunks) -> Chunks:

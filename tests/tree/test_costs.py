@@ -8,6 +8,7 @@ from itertools import islice
 
 import pytest
 
+from stratalog.cache import ByteCache
 from stratalog.codec import decode
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.diff import diff
@@ -55,7 +56,7 @@ def test_a_second_lookup_nearby_reads_nothing(large: Tree) -> None:
 
 
 def test_without_a_cache_every_lookup_reads_again(large: Tree) -> None:
-    chunks, root = Chunks(large[0]._blobs, "acme/plan@abc", cache_bytes=0), large[1]
+    chunks, root = Chunks(large[0]._blobs, "acme/plan@abc", ByteCache(0)), large[1]
     get(chunks, root, key(500))
     before = chunks.reads
     get(chunks, root, key(500))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from stratalog.backends.memory import MemoryBlobs
+from stratalog.cache import ByteCache
 from stratalog.clock import SystemClock
 from stratalog.codec import encode, sha256
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, Unsupported
@@ -170,9 +171,10 @@ def test_the_level_of_a_key_is_fixed_for_good() -> None:
 def test_the_cache_keeps_within_its_bound() -> None:
     writer = new_chunks()
     root = build(writer, items(20_000))
-    chunks = Chunks(writer._blobs, OWNER, cache_bytes=200_000)
+    chunks = Chunks(writer._blobs, OWNER, ByteCache(200_000))
     assert sum(1 for _ in scan(chunks, root)) == 20_000
-    assert 5 <= len(chunks._cache._nodes) <= 40
+    assert 5 <= len(chunks._cache._held) <= 40
+    assert 100_000 <= chunks._cache.held_bytes <= 200_000
 
 
 def test_a_missing_chunk_is_not_found() -> None:

@@ -10,7 +10,8 @@ import msgspec
 
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
-from stratalog.documents.commits import BASE, COLLECT, FLOOR, Merged
+from stratalog.documents.commits import BASE, FLOOR, Merged
+from stratalog.documents.expiry import collection_of_clients
 from stratalog.documents.read_back import require_state
 from stratalog.documents.rebuild import verify
 from stratalog.documents.rejections import UNEXPECTED, write_letters
@@ -65,11 +66,12 @@ class Document:
     Safe to share between threads. A handle speaks of one incarnation; once that is deleted, calls raise NotFound.
     """
 
-    def __init__(self, log: Log, rules: Rules | None = None) -> None:
+    def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
+        """``chunks`` are the owner's behind another cache than the store's."""
         self.log = log
         self.rules = rules or Rules()
         self.values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
-        self.chunks = Chunks(log.environment.blobs, log.record.owner)
+        self.chunks = chunks or Chunks(log.environment.blobs, log.record.owner, log.environment.chunk_cache)
         # One thread of this handle commits at a time, so that threads do not lose races to each other. The lock is no
         # fence: the conditional put stops a commit on an old version. Readers need no lock, see `StateCache`.
         self._commit_lock = threading.Lock()
@@ -134,7 +136,7 @@ class Document:
         check_identity(owner, "owner", empty=True)
         with self._commit_lock:
             outcomes = self._commit_batch(batch, group, owner, author)
-            self._snapshots.take_if_due()
+        self._snapshots.begin_if_due()
         return outcomes
 
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
@@ -145,7 +147,7 @@ class Document:
         batch = [check_mutation(mutation) for mutation in mutations]
         with self._commit_lock:
             outcomes = self._commit_batch(batch, "", "", author, approve)
-            self._snapshots.take_if_due()
+        self._snapshots.begin_if_due()
         return outcomes
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
@@ -153,10 +155,15 @@ class Document:
 
         A client without a group leaves none: its first mutation, sent again, is applied again. Raises Invalid.
         """
-        buried = sorted(check_identity(group, "group") for group in groups)
-        bindings = {check_identity(client, "client"): self.state().binding(client) for client in clients}
-        forgotten = [[client, bound[0] if bound else ""] for client, bound in sorted(bindings.items())]
-        return self._append_event(Event(COLLECT, [forgotten, buried]))
+        buried = sorted({check_identity(group, "group") for group in groups})
+        wanted = sorted({check_identity(client, "client") for client in clients})
+
+        def collect(state: State) -> Event:
+            return collection_of_clients(state, wanted, buried)
+
+        entry, _ = self._append_decided(collect)
+        assert entry is not None, "a collection is an entry, even of nothing"
+        return entry
 
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
         """Raise the numbers of a group's clients to those that a lost branch told them. The newest state after it.
@@ -164,15 +171,12 @@ class Document:
         ``order`` is that of a cookie which is certainly of a lost branch. Where nothing is behind, nothing is
         committed. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
         """
-        retry: Retry | None = None
-        while True:
-            try:
-                with self._commit_lock, self.log.turn() if retry else no_turn() as has_turn:
-                    return self._try_resume(group, owner, reported, order)
-            except VersionConflict as exc:
-                retry = retry or self.log.retry()
-                if not retry.wait(exc, has_turn=has_turn):
-                    raise ContentionError("others kept changing the document first", document=self.name) from exc
+
+        def resume(state: State) -> Event | None:
+            raised = resumption_of(state, group, owner, reported, order, self.log.environment.clock.wall_ms())
+            return None if raised is None else raised.event()
+
+        return self._append_decided(resume, owner)[1]
 
     def delete(self) -> None:
         """Delete the document. Its name may be used again; that is another incarnation."""
@@ -357,17 +361,32 @@ class Document:
             event, expected=state.version, author=author, principal=owner, blob_batch=blob_batch, checked=True
         )
 
-    def _try_resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None) -> State:
+    def _append_decided(self, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Entry | None, State]:
+        """Append what ``decide`` makes of the newest state, as the version after it: the entry, and the state then.
+
+        It decides anew as long as other writers are first. Without an event nothing is committed.
+        """
+        retry: Retry | None = None
+        while True:
+            try:
+                with self._commit_lock, self.log.turn() if retry else no_turn() as has_turn:
+                    return self._try_decided(decide, owner)
+            except VersionConflict as exc:
+                retry = retry or self.log.retry()
+                if not retry.wait(exc, has_turn=has_turn):
+                    raise ContentionError("others kept changing the document first", document=self.name) from exc
+
+    def _try_decided(self, decide: Callable[[State], Event | None], owner: str) -> tuple[Entry | None, State]:
         state = self._states.fresh()
-        resume = resumption_of(state, group, owner, reported, order, self.log.environment.clock.wall_ms())
-        if resume is None:
-            return state
+        event = decide(state)
+        if event is None:
+            return None, state
         try:
-            entry = self.log.append(resume.event(), expected=state.version, principal=owner)
+            entry = self.log.append(event, expected=state.version, principal=owner)
         except (Unavailable, OutcomeUnknown):
             self._states.drop(state)
             raise
-        return self._states.offer(state.after([entry]))
+        return entry, self._states.offer(state.after([entry]))
 
     def _append_event(self, event: Event) -> Entry:
         with self._commit_lock:

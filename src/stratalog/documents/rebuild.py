@@ -56,7 +56,9 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, or bytes are
     damaged; Redacted where no state of ``upto`` can be had.
     """
-    rebuild = _Rebuild(document, progress)
+    rebuild = _Rebuild(
+        _Uncached(document.log, Chunks(document.log.environment.blobs, document.log.record.owner)), progress
+    )
     last, start = document.log.head().version if upto is None else upto, rebuild.version
     for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         if start < snapshot.version <= last:
@@ -75,6 +77,13 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
         rebuild.hash,
         tuple(rebuild.redacted),
     )
+
+
+class _Uncached(msgspec.Struct, frozen=True):
+    """A document without what its store has in memory: what is verified is what is stored."""
+
+    log: Log
+    chunks: Chunks
 
 
 class _Rebuild:

@@ -1,31 +1,46 @@
-"""SnapshotSchedule: when a document's snapshot is due, which thread takes it, and what follows when that fails."""
+"""SnapshotSchedule: when a document's snapshot is due, who takes it, and what follows when that fails."""
 
 from __future__ import annotations
 
 import threading
 
+from stratalog.clock import Observation
 from stratalog.documents.snapshots import roots_of, take_snapshot
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
-from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
+from stratalog.errors import Closed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.process_fork import close_in_child
+from stratalog.retry import Retry, RetryPolicy
 
-__all__ = ["SnapshotSchedule"]
+__all__ = ["SnapshotSchedule", "is_snapshot_due"]
+
+BACKOFF = RetryPolicy(wait_seconds_first=2, wait_seconds_max=60)
+
+
+def is_snapshot_due(log: Log, version: int, snapshot_version: int) -> bool:
+    """Whether a document at ``version`` is to be given a snapshot, where the newest is of ``snapshot_version``.
+
+    The rule for commits, maintenance and imports: so many versions after the newest one, or after the version that the
+    document was forked from.
+    """
+    return version - max(snapshot_version, log.first) >= log.environment.settings.snapshot_entries_interval
 
 
 class SnapshotSchedule:
     """Takes the snapshots of one handle: those that are due, and those that a caller asks for.
 
-    A snapshot is due ``snapshot_entries_interval`` versions after the newest one, or after the version that the
-    document was forked from. The thread whose commit crosses the interval takes it, after that commit and before its
-    answer, so the next commit of the same handle waits for it. The lag is computed from versions and never stored, so a
-    snapshot that failed is due again at the next commit.
+    A commit that finds a snapshot due begins it beside the commits, in a task of the store, and is answered at once. So
+    neither that commit nor a later one waits for the blob store. The lag is computed from versions and never stored, so
+    a snapshot that failed, or was lost with its process, is due again.
+
+    After a failure the handle leaves the blob store alone for a while: `BACKOFF` says how long. Meanwhile the log is
+    read from the last snapshot on. Maintenance makes the snapshot where no commit comes any more.
 
     ``_lock`` lets one thread of the handle take a snapshot at a time, so that one is in memory at most. A caller of
-    `take` waits for it. A writer does not: it leaves the snapshot to a later commit. Commits do not need the lock, so
-    they go on during a snapshot that a caller asked for, and `StateCache` joins their state with that snapshot.
+    `take` waits for it. A commit does not: it leaves the snapshot to a later commit. Commits do not need the lock, and
+    `StateCache` joins their state with the snapshot.
 
     Snapshots are removed with the history below a floor, by ``log.retention``; never here.
     """
@@ -35,6 +50,11 @@ class SnapshotSchedule:
         self._states = states
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
+        self._is_begun = False
+        """Whether a task was begun and has not ended. A guess: the lock decides."""
+
+        self._backoff = Retry(log.environment.clock, BACKOFF)
+        self._pause: tuple[Observation, float] | None = None
 
     def take(self, version: int | None = None) -> int:
         """Make the snapshot of a version (the newest, if None) if there is none; return the version.
@@ -58,32 +78,70 @@ class SnapshotSchedule:
             raise Unavailable("the base snapshot could not be made", version=floor)
         return base
 
-    def take_if_due(self) -> None:
-        """Make the snapshot of the held state if one is due and no other thread takes one. Call it after a commit.
+    def begin_if_due(self) -> None:
+        """Begin the snapshot of the held state beside commits, if one is due. Call it after a commit.
 
-        Errors of the log's storage are counted and not raised, since the commit before is durable.
+        Reads nothing and does not wait. Where a snapshot is under way, or the store has enough to do, it is left to a
+        later commit.
         """
         state = self._states.cached
-        interval = self.log.environment.settings.snapshot_entries_interval
-        if state is None or state.version - max(state.snapshot_version, self.log.first) < interval:
+        if state is None or not is_snapshot_due(self.log, state.version, state.snapshot_version):
             return
-        if not self._lock.acquire(blocking=False):
+        if self._is_begun or self._lock.locked() or self._is_pausing():
+            return
+        self._is_begun = True
+        try:
+            if not self.log.environment.background.offer(self._run):
+                self._is_begun = False
+        except BaseException:
+            self._is_begun = False
+            raise
+
+    def _run(self) -> None:
+        """The task beside commits. Where two were begun, or a caller has asked for a snapshot, one takes it."""
+        try:
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._take_if_due()
+                finally:
+                    self._lock.release()
+        finally:
+            self._is_begun = False
+
+    def _take_if_due(self) -> None:
+        """Errors of the log's storage are counted and not raised: nobody waits for the answer."""
+        state = self._states.cached
+        if state is None:
             return
         try:
             newest = newest_snapshot(self.log.environment.index, self.log.record.prefix, state.version)
             if newest and newest.version > state.snapshot_version:
                 # Another process has taken one since: the interval counts from that.
                 state = self._states.offer(state.onto(newest.version, roots_of(newest)))
-            if state.version - state.snapshot_version >= interval:
+            if is_snapshot_due(self.log, state.version, state.snapshot_version):
                 self._follow(take_snapshot(self.log, state))
+        except Closed:
+            return
         except (Unavailable, OutcomeUnknown):
-            self.log.environment.counters["snapshot failed"] += 1
+            self._fail()
         except StratalogError:
             # A chunk that is gone or damaged belongs to the state's own snapshot. The next state loads a present one.
             self._states.drop_base(state.snapshot_version)
-            self.log.environment.counters["snapshot failed"] += 1
-        finally:
-            self._lock.release()
+            self._fail()
+        except Exception:
+            self._fail()
+            raise
+        else:
+            self._backoff.reset()
+            self._pause = None
+
+    def _fail(self) -> None:
+        self.log.environment.counters["snapshot failed"] += 1
+        self._pause = (Observation(self.log.environment.clock), self._backoff.next_seconds())
+
+    def _is_pausing(self) -> bool:
+        pause = self._pause
+        return pause is not None and pause[0].age_seconds() < pause[1]
 
     def _follow(self, taken: State) -> None:
         """Move the held state onto the snapshot. Where none was made, its base is gone: drop a state on that base."""

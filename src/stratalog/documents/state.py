@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, takewhile
 
 import msgspec
 
@@ -25,9 +24,8 @@ __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 # Of numbers (above, up to), in order.
 Ranges = tuple[tuple[int, int], ...]
 _UNKNOWN = Slot(GONE, 0)
-_NONE: Mapping[str, Slot] = {}
-RECENT_MIN = 64
-RECENT_PART = 16
+RUN_MIN = 64
+RUN_GROWTH = 8
 KNOWN_MAX = 1024
 NEAR_MAX = 32
 
@@ -57,54 +55,57 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Layer:
-    """One tree with changes over it. Adding changes makes another layer and leaves this one as it is."""
+    """One tree with changes over it. Adding changes makes another layer and leaves this one as it is.
 
-    __slots__ = ("_known", "_near", "_old", "_order", "_recent", "_root")
+    The changes lie in runs, the newest first. A run is at least `RUN_GROWTH` times as large as those before it, so
+    there are few, and a change is copied a bounded number of times for each. A commit costs the same after a million
+    changes as after a hundred: a snapshot that is late delays nobody.
+    """
+
+    __slots__ = ("_known", "_near", "_root", "_runs")
 
     def __init__(
         self,
         root: Root,
-        old: Mapping[str, Slot] = _NONE,
-        recent: Mapping[str, Slot] = _NONE,
+        runs: tuple[_Run, ...] = (),
         known: dict[str, Slot | None] | None = None,
-        order: _Order | None = None,
         near: _Near | None = None,
     ) -> None:
         self._root = root
-        self._old = old
-        self._recent = recent
+        self._runs = runs
         self._known = {} if known is None else known
-        self._order = order or _Order()
         self._near = near or _Near()
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
-        """The layer after ``changes``. Most are copied into a small map; now and then that one into the large one."""
+        """The layer after ``changes``."""
         if not changes:
             return self
-        old = self._old
-        recent = {**self._recent, **changes}
-        if len(recent) <= RECENT_MIN or len(recent) <= len(old) // RECENT_PART:
-            return Layer(self._root, old, recent, self._known, self._order, self._near)
-        return Layer(self._root, {**old, **recent}, _NONE, self._known, None, self._near)
+        return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)
+
+    def over(self, root: Root, after: int) -> Layer:
+        """The changes by versions above ``after`` over another tree, which holds the rest."""
+        return Layer(root).changed(self.changes(after))
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
         """The changes over the tree by versions above ``after``; a deleted key has the value `GONE`."""
-        return {key: slot for key, slot in {**self._old, **self._recent}.items() if slot.version > after}
+        changes: dict[str, Slot] = {}
+        for run in reversed(self._runs):
+            changes.update(run.slots)
+        return {key: slot for key, slot in changes.items() if slot.version > after} if after else changes
 
     def get(self, chunks: Chunks, key: str) -> Slot | None:
         """The slot of ``key``."""
-        slot = self._recent.get(key) or self._old.get(key)
-        if slot is not None:
-            return slot if slot.value else None
+        for run in self._runs:
+            if (slot := run.slots.get(key)) is not None:
+                return slot if slot.value else None
         return self._in_tree(chunks, key) if self._root.count else None
 
     def scan(self, chunks: Chunks, prefix: str, after: str | None = None) -> Iterator[tuple[str, Slot]]:
         """Keys that start with ``prefix`` and come after ``after``, in order, with their slots."""
-        recent = sorted((key, 0, slot) for key, slot in self._recent.items() if _is_in(key, prefix, after))
-        old = ((key, 1, self._old[key]) for key in self._order.keys(self._old, prefix, after))
-        below = ((key, 2, slot) for key, slot in scan(chunks, self._root, prefix=prefix, after=after))
+        rows = [run.rows(age, prefix, after) for age, run in enumerate(self._runs)]
+        below = ((key, len(rows), slot) for key, slot in scan(chunks, self._root, prefix=prefix, after=after))
         last = None
-        for key, _, slot in heapq.merge(recent, old, below):
+        for key, _, slot in heapq.merge(*rows, below):
             if key != last and slot.value:
                 yield key, slot
             last = key
@@ -120,22 +121,35 @@ class Layer:
         return slot
 
 
-class _Order:
-    """The order of a layer's old changes, found at the first scan and kept for all layers that share them."""
+class _Run:
+    """Changes of some versions in a row. Its order is found at the first scan, for all layers that share it."""
 
-    __slots__ = ("_keys",)
+    __slots__ = ("_keys", "slots")
 
-    def __init__(self) -> None:
+    def __init__(self, slots: Mapping[str, Slot]) -> None:
+        self.slots = slots
         self._keys: list[str] | None = None
 
-    def keys(self, changes: Mapping[str, Slot], prefix: str, after: str | None) -> Iterator[str]:
-        """The keys that start with ``prefix`` and come after ``after``, in order."""
+    def rows(self, age: int, prefix: str, after: str | None) -> Iterator[tuple[str, int, Slot]]:
+        """The changes of keys that start with ``prefix`` and come after ``after``, in order, each with ``age``."""
         if self._keys is None:
-            self._keys = sorted(changes)
+            self._keys = sorted(self.slots)
         start = bisect_left(self._keys, prefix)
         if after is not None:
             start = max(start, bisect_right(self._keys, after))
-        return takewhile(lambda key: key.startswith(prefix), islice(self._keys, start, None))
+        for position in range(start, len(self._keys)):
+            key = self._keys[position]
+            if not key.startswith(prefix):
+                return
+            yield key, age, self.slots[key]
+
+
+def _with_run(runs: tuple[_Run, ...], changes: Mapping[str, Slot]) -> tuple[_Run, ...]:
+    """The runs after ``changes``. The newest run is copied while it is small, and then joins the next ones."""
+    newest, rest = dict(changes), runs
+    while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):
+        newest, rest = {**rest[0].slots, **newest}, rest[1:]
+    return (_Run(newest), *rest)
 
 
 class _Near:
@@ -300,7 +314,7 @@ class State:
     def onto(self, snapshot_version: int, roots: Roots) -> State:
         """The same state over a newer snapshot: only changes after it are kept over its trees."""
         layers = tuple(
-            Layer(root, layer.changes(snapshot_version))
+            layer.over(root, snapshot_version)
             for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)
         )
         moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, (layers[0], layers[1], layers[2]))
@@ -324,7 +338,3 @@ class State:
 _decode_client = msgspec.msgpack.Decoder(ClientState).decode
 _decode_binding = msgspec.msgpack.Decoder(tuple[str, str]).decode
 _decode_lost = msgspec.msgpack.Decoder(tuple[tuple[int, int], ...]).decode
-
-
-def _is_in(key: str, prefix: str, after: str | None) -> bool:
-    return key.startswith(prefix) and (after is None or key > after)

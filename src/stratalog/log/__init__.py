@@ -35,7 +35,7 @@ A log does not interpret its events. Documents do, and so do applications that u
 
 from stratalog.log.app_snapshots import AppSnapshot
 from stratalog.log.entries import Entry, Event, Upcasters
-from stratalog.log.environment import Environment, LogSettings
+from stratalog.log.environment import Environment, LogSettings, Task, Tasks
 from stratalog.log.lifecycle import create_log, delete_log, fork_log, open_log
 from stratalog.log.log import Log
 
@@ -46,6 +46,8 @@ __all__ = [
     "Event",
     "Log",
     "LogSettings",
+    "Task",
+    "Tasks",
     "Upcasters",
     "create_log",
     "delete_log",

@@ -1,4 +1,4 @@
-"""The environment of a log: its ports, clock, settings, counters and background tasks."""
+"""The environment of a log: its ports, clock, settings, counters, caches and background tasks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 
+from stratalog.cache import ByteCache
 from stratalog.clock import Clock, Observation
-from stratalog.limits import BODY_INLINE_BYTES_MAX
+from stratalog.limits import BACKGROUND_OFFERS_MAX, BODY_INLINE_BYTES_MAX, CHUNK_CACHE_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
 from stratalog.retry import Pace, Retry, RetryPolicy
 
-__all__ = ["BackgroundTasks", "EnteredOrganisations", "Environment", "LogSettings"]
+__all__ = ["BackgroundTasks", "EnteredOrganisations", "Environment", "LogSettings", "Task", "Tasks"]
 
 ORGANISATIONS_REMEMBERED_MAX = 10_000
 
@@ -45,12 +48,46 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a follower looks for new entries."""
 
 
-class BackgroundTasks:
-    """Work in threads of its own. Closing the store waits for all of it."""
+class Task(Protocol):
+    """Work that was begun."""
 
-    def __init__(self) -> None:
+    def join(self) -> None:
+        """Wait for its end."""
+        ...
+
+
+class Tasks(Protocol):
+    """Runs work beside the callers'. `BackgroundTasks` does it in threads, a simulation in actors of its own."""
+
+    def start(self, work: Callable[[], None]) -> Task:
+        """Begin ``work``, which raises nothing."""
+        ...
+
+    def offer(self, work: Callable[[], None]) -> bool:
+        """Begin ``work``, which raises nothing, unless too much is under way. False: it was not begun, nor will be."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for all that was begun."""
+        ...
+
+    def close(self) -> None:
+        """Take no more offers, and wait for all that was begun."""
+        ...
+
+
+class BackgroundTasks:
+    """Work in short-lived threads of its own. Closing the store waits for all of it, and so does the program's end.
+
+    A function on AWS Lambda is frozen between two calls, its threads too. They go on at the next call or never.
+    """
+
+    def __init__(self, offers_max: int = BACKGROUND_OFFERS_MAX) -> None:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
+        self._offers_max = offers_max
+        self._offers = 0
+        self._closed = False
         self._threads: list[threading.Thread] = []
 
     def start(self, work: Callable[[], None]) -> threading.Thread:
@@ -62,12 +99,41 @@ class BackgroundTasks:
             thread.start()
         return thread
 
+    def offer(self, work: Callable[[], None]) -> bool:
+        """Begin ``work``, which raises nothing, unless too much is under way. False: it was not begun, nor will be."""
+        with self._lock:
+            if self._closed or self._offers >= self._offers_max:
+                return False
+            self._offers += 1
+        try:
+            self.start(partial(self._run_offer, work))
+        except RuntimeError:  # the system has no thread left, or the program is ending
+            self._end_offer()
+            return False
+        return True
+
     def wait(self) -> None:
         """Wait for all that was begun."""
         with self._lock:
             threads, self._threads = self._threads, []
         for thread in threads:
             thread.join()
+
+    def close(self) -> None:
+        """Take no more offers, and wait for all that was begun."""
+        with self._lock:
+            self._closed = True
+        self.wait()
+
+    def _run_offer(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self._end_offer()
+
+    def _end_offer(self) -> None:
+        with self._lock:
+            self._offers -= 1
 
 
 class EnteredOrganisations:
@@ -90,7 +156,15 @@ class EnteredOrganisations:
 class Environment:
     """Index, blobs and clock of one store, its settings, and counters of notable events."""
 
-    def __init__(self, index: Index, blobs: Blobs, clock: Clock, settings: LogSettings | None = None) -> None:
+    def __init__(
+        self,
+        index: Index,
+        blobs: Blobs,
+        clock: Clock,
+        settings: LogSettings | None = None,
+        *,
+        background: Tasks | None = None,
+    ) -> None:
         self.index = index
         self.blobs = blobs
         self.clock = clock
@@ -101,7 +175,10 @@ class Environment:
             wait_seconds_max=self.settings.append_backoff_seconds_max,
         )
         self.counters: Counter[str] = Counter()
-        self.background = BackgroundTasks()
+        self.background: Tasks = background or BackgroundTasks()
+        self.chunk_cache: ByteCache[Any] = ByteCache(CHUNK_CACHE_BYTES_MAX)
+        """The decoded chunks of all documents of the store."""
+
         self.entered_organisations = EnteredOrganisations()
         close_in_child(self, "index", "blobs")
 

@@ -18,6 +18,7 @@ from stratalog.documents import Document
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import Commit, Merged
 from stratalog.documents.run import Ran, Run
+from stratalog.documents.snapshot_schedule import is_snapshot_due
 from stratalog.documents.snapshots import load_state, take_snapshot, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
 from stratalog.documents.values import Values
@@ -278,7 +279,7 @@ class _Import:
         if self._same_origin and written.hash != entry.hash:
             raise _AnotherBody(entry.version)
         state = state.after([written])
-        if state.version - state.snapshot_version >= self._environment.settings.snapshot_entries_interval:
+        if is_snapshot_due(document.log, state.version, state.snapshot_version):
             return take_snapshot(document.log, state)
         return state
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from stratalog.clock import Clock
 from stratalog.documents import Document, Rules
+from stratalog.documents.snapshot_schedule import is_snapshot_due
 from stratalog.log import Log
 from stratalog.log.retention import Stop, archive_segments, free_segments, is_due, pinned_floor, raise_floor
 from stratalog.log.segments import Segment, list_segments
@@ -85,13 +86,10 @@ def _provable(log: Log, floor: int) -> int:
 
 
 def _is_snapshot_due(log: Log) -> bool:
-    """The durable rule: so many versions after the newest snapshot, whoever should have made it."""
+    """Whoever should have made it, and failed or was lost."""
     head = log.head()
     newest = log.snapshot_at(head.version)
-    return (
-        head.version - max(newest.version if newest else 0, log.first)
-        >= log.environment.settings.snapshot_entries_interval
-    )
+    return is_snapshot_due(log, head.version, newest.version if newest else 0)
 
 
 def _raise(log: Log, document: Document | None, floor: int) -> None:

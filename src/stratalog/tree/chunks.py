@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Collection
 
+from stratalog.cache import ByteCache
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt
+from stratalog.limits import CHUNK_CACHE_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.commit_blobs import put_together
 from stratalog.ports.read_back import BlobDamage, read_blob_back
@@ -16,8 +17,6 @@ from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 
 __all__ = ["Chunks"]
 
-CACHE_BYTES = 32 * 1024 * 1024
-
 # What a row of a decoded node weighs beyond its bytes: the heads of its objects in CPython.
 ROW_OVERHEAD_BYTES = 128
 
@@ -25,29 +24,29 @@ ROW_OVERHEAD_BYTES = 128
 class Chunks:
     """The chunks of one owner. Safe to call from many threads.
 
-    ``reads``, ``writes`` and ``bytes_written`` count what was asked of the blobs since it was made. The cache holds
-    decoded nodes of about ``cache_bytes`` in all; 0 keeps none.
+    ``reads``, ``writes`` and ``bytes_written`` count what was asked of the blobs since it was made. ``cache`` is the
+    store's, which the handles of all its documents share; None is one of its own.
 
     Reading raises NotFound for a chunk that is not there (collected, where nothing keeps its root any more), Corrupt,
     Unsupported and what the blobs raise.
     """
 
-    def __init__(self, blobs: Blobs, owner: str, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, blobs: Blobs, owner: str, cache: ByteCache[Node] | None = None) -> None:
         self.reads = 0
         self.writes = 0
         self.bytes_written = 0
         self._blobs = blobs
+        self._owner = owner
         self._prefix = f"{owner}/chunks/"
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
-        self._cache = _Cache(cache_bytes)
+        self._cache = ByteCache[Node](CHUNK_CACHE_BYTES_MAX) if cache is None else cache
 
     def top(self, root: Root) -> Node:
         """The topmost node of a tree."""
         if root.inline is None:
             return self.load(root.address)
-        with self._lock:
-            cached = self._cache.get(root.address)
+        cached = self._cache.get((self._owner, root.address))
         if cached is not None:
             return cached
         if sha256(root.inline) != root.address:
@@ -65,8 +64,7 @@ class Chunks:
 
     def load(self, address: bytes) -> Node:
         """The node of the chunk at ``address``."""
-        with self._lock:
-            cached = self._cache.get(address)
+        cached = self._cache.get((self._owner, address))
         if cached is not None:
             return cached
         body = self.read(address)
@@ -111,33 +109,6 @@ class Chunks:
         for chunk in chunks:
             self._remember(chunk.address, chunk.node, len(chunk.body))
 
-    def _remember(self, address: bytes, node: Node, size: int) -> None:
-        with self._lock:
-            self._cache.put(address, node, size + ROW_OVERHEAD_BYTES * len(node.keys))
-
-
-class _Cache:
-    """Nodes by address, the least recently used dropped first."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_left = bytes_max
-        self._nodes: OrderedDict[bytes, tuple[Node, int]] = OrderedDict()
-
-    def get(self, address: bytes) -> Node | None:
-        cached = self._nodes.get(address)
-        if cached is None:
-            return None
-        self._nodes.move_to_end(address)
-        return cached[0]
-
-    def put(self, address: bytes, node: Node, size: int) -> None:
-        self._drop(address)
-        self._nodes[address] = (node, size)
-        self._bytes_left -= size
-        while self._bytes_left < 0:
-            self._drop(next(iter(self._nodes)))
-
-    def _drop(self, address: bytes) -> None:
-        cached = self._nodes.pop(address, None)
-        if cached is not None:
-            self._bytes_left += cached[1]
+    def _remember(self, address: bytes, node: Node, body_bytes: int) -> None:
+        """Found by its owner too, so that no owner sees what another one has."""
+        self._cache.put((self._owner, address), node, body_bytes + ROW_OVERHEAD_BYTES * len(node.keys))

@@ -5,8 +5,7 @@ Each keeps its own outcome. Every batch is numbered, so that one whose answer wa
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -91,7 +90,7 @@ class Committer:
         self._contenders = 1
         self._commit_ms = 0
         self._weight = 0
-        self._snapshot: threading.Thread | None = None
+        self._await_snapshot: Callable[[], None] | None = None
 
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
         """Commit at most `REQUESTS_MAX` requests in order, in one entry; what became of each.
@@ -121,10 +120,10 @@ class Committer:
         """
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
-            if self._snapshot is not None:
-                self._snapshot.join()
+            if self._await_snapshot is not None:
+                self._await_snapshot()
             self._weight = 0
-            self._snapshot = self._document.log.environment.background.start(self._make_snapshot)
+            self._await_snapshot = self._document.log.environment.background.start(self._make_snapshot).join
 
     def _make_snapshot(self) -> None:
         """One that fails is made up by the next: the changes are in the log. Where a program ends, none is begun."""
