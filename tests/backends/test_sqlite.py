@@ -13,8 +13,9 @@ from typing import Any
 import apsw
 import pytest
 
-from stratalog.backends.sqlite import SqliteDatabase, SqliteIndex, SqliteQueue
+from stratalog.backends.sqlite import SqliteDatabase, SqliteIndex
 from stratalog.backends.sqlite_file import _GroupWriter, _nothing, _Ticket
+from stratalog.backends.sqlite_queue import SqliteQueue
 from stratalog.clock import Clock
 from stratalog.errors import (
     Closed,

@@ -30,7 +30,9 @@ SMALL = os.urandom(2000)
 LARGE = os.urandom(BLOB_ROW_BYTES_MAX + 1)
 LONG = "long " * 2000
 OLD_FORMAT = """
-DROP TABLE blobs; DROP TABLE blob_bodies; PRAGMA user_version = 1;
+DROP TABLE blobs; DROP TABLE blob_bodies;
+DROP TABLE message_groups; DROP INDEX messages_group; DROP INDEX messages_given;
+CREATE INDEX messages_hidden ON messages(hidden_until_ms, name); PRAGMA user_version = 1;
 """
 
 

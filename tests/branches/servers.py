@@ -26,7 +26,11 @@ __all__ = ["DOCUMENT", "ORGANISATION", "BranchServer", "Committed"]
 
 ORGANISATION, DOCUMENT = "acme", "plan"
 PATH = f"/v1/organisations/{ORGANISATION}/documents/{DOCUMENT}"
-TAKE_QUEUE = ("DELETE FROM messages", "INSERT INTO messages SELECT * FROM newer.messages")
+TAKE_QUEUE = tuple(
+    statement
+    for table in ("messages", "message_groups")
+    for statement in (f"DELETE FROM {table}", f"INSERT INTO {table} SELECT * FROM newer.{table}")
+)
 
 
 class Committed(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ memory           all three ports in memory: the strict reference
 sqlite           index, small blobs and queue in one SQLite file
 sqlite_file      the file itself: group commit, readers, turns of processes
 sqlite_blobs     blobs of a folder: rows of the file and larger files
+sqlite_queue     the queue's rows in the file
 sqlite_tables    the tables of the file, and the statements that fill them
 turnstile        a fair hand-over between processes that share a file
 files            blobs in a folder

@@ -15,8 +15,9 @@ import msgspec
 
 from stratalog.backends.sqlite_blobs import SqliteBlobs, blob_rows, rows_bytes, store_blobs
 from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
+from stratalog.backends.sqlite_queue import SqliteQueue
 from stratalog.backends.sqlite_tables import CHECKED_PAIR_BYTES, BlobRow, Row
-from stratalog.clock import Clock, new_id
+from stratalog.clock import Clock
 from stratalog.codec import decode
 from stratalog.errors import ConditionFailed, Invalid
 from stratalog.limits import BLOB_ROW_BYTES_MAX
@@ -35,9 +36,8 @@ from stratalog.ports.index import (
     holds,
     small_bytes,
 )
-from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 
-__all__ = ["SqliteDatabase", "SqliteIndex", "SqliteQueue"]
+__all__ = ["SqliteDatabase", "SqliteIndex"]
 
 QUERY_ROWS_FIRST = 128
 QUERY_ROWS_MAX = 1024
@@ -174,77 +174,6 @@ class SqliteIndex:
         self._file.close()
 
 
-class SqliteQueue:
-    """A queue in the table ``messages``, in order of sending over all groups.
-
-    Several processes share the file, and their machine may restart while messages are in flight, so visibility goes by
-    the wall clock: a clock set back by an hour hides messages in flight for an hour longer, one set forward gives
-    them out again early. Both keep to *at least once*.
-    """
-
-    def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
-        self._file = file
-        self._clock = clock
-        self._receives_max = receives_max
-
-    def send(self, group: str, bodies: Sequence[bytes]) -> None:
-        check_send(group, bodies)
-        self._file.write(partial(_send, group, bodies))
-
-    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
-        check_receive(limit, visibility_seconds)
-        now = self._clock.wall_ms()
-        if not self._file.read("SELECT 1 FROM messages WHERE hidden_until_ms <= ? LIMIT 1", (now,)):
-            return []
-        return self._file.write(partial(self._receive, limit, now, now + int(visibility_seconds * 1000)))
-
-    def acknowledge(self, message: Message) -> bool:
-        return self._settle("DELETE FROM messages WHERE id = ?1 AND receipt = ?2 AND hidden_until_ms > ?3", message)
-
-    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        return self._settle(
-            "UPDATE messages SET hidden_until_ms = ?3 + ?4 WHERE id = ?1 AND receipt = ?2 AND hidden_until_ms > ?3",
-            message,
-            int(after_seconds * 1000),
-        )
-
-    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        statement = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > ? ORDER BY id LIMIT 10"
-        last = int(after or 0)
-        while rows := self._file.read(statement, (last,)):
-            yield from (DeadMessage(f"{number:016d}", *rest) for number, *rest in rows)
-            last = rows[-1][0]
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _settle(self, statement: str, message: Message, *more: int) -> bool:
-        parameters = (int(message.id), message.receipt, self._clock.wall_ms(), *more)
-        return self._file.write(partial(_changes, statement, parameters)) == 1
-
-    def _receive(self, limit: int, now: int, hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
-        expired = "FROM messages WHERE hidden_until_ms BETWEEN 1 AND ? AND receives >= ?"
-        connection.execute(
-            f"INSERT INTO dead_letters SELECT id, name, receives, ?, body {expired}", (now, now, self._receives_max)
-        )
-        connection.execute(f"DELETE {expired}", (now, self._receives_max))
-        rows: list[Any] = connection.execute(
-            "SELECT id, name, body, receives FROM messages"
-            " WHERE name NOT IN (SELECT name FROM messages WHERE hidden_until_ms > ?) ORDER BY id LIMIT ?",
-            (now, limit),
-        ).fetchall()
-        given = [
-            Message(f"{number:016d}", name, body, receives + 1, new_id(self._clock))
-            for number, name, body, receives in rows
-        ]
-        for message in given:
-            connection.execute(
-                "UPDATE messages SET receives = ?, receipt = ?, hidden_until_ms = ? WHERE id = ?",
-                (message.receives, message.receipt, hidden_until_ms, int(message.id)),
-            )
-        return given
-
-
 def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
     """The rows of a commit that only puts items if absent; none of another. The primary key is then the condition.
 
@@ -343,12 +272,3 @@ def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:
     """Rows for the next page: twice as many while items are small, so that a page of large items stays in memory."""
     row_bytes = sum(len(body) for _, body in rows) // len(rows) + 1
     return max(1, min(2 * len(rows), QUERY_ROWS_MAX, QUERY_BYTES_MAX // row_bytes))
-
-
-def _send(group: str, bodies: Sequence[bytes], connection: apsw.Connection) -> None:
-    connection.executemany("INSERT INTO messages(name, body) VALUES (?, ?)", [(group, body) for body in bodies])
-
-
-def _changes(statement: str, parameters: tuple[Any, ...], connection: apsw.Connection) -> int:
-    connection.execute(statement, parameters)
-    return connection.changes()

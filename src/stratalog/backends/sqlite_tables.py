@@ -22,7 +22,7 @@ __all__ = [
     "prepare",
 ]
 
-FORMAT = 2
+FORMAT = 3
 APPLICATION_ID = 0x53544C47
 PAGE_BYTES = 4096
 INSERT_ROWS_MAX = 100
@@ -42,10 +42,17 @@ CREATE TABLE messages(
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, receives INTEGER NOT NULL DEFAULT 0,
     hidden_until_ms INTEGER NOT NULL DEFAULT 0, receipt TEXT NOT NULL DEFAULT '', body BLOB NOT NULL
 );
-CREATE INDEX messages_hidden ON messages(hidden_until_ms, name);
 CREATE TABLE dead_letters(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, receives INTEGER NOT NULL, dead_ms INTEGER NOT NULL, body BLOB NOT NULL
 );
+"""
+QUEUE_SCHEMA = """
+DROP INDEX IF EXISTS messages_hidden;
+CREATE INDEX messages_group ON messages(name);
+CREATE INDEX messages_given ON messages(name, hidden_until_ms) WHERE hidden_until_ms > 0;
+CREATE TABLE message_groups(name TEXT PRIMARY KEY, visible_ms INTEGER NOT NULL, first INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX message_groups_ready ON message_groups(visible_ms, first);
+INSERT INTO message_groups SELECT name, max(hidden_until_ms), min(id) FROM messages GROUP BY name;
 """
 BLOB_SCHEMA = """
 CREATE TABLE blobs(
@@ -94,7 +101,8 @@ def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
 
 
 def prepare(connection: apsw.Connection) -> None:
-    """Make the tables that are missing. A file of format 1 has none for blobs: all its blobs are files.
+    """Make the tables that are missing. A file of format 1 has none for blobs: all its blobs are files. One of format 2
+    has none for the groups of messages.
 
     Raises Unsupported, Invalid, and what apsw raises.
     """
@@ -102,11 +110,11 @@ def prepare(connection: apsw.Connection) -> None:
     if version > FORMAT and application_id == APPLICATION_ID:
         raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
     if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-        _create(connection, SCHEMA + BLOB_SCHEMA)
+        _create(connection, SCHEMA + BLOB_SCHEMA + QUEUE_SCHEMA)
     elif application_id != APPLICATION_ID:
         raise Invalid("the file is another program's database", path=connection.filename)
     elif version < FORMAT:
-        _create(connection, BLOB_SCHEMA)
+        _create(connection, QUEUE_SCHEMA if version == 2 else BLOB_SCHEMA + QUEUE_SCHEMA)
 
 
 def _create(connection: apsw.Connection, schema: str) -> None:

@@ -1,0 +1,143 @@
+"""The queue in the SQLite file. A row for each group says when it is ready, so no poll looks at a backlog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import apsw
+
+from stratalog.backends.sqlite_file import SqliteFile
+from stratalog.clock import Clock, new_id
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
+
+__all__ = ["SqliteQueue"]
+
+SEND = "INSERT INTO messages(name, body) VALUES (?, ?)"
+SEND_GROUP = "INSERT OR IGNORE INTO message_groups SELECT ?1, 0, min(id) FROM messages WHERE name = ?1"
+
+READY = "SELECT 1 FROM message_groups WHERE visible_ms <= ? LIMIT 1"
+NEVER_HIDDEN = "SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT ?"
+VISIBLE_AGAIN = "SELECT name FROM message_groups WHERE visible_ms BETWEEN 1 AND ? ORDER BY visible_ms LIMIT ?"
+OLDEST = "SELECT id FROM messages WHERE name = ? ORDER BY id LIMIT ?"
+GIVE = (
+    "UPDATE messages SET receives = receives + 1, receipt = ?2, hidden_until_ms = ?3 WHERE id = ?1"
+    " RETURNING id, name, body, receives, receipt"
+)
+
+# The second comparison is the condition of the index, which SQLite does not conclude from the first.
+EXPIRED = "FROM messages WHERE name = ?1 AND hidden_until_ms <= ?2 AND hidden_until_ms > 0 AND receives >= ?3"
+MOVE_ASIDE = f"INSERT INTO dead_letters SELECT id, name, receives, ?2, body {EXPIRED}"
+LAST_HIDDEN = (
+    "SELECT hidden_until_ms FROM messages WHERE name = ? AND hidden_until_ms > 0 ORDER BY hidden_until_ms DESC LIMIT 1"
+)
+ACKNOWLEDGE = "DELETE FROM messages WHERE id = ?1 AND receipt = ?2 AND hidden_until_ms > ?3 RETURNING name"
+RELEASE = (
+    "UPDATE messages SET hidden_until_ms = ?3 + ?4 WHERE id = ?1 AND receipt = ?2 AND hidden_until_ms > ?3"
+    " RETURNING name"
+)
+DEAD_LETTERS = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > ? ORDER BY id LIMIT 10"
+
+
+class SqliteQueue:
+    """A queue in the table ``messages``. A receive gives the oldest messages of the groups that are ready.
+
+    A poll costs the same whatever stands in the queue. One that finds no group ready takes no write lock.
+
+    Several processes share the file, and their machine may restart while messages are in flight, so visibility goes by
+    the wall clock: a clock set back by an hour hides messages in flight for an hour longer, one set forward gives
+    them out again early. Both keep to *at least once*.
+    """
+
+    def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
+        self._file = file
+        self._clock = clock
+        self._receives_max = receives_max
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        check_send(group, bodies)
+        self._file.write(partial(_send, group, bodies))
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        check_receive(limit, visibility_seconds)
+        now = self._clock.wall_ms()
+        if not self._file.read(READY, (now,)):
+            return []
+        return self._file.write(partial(self._receive, limit, now, now + int(visibility_seconds * 1000)))
+
+    def acknowledge(self, message: Message) -> bool:
+        return self._settle(ACKNOWLEDGE, message)
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        return self._settle(RELEASE, message, int(after_seconds * 1000))
+
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
+        last = int(after or 0)
+        while rows := self._file.read(DEAD_LETTERS, (last,)):
+            yield from (DeadMessage(f"{number:016d}", *rest) for number, *rest in rows)
+            last = rows[-1][0]
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _settle(self, statement: str, message: Message, *more: int) -> bool:
+        parameters = (int(message.id), message.receipt, self._clock.wall_ms(), *more)
+        return self._file.write(partial(_settle, statement, parameters))
+
+    def _receive(self, limit: int, now: int, hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
+        """The oldest ``limit`` messages are in the groups with the oldest ones, so more groups need no look.
+
+        Of those that are visible again the first to become so are looked at. Where all their messages are moved aside,
+        the next ones are.
+        """
+        while True:
+            again = _names(connection, VISIBLE_AGAIN, (now, limit))
+            for name in again:
+                self._move_aside(name, now, connection)
+            names = again + _names(connection, NEVER_HIDDEN, (limit,))
+            ids = [id for name in names for (id,) in connection.execute(OLDEST, (name, limit))]
+            if ids or not names:
+                return self._give(sorted(ids)[:limit], hidden_until_ms, connection)
+
+    def _give(self, ids: Sequence[int], hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
+        rows: list[Any] = [
+            row for id in ids for row in connection.execute(GIVE, (id, new_id(self._clock), hidden_until_ms))
+        ]
+        for name in {row[1] for row in rows}:
+            _refresh_group(name, connection)
+        return [Message(f"{number:016d}", *rest) for number, *rest in rows]
+
+    def _move_aside(self, name: str, now: int, connection: apsw.Connection) -> None:
+        parameters = (name, now, self._receives_max)
+        connection.execute(MOVE_ASIDE, parameters)
+        if connection.changes():
+            connection.execute(f"DELETE {EXPIRED}", parameters)
+            _refresh_group(name, connection)
+
+
+def _send(group: str, bodies: Sequence[bytes], connection: apsw.Connection) -> None:
+    connection.executemany(SEND, [(group, body) for body in bodies])
+    connection.execute(SEND_GROUP, (group,))
+
+
+def _settle(statement: str, parameters: tuple[Any, ...], connection: apsw.Connection) -> bool:
+    names = _names(connection, statement, parameters)
+    for name in names:
+        _refresh_group(name, connection)
+    return bool(names)
+
+
+def _refresh_group(name: str, connection: apsw.Connection) -> None:
+    """Write down when the group is ready and where it begins. Called after each change of what it has in flight."""
+    oldest = connection.execute(OLDEST, (name, 1)).fetchall()
+    hidden = connection.execute(LAST_HIDDEN, (name,)).fetchall()
+    if not oldest:
+        connection.execute("DELETE FROM message_groups WHERE name = ?", (name,))
+        return
+    visible_ms = hidden[0][0] if hidden else 0
+    connection.execute("REPLACE INTO message_groups VALUES (?, ?, ?)", (name, visible_ms, oldest[0][0]))
+
+
+def _names(connection: apsw.Connection, statement: str, parameters: tuple[Any, ...]) -> list[str]:
+    return [name for (name,) in connection.execute(statement, parameters)]

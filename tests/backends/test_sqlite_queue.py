@@ -1,0 +1,112 @@
+"""What a poll of the SQLite queue costs, and what a file of an older format becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.backends.sqlite_queue import SqliteQueue
+from stratalog.ports.queue import Message
+from stratalog.testing.clock import ManualClock
+
+OLD_FORMAT = """
+DROP TABLE message_groups; DROP INDEX messages_group; DROP INDEX messages_given;
+CREATE INDEX messages_hidden ON messages(hidden_until_ms, name); PRAGMA user_version = 2;
+"""
+STEPS_EACH = 100
+
+
+class Steps:
+    """Counts the steps that SQLite takes on the connections of a database, in hundreds."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self.count = 0
+        reader = database._file._take_reader()
+        for connection in (reader, database._file._writer._connection):
+            connection.set_progress_handler(self._step, STEPS_EACH)
+        database._file._give_back(reader)
+
+    def _step(self) -> bool:
+        self.count += 1
+        return False
+
+
+def filled(path: Path, groups: int, backlog: int) -> tuple[SqliteDatabase, ManualClock]:
+    """A queue whose every group has a message in flight, and a backlog behind it."""
+    clock = ManualClock()
+    database = SqliteDatabase(path, clock, synchronous="OFF")
+    for group in range(groups):
+        for _ in range(backlog // 10):
+            database.queue.send(f"g{group}", [b"body"] * 10)
+    while database.queue.receive(10, visibility_seconds=600):
+        pass
+    return database, clock
+
+
+def receive_steps(path: Path, backlog: int) -> tuple[int, int]:
+    """What two polls take: one that finds nothing, and one that finds a new message of another group."""
+    database, _ = filled(path / f"{backlog}.sqlite", 20, backlog)
+    steps = Steps(database)
+    assert database.queue.receive() == []
+    idle = steps.count
+    database.queue.send("another", [b"1"])
+    steps.count = 0
+    assert [message.body for message in database.queue.receive()] == [b"1"]
+    return idle, steps.count
+
+
+def test_a_poll_costs_the_same_whatever_stands_in_the_queue(tmp_path: Path) -> None:
+    small, large = receive_steps(tmp_path, 10), receive_steps(tmp_path, 1000)
+    assert all(after <= before + 1 for before, after in zip(small, large, strict=True))
+    assert max(large) <= 10
+
+
+def test_a_poll_that_finds_no_group_ready_takes_no_write_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, clock = filled(tmp_path / "queue.sqlite", 3, 20)
+    monkeypatch.setattr(type(database._file), "write", lambda *_: pytest.fail("the file was locked"))
+    assert database.queue.receive() == []
+    monkeypatch.undo()
+    clock.sleep(600)
+    assert len(database.queue.receive()) == 10
+
+
+def test_the_next_groups_are_given_where_those_before_are_moved_aside(tmp_path: Path) -> None:
+    clock = ManualClock()
+    queue = SqliteDatabase(tmp_path / "queue.sqlite", clock, receives_max=1).queue
+    for group in range(5):
+        queue.send(f"poison-{group}", [b"1"])
+    for _ in range(5):
+        assert len(queue.receive(1)) == 1
+    clock.sleep(60)
+    queue.send("good", [b"2"])
+    assert [message.group for message in queue.receive(2)] == ["good"]
+    clock.sleep(1)
+    assert queue.receive(2) == []
+    assert [letter.group for letter in queue.dead_letters()] == [f"poison-{group}" for group in range(5)]
+
+
+def test_the_messages_of_a_file_of_format_2_are_given_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "queue.sqlite"
+    database, clock = filled(path, 2, 20)
+    database.queue.send("fresh", [b"new"])
+    database.close()
+    connection = apsw.Connection(str(path))
+    connection.execute(OLD_FORMAT)
+    connection.close()
+    queue = SqliteDatabase(path, clock).queue
+    assert [message.body for message in queue.receive()] == [b"new"]
+    clock.sleep(600)
+    ids = [message.id for message in given(queue)]
+    assert len(ids) == 41
+    assert ids == sorted(ids)
+
+
+def given(queue: SqliteQueue) -> list[Message]:
+    """All that is given, each acknowledged."""
+    messages: list[Message] = []
+    while batch := [message for message in queue.receive() if queue.acknowledge(message)]:
+        messages += batch
+    return messages
