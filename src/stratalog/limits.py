@@ -107,6 +107,8 @@ COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000
 # A queue keeps a message for two weeks at most, and a dead letter for as long again.
 QUEUED_SECONDS_MAX = 30 * 86_400
+# So clients are not forgotten sooner: what they sent may still wait.
+CLIENT_IDLE_DAYS_MIN = 30
 # Blobs of an owner that the index does not know may belong to a copy that is being made.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 

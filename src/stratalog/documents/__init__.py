@@ -18,6 +18,7 @@ snapshot_schedule  when a snapshot is due, and which thread takes it
 history            versions, the changes of one key, differences
 changes            keys and clients that a range of versions changed
 replay             a fork's mutations on another base
+expiry             which clients are forgotten
 projections        a second model of the same log, with a checkpoint
 resumption         how clients of a lost branch go on
 redaction          erases what a version says, once no state needs it

@@ -11,7 +11,7 @@ import msgspec
 from stratalog.documents import history as past
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import BASE, FLOOR, Merged
-from stratalog.documents.expiry import collection_of_clients
+from stratalog.documents.expiry import IdleClients, collection_of_clients, idle_clients
 from stratalog.documents.read_back import require_state
 from stratalog.documents.rebuild import verify
 from stratalog.documents.rejections import UNEXPECTED, write_letters
@@ -164,6 +164,30 @@ class Document:
         entry, _ = self._append_decided(collect)
         assert entry is not None, "a collection is an entry, even of nothing"
         return entry
+
+    def expire_clients(self, before_ms: int, *, stop: Stop = never, dry_run: bool = False) -> int:
+        """Forget the clients of the groups that committed nothing since ``before_ms``; answer how many.
+
+        Each group leaves a tombstone: what comes late is answered `collected`, and the clients begin as another group.
+        A client without a group is kept. Reads the row of every client. ``stop`` is asked before each entry.
+
+        Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
+        """
+        version = self.log.newest_version_at(before_ms)
+        expired, position = 0, ""
+        found: IdleClients | None = None
+
+        def expire(state: State) -> Event | None:
+            nonlocal found
+            found = idle_clients(state, version, position) if version else None
+            return None if found is None or dry_run else found.event()
+
+        while not stop():
+            self._append_decided(expire)
+            if found is None:
+                break
+            expired, position = expired + len(found.clients), found.position
+        return expired
 
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
         """Raise the numbers of a group's clients to those that a lost branch told them. The newest state after it.

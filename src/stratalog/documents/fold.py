@@ -13,7 +13,7 @@ from stratalog.protocol.keys import collection_of
 from stratalog.protocol.messages import UNSTORABLE, payload_hash
 from stratalog.tree.nodes import Slot
 
-__all__ = ["BINDING", "COLLECTION", "GONE", "GROUP", "RESUMED", "Fold", "members_prefix"]
+__all__ = ["BINDING", "COLLECTION", "GONE", "GROUP", "MEMBER", "RESUMED", "Fold", "member_of_row", "members_prefix"]
 
 BINDING = "\0b/"
 GROUP = "\0g/"
@@ -126,6 +126,12 @@ _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
 def members_prefix(group: str) -> str:
     """What the keys of a group's members begin with; its length first, since a group may hold any character."""
     return f"{MEMBER}{len(group)}/{group}/"
+
+
+def member_of_row(key: str) -> tuple[str, str]:
+    """The group and the client of a row that `members_prefix` begins."""
+    length, _, rest = key.removeprefix(MEMBER).partition("/")
+    return rest[: int(length)], rest[int(length) + 1 :]
 
 
 def _payload(recorded: list[Any]) -> bytes:

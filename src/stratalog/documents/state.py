@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from stratalog.documents.fold import BINDING, COLLECTION, GONE, GROUP, RESUMED, Fold, members_prefix
+from stratalog.documents.fold import BINDING, COLLECTION, GONE, GROUP, MEMBER, RESUMED, Fold, members_prefix
 from stratalog.errors import NotFound, Unavailable
 from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
@@ -282,6 +282,19 @@ class State:
                 yield key.removeprefix(prefix)
         except NotFound as exc:
             raise self._gone() from exc
+
+    def member_rows(self, after: str = "") -> Iterator[str]:
+        """The rows of all clients that are in a group, in order, those behind the row ``after``."""
+        try:
+            for key, _ in self.clients.scan(self.chunks, MEMBER, after or None):
+                yield key
+        except NotFound as exc:
+            raise self._gone() from exc
+
+    def client_version(self, client: str) -> int:
+        """The version that holds a client's newest mutation; 0 where nobody has seen it."""
+        slot = self._reading(self.clients, client)
+        return slot.version if slot else 0
 
     def group_owner(self, group: str) -> str | None:
         """Who owns a group: the owner of its clients, since nobody else may join. None for one without clients."""

@@ -213,6 +213,13 @@ class Log:
             raise gone
         return low
 
+    def newest_version_at(self, time_ms: int) -> int:
+        """The same, but 0 also where that version is no longer kept."""
+        try:
+            return self.version_at(time_ms)
+        except VersionForgotten:
+            return 0
+
     def snapshot_at(self, version: int) -> Snapshot | None:
         """The newest snapshot of ``version`` or below, an ancestor's included."""
         snapshot = newest_snapshot(self.environment.index, self.record.prefix, version)

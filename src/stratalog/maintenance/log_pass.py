@@ -24,7 +24,14 @@ DAY_MS = 86_400_000
 
 
 def maintain_log(
-    log: Log, rules: Rules, retention: RetentionPolicy, *, snapshots: bool = True, dry_run: bool = False, stop: Stop
+    log: Log,
+    rules: Rules,
+    retention: RetentionPolicy,
+    *,
+    snapshots: bool = True,
+    expire_clients_days: float | None = None,
+    dry_run: bool = False,
+    stop: Stop,
 ) -> Counter[str]:
     """Do what is due for a log; how often each thing was done. Raises what the operations raise."""
     done: Counter[str] = Counter()
@@ -33,6 +40,9 @@ def maintain_log(
         done["snapshots"] += 1
         if not dry_run:
             document.snapshot()
+    if document is not None and expire_clients_days is not None:
+        before_ms = log.environment.clock.wall_ms() - int(expire_clients_days * DAY_MS)
+        done["expired_clients"] += document.expire_clients(before_ms, stop=stop, dry_run=dry_run)
     segments = list(list_segments(log.environment.index, log.record.prefix))
     floor = floor_bound(log, segments, retention)
     if floor and not stop():

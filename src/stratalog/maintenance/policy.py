@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from stratalog.errors import Invalid
+from stratalog.limits import CLIENT_IDLE_DAYS_MIN
 
 __all__ = ["MaintenancePolicy", "RetentionPolicy", "read_policy"]
 
@@ -49,6 +50,12 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     retain_record_days: Days | None = None
     """The versions of records that were the latest within so many days; not beside `retain_record_versions`."""
+
+    expire_clients_days: Annotated[float, msgspec.Meta(ge=CLIENT_IDLE_DAYS_MIN)] | None = None
+    """Clients of documents whose groups committed nothing for so many days are forgotten. All are kept by default.
+
+    No shorter than a queue may hold a push: an expired group's late mutations have no effect.
+    """
 
     collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24
     """How long after one collection of blobs the next one begins."""

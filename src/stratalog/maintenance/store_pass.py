@@ -53,6 +53,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     logs: int = 0
     records: int = 0
     snapshots: int = 0
+    expired_clients: int = 0
     floors: int = 0
     archived_segments: int = 0
     freed_segments: int = 0
@@ -205,7 +206,13 @@ class _Pass:
         try:
             log = self._store.log(organisation, listing.id)
             self._counts += maintain_log(
-                log, self._store.rules, retention, snapshots=self._policy.snapshots, dry_run=self._dry_run, stop=stop
+                log,
+                self._store.rules,
+                retention,
+                snapshots=self._policy.snapshots,
+                expire_clients_days=self._policy.expire_clients_days,
+                dry_run=self._dry_run,
+                stop=stop,
             )
         except NotFound:
             record = read_name(self._index, organisation, listing.id)

@@ -1,0 +1,132 @@
+"""Which clients are forgotten, and what becomes of those that come back or come meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stratalog.documents import Document, verify
+from stratalog.documents.commits import COLLECT
+from stratalog.documents.expiry import idle_clients
+from stratalog.log import Event
+from tests.documents.helpers import World, inc, statuses
+
+DAY_SECONDS = 86_400
+
+
+def rows(document: Document) -> list[str]:
+    """The rows of the clients tree."""
+    state = document.state()
+    return [key for key, _ in state.clients.scan(state.chunks, "")]
+
+
+def aged(world: World, document: Document, groups: int = 3) -> int:
+    """Groups of three clients each, and then forty days of nothing; the time in between."""
+    for group in range(groups):
+        for client in range(3):
+            document.apply([inc(client=f"c{group}{client}", id=1)], group=f"group/{group}", owner="ann")
+    world.clock.sleep(20 * DAY_SECONDS)
+    between = world.clock.wall_ms()
+    world.clock.sleep(20 * DAY_SECONDS)
+    return between
+
+
+def test_idle_groups_are_forgotten_and_active_ones_are_kept_whole() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc(client="alone", id=1)])
+    between = aged(world, document)
+    document.apply([inc(client="c11", id=2)], group="group/1", owner="ann")
+    assert document.expire_clients(between, dry_run=True) == 6
+    assert document.version == 11
+    assert document.expire_clients(between) == 6
+    assert dict(document.state().client_ids()) == {"alone": 1, "c10": 1, "c11": 2, "c12": 1}
+    assert document.expire_clients(between) == 0
+    assert dict(world.open().state().client_ids()) == dict(document.state().client_ids())
+
+
+def test_what_comes_late_from_an_expired_group_is_not_applied_again() -> None:
+    world = World()
+    document = world.create()
+    document.expire_clients(aged(world, document))
+    assert statuses(document.apply([inc(client="c00", id=1)], group="group/0", owner="ann")) == ["collected"]
+    assert document.get("n") == 9
+    assert all(key.startswith("\0g/") for key in rows(document))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 100])
+def test_an_entry_forgets_a_bounded_number(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.documents.expiry.idle_clients.__defaults__", ("", limit))
+    world = World()
+    document = world.create()
+    between = aged(world, document)
+    assert document.expire_clients(between) == 9
+    collected = [entry.events[0] for entry in document.log.read(9)]
+    assert [event.type for event in collected] == [COLLECT] * -(-9 // limit)
+    assert max(len(event.data[0]) for event in collected) <= limit
+    assert all(key.startswith("\0g/") for key in rows(document))
+
+
+def test_what_a_broken_off_expiry_left_of_a_group_is_forgotten_by_the_next() -> None:
+    world = World()
+    document = world.create()
+    between = aged(world, document)
+    document.collect_clients(["c00"], ["group/0"])
+    assert document.expire_clients(between, stop=lambda: True) == 0
+    assert document.expire_clients(0) == 0
+    assert document.expire_clients(between) == 8
+
+
+def test_nobody_is_forgotten_by_a_time_that_is_no_longer_kept() -> None:
+    world = World()
+    document = world.create()
+    early = world.clock.wall_ms()
+    aged(world, document)
+    document.apply([inc()])
+    document.forget_below(10, lambda floor: None)
+    assert world.open().expire_clients(early) == 0
+
+
+def race(world: World, document: Document, meanwhile: Callable[[], object]) -> None:
+    """Have ``meanwhile`` happen before the next append."""
+
+    def first(name: str, target: str) -> None:
+        if name == "commit":
+            world.recorder.before = None
+            meanwhile()
+
+    world.recorder.before = first
+
+
+def test_a_group_that_becomes_active_meanwhile_is_kept() -> None:
+    world = World()
+    document = world.create()
+    between = aged(world, document)
+    push = [inc(client="c11", id=2)]
+    race(world, document, lambda: world.open().apply(push, group="group/1", owner="ann"))
+    assert document.expire_clients(between) == 6
+    assert dict(document.state().client_ids()) == {"c10": 1, "c11": 2, "c12": 1}
+
+
+def test_a_client_that_comes_while_it_is_collected_leaves_no_row_in_its_group() -> None:
+    world = World()
+    document = world.create()
+    document.apply([inc(client="second", id=1)], group="team", owner="ann")
+    race(world, document, lambda: world.open().apply([inc(client="first", id=1)], group="team", owner="ann"))
+    document.collect_clients(["first"])
+    state = document.state()
+    assert (list(state.members("team")), state.group_owner("team")) == (["second"], "ann")
+    assert statuses(document.apply([inc(client="mallory", id=1)], group="team", owner="mallory")) == ["wrong-group"]
+    verify(document)
+
+
+def test_a_member_without_a_client_is_idle() -> None:
+    """As an older program left it, which did not look once more."""
+    world = World()
+    document = world.create()
+    document.apply([inc(client="first", id=1)], group="team", owner="ann")
+    document.log.append(Event(COLLECT, [[["first", ""]], []]))
+    found = idle_clients(world.open().state(), 1)
+    assert found is not None
+    assert found.clients == [["first", "team"]]
