@@ -32,6 +32,8 @@ from tests.simulation.mutants_records import MUTANTS as RECORDS_MUTANTS
 from tests.simulation.mutants_sync import MUTANTS as SYNC_MUTANTS
 from tests.simulation.mutants_threads import MUTANTS as THREADS_MUTANTS
 from tests.simulation.world_branches import BranchesWorld
+from tests.simulation.world_clients import MUTANTS as CLIENTS_MUTANTS
+from tests.simulation.world_clients import ClientsWorld
 from tests.simulation.world_collect import CollectWorld
 from tests.simulation.world_decay import DecayWorld
 from tests.simulation.world_disk import DiskWorld
@@ -43,6 +45,8 @@ from tests.simulation.world_index import CounterWorld
 from tests.simulation.world_log import LogWorld
 from tests.simulation.world_queue import QueueWorld
 from tests.simulation.world_records import RecordsWorld
+from tests.simulation.world_snapshots import MUTANTS as SNAPSHOTS_MUTANTS
+from tests.simulation.world_snapshots import SnapshotWorld
 from tests.simulation.world_sync import SyncWorld
 from tests.simulation.world_threads import ThreadWorld
 from tests.simulation.world_turns import MUTANTS as TURNS_MUTANTS
@@ -69,6 +73,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 WORLDS: Mapping[str, Listed] = {
     "branches": Listed(BranchesWorld, weight=2),
+    "clients": Listed(ClientsWorld, weight=1),
     "collect": Listed(CollectWorld, weight=1),
     "decay": Listed(DecayWorld, weight=1),
     "documents": Listed(DocumentWorld, weight=2),
@@ -78,12 +83,14 @@ WORLDS: Mapping[str, Listed] = {
     "log": Listed(LogWorld, weight=3),
     "queue": Listed(QueueWorld, weight=1),
     "records": Listed(RecordsWorld, weight=1),
+    "snapshots": Listed(SnapshotWorld, weight=1),
     "sync": Listed(SyncWorld, weight=2),
     "threads": Listed(ThreadWorld, weight=3),
     "turns": Listed(TurnsWorld, weight=1),
 }
 MUTANTS = (
     *BRANCHES_MUTANTS,
+    *CLIENTS_MUTANTS,
     *COLLECT_MUTANTS,
     *DECAY_MUTANTS,
     *DISK_MUTANTS,
@@ -93,6 +100,7 @@ MUTANTS = (
     *LOG_MUTANTS,
     *QUEUE_MUTANTS,
     *RECORDS_MUTANTS,
+    *SNAPSHOTS_MUTANTS,
     *SYNC_MUTANTS,
     *THREADS_MUTANTS,
     *TURNS_MUTANTS,

@@ -28,7 +28,6 @@ from stratalog.errors import (
     Corrupt,
     LimitExceeded,
     MergeConflict,
-    OutcomeUnknown,
     Unavailable,
     VersionConflict,
 )
@@ -368,8 +367,11 @@ class Document:
             if run.ran:
                 entry = self._append(state, run, owner, author, merged)
                 self._states.offer(state.after([entry]))
-        except (Unavailable, OutcomeUnknown):
-            self._states.drop(state)
+        except Unavailable:
+            # What failed may have been any port. The state stands unless a chunk beneath it is gone, and to read it
+            # anew takes all entries since the last snapshot: many, where the blob store has been away for long.
+            if state.stale:
+                self._states.drop(state)
             raise
         return run
 
@@ -405,11 +407,7 @@ class Document:
         event = decide(state)
         if event is None:
             return None, state
-        try:
-            entry = self.log.append(event, expected=state.version, principal=owner)
-        except (Unavailable, OutcomeUnknown):
-            self._states.drop(state)
-            raise
+        entry = self.log.append(event, expected=state.version, principal=owner)
         return entry, self._states.offer(state.after([entry]))
 
     def _append_event(self, event: Event) -> Entry:

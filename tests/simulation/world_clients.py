@@ -1,0 +1,225 @@
+"""The world of clients that are forgotten: groups that fall idle and come back, beside those who collect them.
+
+Servers push for clients of a few groups, now and then all over again from the first mutation. Another principal tries
+to join the groups. One role expires idle groups, another collects a client that may just be coming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+from stratalog.documents import Document, verify
+from stratalog.documents.commits import COLLECT, COMMIT
+from stratalog.documents.expiry import IdleClients
+from stratalog.documents.state import State
+from stratalog.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
+from stratalog.log import Entry, Event, LogSettings, create_log, open_log
+from stratalog.protocol import Mutation
+from stratalog.testing.checkers import Violation
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.places import Place, Process
+
+__all__ = ["MUTANTS", "ClientsWorld"]
+
+ORGANISATION = "acme"
+NAME = "plan"
+GROUPS = ("red/1", "green", "blue")
+CLIENTS = 3
+OWNER = "ann"
+TURNS = {"server-a": 25, "server-b": 25, "intruder": 12, "expirer": 8, "collector": 12}
+IDLE_SECONDS_MAX = 60.0
+PAUSE_SECONDS_MAX = 40.0
+BURST_SECONDS_MAX = 0.1
+
+
+class ClientsWorld:
+    """Servers, an intruder, one who expires groups and one who collects clients."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "applied",
+        "seen",
+        "collected",
+        "wrong-group",
+        "expired clients",
+        "collected visitors",
+        "conflict",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.place = Place(scheduler)
+        self.settings = LogSettings(snapshot_entries_interval=scheduler.random.choice((2, 5, 100)))
+        self.left = Turns(TURNS)
+        self.next: dict[str, int] = {}
+        self.visitors = 0
+        self.before_ms = 0
+        """The latest time since which a group that was expired had to be idle."""
+
+        document = Document(create_log(log_place(self.place, self.settings), ORGANISATION, NAME, "document"))
+        for group in GROUPS:
+            document.apply([_push(f"{group} 0", 1)], group=group, owner=OWNER)
+            self.next[f"{group} 0"] = 2
+        for name, turn in {
+            "server-a": self.push,
+            "server-b": self.push,
+            "intruder": self.intrude,
+            "expirer": self.expire,
+            "collector": self.collect,
+        }.items():
+            self.place.start(name, partial(self._repeat, turn))
+
+    def push(self, process: Process, document: Document) -> None:
+        """The next mutations of a client, or all of them over again; or the one of a visitor."""
+        group = choose(process.clock, GROUPS)
+        if process.clock.random() < 0.3:
+            self.visitors += 1
+            self._apply(document, [_push(f"visitor {self.visitors}", 1)], group)
+            return
+        client = f"{group} {int(process.clock.random() * CLIENTS)}"
+        first = 1 if process.clock.random() < 0.2 else self.next.get(client, 1)
+        count = 1 + int(2 * process.clock.random())
+        for outcome in self._apply(document, [_push(client, first + offset) for offset in range(count)], group):
+            if outcome.status in ("applied", "seen"):
+                self.next[client] = max(self.next.get(client, 1), outcome.id + 1)
+
+    def intrude(self, process: Process, document: Document) -> None:
+        """Somebody else tries to join a group."""
+        group = choose(process.clock, GROUPS)
+        for outcome in self._apply(document, [_push(f"intruder {self.left[process.name]}", 1)], group, "mallory"):
+            if outcome.status == "applied":
+                raise Violation("owner", "another principal joined a group", group=group)
+
+    def expire(self, process: Process, document: Document) -> None:
+        """Forget the groups that were idle for a while."""
+        before_ms = process.clock.wall_ms() - int(1000 * IDLE_SECONDS_MAX * process.clock.random())
+        self.before_ms = max(self.before_ms, before_ms)
+        self.scheduler.counts.bump("expired clients", document.expire_clients(before_ms))
+
+    def collect(self, process: Process, document: Document) -> None:
+        """Collect the visitor who is coming, or has just come."""
+        document.collect_clients([f"visitor {self.visitors + int(2 * process.clock.random())}"])
+        self.scheduler.counts.bump("collected visitors")
+
+    def check(self) -> None:
+        """The entries one by one, and then the rows of the newest state."""
+        document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, NAME))
+        truth = _Truth()
+        for entry in document.log.read():
+            truth.add(entry, self.before_ms)
+        state = document.state()
+        found = {key for key, _ in state.clients.scan(state.chunks, "")}
+        if found != truth.rows():
+            raise Violation("members", "the rows of clients are not those of the log", rows=found ^ truth.rows())
+        verify(document)
+
+    def _apply(self, document: Document, batch: list[Mutation], group: str, owner: str = OWNER) -> list[Any]:
+        outcomes = document.apply(batch, group=group, owner=owner)
+        for outcome in outcomes:
+            self.scheduler.counts.bump(outcome.status)
+        return outcomes
+
+    def _repeat(self, turn: Callable[[Process, Document], None], process: Process) -> None:
+        document = self._open(process)
+        while self.left.take(process.name):
+            long = process.clock.random() < 0.2
+            process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
+            try:
+                turn(process, document)
+            except (Unavailable, OutcomeUnknown, Conflict):
+                self.scheduler.counts.bump("tries failed")
+            except NotFound as exc:
+                raise Violation("kept", str(exc)) from exc
+        for name, count in document.log.environment.counters.items():
+            self.scheduler.counts.bump(name, count)
+
+    def _open(self, process: Process) -> Document:
+        while True:
+            try:
+                return Document(open_log(log_place(process, self.settings), ORGANISATION, NAME))
+            except Unavailable:
+                process.clock.sleep(1)
+
+
+class _Truth:
+    """Who is known after each entry, by plain dictionaries."""
+
+    def __init__(self) -> None:
+        self.group_of: dict[str, str] = {}
+        self.buried: set[str] = set()
+        self.active_ms: dict[str, int] = {}
+        self.applied: set[tuple[str, int]] = set()
+
+    def add(self, entry: Entry, before_ms: int) -> None:
+        event = entry.events[0]
+        if event.type == COMMIT:
+            self._commit(entry)
+        if event.type == COLLECT:
+            self._collect(event.data[0], event.data[1], before_ms)
+
+    def rows(self) -> set[str]:
+        """The rows that a state must have."""
+        members = {f"\0m/{len(group)}/{group}/{client}" for client, group in self.group_of.items()}
+        known = {key for client in self.group_of for key in (client, f"\0b/{client}")}
+        return members | known | {f"\0g/{group}" for group in self.buried}
+
+    def _commit(self, entry: Entry) -> None:
+        mutations, _, bindings, *_ = entry.events[0].data
+        self.group_of.update({client: group for client, group, _ in bindings})
+        for client, id, *_ in mutations:
+            group = self.group_of[client]
+            if group in self.buried:
+                raise Violation("collected", "a collected group took effect", client=client, version=entry.version)
+            if (client, id) in self.applied and not client.startswith("visitor"):
+                raise Violation("once", "a mutation stands twice", client=client, id=id, version=entry.version)
+            self.applied.add((client, id))
+            self.active_ms[client] = entry.created_ms
+
+    def _collect(self, clients: list[list[str]], groups: list[str], before_ms: int) -> None:
+        active = {group for client, group in self.group_of.items() if self.active_ms[client] > before_ms}
+        if early := active.intersection(groups) - self.buried:
+            raise Violation("expired", "active groups were expired", groups=early)
+        self.buried |= set(groups)
+        for client, _ in clients:
+            self.group_of.pop(client, None)
+
+
+def _push(client: str, id: int) -> Mutation:
+    return Mutation(client=client, id=id, name="inc", args={"key": "count"})
+
+
+def _append_anyhow(handle: Document, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Any, State]:
+    """Decides on what was read, and appends wherever the log ends by then."""
+    state = handle._states.fresh()
+    event = decide(state)
+    return (None if event is None else handle.log.append(event)), state
+
+
+def _bury_nobody(found: IdleClients) -> Event:
+    """The clients go, and nothing says that they were there."""
+    return Event(COLLECT, [sorted(found.clients), []])
+
+
+MUTANTS = (
+    Mutant(
+        "clients: collected on what was read before",
+        ClientsWorld,
+        replaced(Document, "_append_decided", _append_anyhow),
+        ("members", "expired", "owner"),
+    ),
+    Mutant(
+        "clients: expired without tombstone",
+        ClientsWorld,
+        replaced(IdleClients, "event", _bury_nobody),
+        ("once", "owner"),
+    ),
+    Mutant(
+        "clients: expired while active",
+        ClientsWorld,
+        replaced(State, "client_version", lambda state, client: 1),
+        ("expired",),
+    ),
+)
