@@ -95,8 +95,8 @@ class BackgroundTasks:
         thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
             self._threads = [other for other in self._threads if other.is_alive()]
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
         return thread
 
     def offer(self, work: Callable[[], None]) -> bool:

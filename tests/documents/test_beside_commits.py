@@ -1,0 +1,167 @@
+"""Commits while the blob store is away and a snapshot is due: they go on, and the snapshot comes when it can."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.documents.snapshot_schedule import BACKOFF
+from stratalog.errors import Unavailable
+from stratalog.log.environment import BackgroundTasks, Environment
+from stratalog.log.snapshots import list_snapshots
+from stratalog.testing.tasks import InlineTasks
+from tests.documents.helpers import World, inc, put
+
+INTERVAL = 5
+COMMIT_SECONDS = 0.1
+AWAY_SECONDS = 600
+
+
+class HeldTasks(InlineTasks):
+    """Tasks that wait until the test runs them."""
+
+    def __init__(self) -> None:
+        self.held: list[Callable[[], None]] = []
+
+    def offer(self, work: Callable[[], None]) -> bool:
+        self.held.append(work)
+        return True
+
+    def run(self) -> None:
+        held, self.held = self.held, []
+        for work in held:
+            work()
+
+
+def snapshots(document: stratalog.Document) -> list[int]:
+    log = document.log
+    return [one.version for one in list_snapshots(log.environment.index, log.record.prefix)]
+
+
+def test_small_commits_go_on_for_ten_minutes_while_the_blob_store_is_away_and_a_snapshot_is_due() -> None:
+    world = World(snapshot_entries_interval=INTERVAL)
+    tasks = world.environment.background = HeldTasks()
+    document = world.create()
+    document.apply([put(f"c/{n}", "x" * 900) for n in range(50)])
+
+    def away(name: str, target: str) -> None:
+        if name.startswith("blob"):
+            world.clock.sleep(10)
+            raise Unavailable("the blob store is away")
+
+    world.recorder.before = away
+    document.apply([inc()])
+    began_ms, longest, attempts = world.clock.wall_ms(), 0, 0
+    while world.clock.wall_ms() - began_ms < AWAY_SECONDS * 1000:
+        before = world.watched()
+        at_ms = world.clock.wall_ms()
+        document.apply([inc(), put(f"own/{world.clock.wall_ms()}", "new")])
+        longest = max(longest, world.clock.wall_ms() - at_ms)
+        assert [name for name, _ in before.calls] == ["commit"]
+        world.clock.sleep(COMMIT_SECONDS)
+        attempts += len(tasks.held)
+        tasks.run()
+    assert longest == 0
+    assert 2 <= attempts <= 60
+    assert snapshots(document) == []
+    world.recorder.before = None
+    world.clock.sleep(BACKOFF.wait_seconds_max)
+    document.apply([inc()])
+    tasks.run()
+    assert snapshots(document) == [document.version]
+    assert document.at().to_dict() == world.open().at().to_dict()
+
+
+def test_a_commit_costs_the_same_however_late_the_snapshot_is() -> None:
+    document = World(snapshot_entries_interval=10**9).create()
+    copied: list[int] = []
+    for n in range(3000):
+        document.apply([put(f"c/{n}", n)])
+        copied.append(sum(len(run.slots) for run in document.state().content._runs[:1]))
+    assert len(document.state().content._runs) <= 4
+    assert sum(copied[-1000:]) <= 3 * sum(copied[:1000])
+
+
+def test_commits_go_on_while_a_thread_takes_the_snapshot_and_closing_waits_for_it() -> None:
+    world = World(snapshot_entries_interval=INTERVAL)
+    tasks = world.environment.background = BackgroundTasks()
+    document = world.create()
+    document.apply([put(f"c/{n}", "x" * 900) for n in range(50)])
+    reached, released = threading.Event(), threading.Event()
+
+    def hold(name: str, target: str) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            reached.set()
+            assert released.wait(30)
+
+    world.recorder.before = hold
+    while not reached.is_set():
+        document.apply([inc()])
+    for _ in range(3 * INTERVAL):
+        document.apply([inc()])
+    assert snapshots(document) == []
+    released.set()
+    tasks.close()
+    world.recorder.before = None
+    assert len(snapshots(document)) == 1
+    document.apply([inc()])
+    assert len(snapshots(document)) == 1
+
+
+def test_a_store_takes_a_bounded_number_of_snapshots_at_once() -> None:
+    tasks, released = BackgroundTasks(offers_max=2), threading.Event()
+
+    def wait() -> None:
+        released.wait(30)
+
+    assert [tasks.offer(wait) for _ in range(4)] == [True, True, False, False]
+    released.set()
+    tasks.wait()
+    assert tasks.offer(released.set)
+    tasks.close()
+    assert not tasks.offer(released.set)
+
+
+def test_an_offer_is_refused_where_the_system_has_no_thread_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    tasks = BackgroundTasks(offers_max=1)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert [tasks.offer(lambda: None) for _ in range(2)] == [False, False]
+    monkeypatch.undo()
+    assert tasks.offer(lambda: None)
+    tasks.close()
+
+
+def test_a_program_with_one_thread_has_its_snapshots_once_the_store_is_closed(tmp_path: Path) -> None:
+    url = str(tmp_path)
+    with stratalog.open(url, settings=stratalog.LogSettings(snapshot_entries_interval=INTERVAL)) as store:
+        document = store.create("acme", "plan")
+        for _ in range(INTERVAL):
+            document.mutate("inc", {"key": "n"})
+    with stratalog.open(url) as store:
+        assert snapshots(store.document("acme", "plan")) == [INTERVAL]
+
+
+def test_the_documents_of_a_store_share_one_cache_of_chunks() -> None:
+    world = World(snapshot_entries_interval=10**9)
+    for name in ("one", "two"):
+        document = world.create(name)
+        document.apply([put(f"c/{n}", "x" * 900) for n in range(200)])
+        document.snapshot()
+    environment: Environment = world.open("one").log.environment
+    assert environment.chunk_cache.held_bytes == 0
+    documents = [stratalog.Document(world.open(name).log) for name in ("one", "two")]
+    for document in documents:
+        document.log.environment.chunk_cache = environment.chunk_cache
+    handles = [stratalog.Document(document.log) for document in documents]
+    held = []
+    for handle in (*handles, *handles):
+        assert sum(1 for _ in handle.scan()) == 200
+        held.append(environment.chunk_cache.held_bytes)
+    assert 0 < held[0] < held[1] == held[2] == held[3]
