@@ -9,6 +9,7 @@ plain       the same work on plain `sqlite3`                peer        … and 
 workplace   folders, sizes, and the large stores that several figures share
 appends     writing          reads      loading and looking back        large     a state of a million keys
 report      the table, the JSON, the machine             cloud     the client of DynamoDB beside boto3
+progress    snapshots, polls and clients that are many
 
 ``bench.costs`` measures no time but what work costs on AWS: ``cost_tables`` counts, ``cost_log`` works on a log,
 ``schemas`` keeps the same documents as the seeds would, ``cost_plots`` draws.

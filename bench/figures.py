@@ -387,6 +387,34 @@ FIGURES: tuple[Figure, ...] = (
         better="less",
         reason="a size to know; there is no goal and no other side",
     ),
+    Figure(
+        name="commit-away",
+        what="small commits, index 5 ms away, a snapshot due and the blob store away; beside those where none is due",
+        unit="commits/s",
+        goal=0.95,
+    ),
+    Figure(
+        name="commit-slowest",
+        what="the slowest of 1,000 commits, index 5 ms and blobs 30 ms away, beside snapshots; beside commits alone",
+        unit="ms",
+        goal=100,
+        better="less",
+        goal_bounds="value",
+    ),
+    Figure(
+        name="poll-backlog",
+        what="an empty poll of the SQLite queue, 50,000 messages behind those in flight; beside 2,500",
+        unit="ms",
+        goal=1.5,
+        better="less",
+    ),
+    Figure(
+        name="newcomers",
+        what="CPU of the first push of a client in a group of its own, after 60,000; beside the first 10,000",
+        unit="µs",
+        goal=1.5,
+        better="less",
+    ),
 )
 
 

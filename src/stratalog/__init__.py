@@ -23,6 +23,7 @@ ports          contracts of index, blobs and queue
 keys           keys of the index and of blobs
 group_commit   threads that share one commit
 newest         a value that only newer ones replace
+cache          decoded values in memory, bounded in bytes
 process_fork   closes handles in a forked child
 codec          canonical bytes, compression, hashes
 retry          how long a call is tried again

@@ -8,6 +8,8 @@ world_index        writers on the index alone
 world_log          appenders, readers, retention, forks, deletion
 world_documents    clients of documents over several processes
 world_records      writers, readers and retention of records
+world_snapshots    commits while the blob store is away
+world_clients      clients that are forgotten, and come back
 world_collect      collectors beside documents
 world_decay        blobs that are damaged at rest, beside floors and collection
 world_sync         devices that push and pull over a network

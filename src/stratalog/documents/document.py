@@ -174,18 +174,18 @@ class Document:
         """
         version = self.log.newest_version_at(before_ms)
         expired, position = 0, ""
-        found: IdleClients | None = None
+        idle: IdleClients | None = None
 
         def expire(state: State) -> Event | None:
-            nonlocal found
-            found = idle_clients(state, version, position) if version else None
-            return None if found is None or dry_run else found.event()
+            nonlocal idle
+            idle = idle_clients(state, version, position) if version else None
+            return None if idle is None or dry_run else idle.event()
 
         while not stop():
             self._append_decided(expire)
-            if found is None:
+            if idle is None:
                 break
-            expired, position = expired + len(found.clients), found.position
+            expired, position = expired + len(idle.clients), idle.position
         return expired
 
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:

@@ -1,0 +1,198 @@
+"""What goes on beside the callers: snapshots, polls of a queue with a backlog, clients that are many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+from bench.figures import Measured
+from bench.measure import alternated, median_ms
+from bench.workplace import DOCUMENT, FULL, ORGANISATION, Workplace
+from stratalog import Document, LogSettings, Mutation
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import SystemClock
+from stratalog.errors import Unavailable
+from stratalog.log import Environment
+from stratalog.ports.blobs import BlobStat
+from stratalog.ports.index import NO_BLOBS, Item, Write
+from stratalog.store import Store
+
+__all__ = ["MEASURES"]
+
+INDEX_SECONDS = 0.005
+BLOB_SECONDS = 0.03
+AWAY_SECONDS = 1.0
+INTERVAL = 50
+NEVER = 10**9
+ROUNDS = 5
+ITEMS = 2000
+GROUPS = 20
+BACKLOG = 50_000
+NEWCOMERS = 10_000
+CLIENTS = 60_000
+
+
+class HostedIndex:
+    """An index in memory that takes as long as a hosted one, and no blobs."""
+
+    joint_commits = False
+    blob_bytes_max = 0
+
+    def __init__(self, index: MemoryIndex) -> None:
+        self._index = index
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        time.sleep(INDEX_SECONDS)
+        return self._index.get(partition, sort)
+
+    def query(self, partition: str, **options: object) -> Iterator[Item]:
+        time.sleep(INDEX_SECONDS)
+        return self._index.query(partition, **options)  # type: ignore[arg-type]
+
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        time.sleep(INDEX_SECONDS)
+        self._index.commit(writes, blobs)
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return self._index.turn(partition)
+
+    def close(self) -> None:
+        self._index.close()
+
+
+class HostedBlobs:
+    """Blobs in memory that take as long as hosted ones, or are away: then each call fails after a while."""
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._blobs = MemoryBlobs(clock)
+        self.is_away = False
+
+    def put(self, key: str, body: bytes) -> None:
+        self._reach()
+        self._blobs.put(key, body)
+
+    def get(self, key: str) -> bytes:
+        self._reach()
+        return self._blobs.get(key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        return self._blobs.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return self._blobs.list(prefix, after=after)
+
+    def delete(self, key: str, stamp: str) -> bool:
+        return self._blobs.delete(key, stamp)
+
+    def close(self) -> None:
+        self._blobs.close()
+
+    def _reach(self) -> None:
+        time.sleep(AWAY_SECONDS if self.is_away else BLOB_SECONDS)
+        if self.is_away:
+            raise Unavailable("the blob store is away")
+
+
+def hosted(interval: int) -> tuple[Store, Document, HostedBlobs]:
+    """A document of some chunks, of which a snapshot was made, behind ports that take time."""
+    clock = SystemClock()
+    index, blobs = MemoryIndex(), HostedBlobs(clock)
+    settings = LogSettings(snapshot_entries_interval=interval)
+    store = Store(Environment(HostedIndex(index), blobs, clock, settings), MemoryQueue(clock))
+    document = store.create(ORGANISATION, DOCUMENT)
+    for start in range(0, ITEMS, 1000):
+        document.apply([_put(f"items/{number}") for number in range(start, start + 1000)])
+    document.snapshot()
+    return store, document, blobs
+
+
+def commit_away(work: Workplace) -> Measured:
+    """Small commits a second while a snapshot is due and the blob store is away; beside those where none is due."""
+    store, away, blobs = hosted(1)
+    other, quiet, _ = hosted(NEVER)
+    blobs.is_away = True
+    commits = work.scale.commits
+    seconds = alternated(_rounds(work), partial(_increment, away, commits), partial(_increment, quiet, commits))
+    blobs.is_away = False
+    store.close()
+    other.close()
+    return Measured(commits / seconds[0], commits / seconds[1])
+
+
+def commit_slowest(work: Workplace) -> Measured:
+    """The slowest of many small commits beside snapshots that take a third of a second; beside those without any."""
+    slowest = []
+    for interval in (INTERVAL, NEVER):
+        store, document, _ = hosted(interval)
+        slowest.append(max(median_ms(1, partial(_spread, document, n)) for n in range(5 * work.scale.commits)))
+        store.close()
+    return Measured(*slowest)
+
+
+def poll_backlog(work: Workplace) -> Measured:
+    """A poll that finds nothing while a backlog stands behind messages in flight; beside one of a twentieth of it."""
+    backlog = BACKLOG if work.scale is FULL else 2000
+    deep, shallow = (_poll(work, messages) for messages in (backlog, backlog // 20))
+    return Measured(deep, shallow)
+
+
+def newcomers(work: Workplace) -> Measured:
+    """CPU of a first push by a client of a group of its own, after many others; beside that of the first ones."""
+    count, before = (NEWCOMERS, CLIENTS) if work.scale is FULL else (100, 600)
+    clock = SystemClock()
+    settings = LogSettings(snapshot_entries_interval=NEVER)
+    with Store(Environment(MemoryIndex(), MemoryBlobs(clock), clock, settings), MemoryQueue(clock)) as store:
+        document = store.create(ORGANISATION, DOCUMENT)
+        first = _join(document, 0, count)
+        _join(document, count, before)
+        last = _join(document, before, before + count)
+    return Measured(last / count * 1e6, first / count * 1e6)
+
+
+def _rounds(work: Workplace) -> int:
+    return ROUNDS if work.scale is FULL else 1
+
+
+def _increment(document: Document, count: int) -> None:
+    for _ in range(count):
+        document.mutate("inc", {"key": "count"})
+
+
+def _spread(document: Document, number: int) -> None:
+    """A commit to one of many chunks, so that the next snapshot has several to write."""
+    document.apply([_put(f"items/{number * 7919 % ITEMS}")])
+
+
+def _put(key: str) -> Mutation:
+    return Mutation(client="bench", name="put", args={"key": key, "value": f"{time.time()} {'x' * 60}"})
+
+
+def _poll(work: Workplace, messages: int) -> float:
+    database = SqliteDatabase(work.fresh() / "queue.sqlite", SystemClock(), synchronous="OFF")
+    for number in range(messages // 10):
+        database.queue.send(f"group-{number % GROUPS}", [b"x" * 600] * 10)
+    while database.queue.receive(10, visibility_seconds=3600):
+        pass
+    milliseconds = median_ms(work.scale.commits, database.queue.receive)
+    database.close()
+    return milliseconds
+
+
+def _join(document: Document, first: int, last: int) -> float:
+    """CPU seconds of a push by each of these clients."""
+    begun = time.process_time()
+    for number in range(first, last):
+        push = Mutation(client=f"client-{number}", id=1, name="inc", args={"key": "count"})
+        document.apply([push], group=f"group-{number}", owner="ann")
+    return time.process_time() - begun
+
+
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {
+    "commit-away": commit_away,
+    "commit-slowest": commit_slowest,
+    "poll-backlog": poll_backlog,
+    "newcomers": newcomers,
+}

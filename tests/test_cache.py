@@ -1,0 +1,55 @@
+"""What is held in memory is bounded, and what was used longest ago goes first."""
+
+from __future__ import annotations
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratalog.cache import ByteCache
+
+
+def test_what_was_used_longest_ago_goes_first() -> None:
+    cache: ByteCache[str] = ByteCache(10)
+    for key in "abc":
+        cache.put(key, key.upper(), 3)
+    assert cache.get("a") == "A"
+    cache.put("d", "D", 3)
+    assert [cache.get(key) for key in "abcd"] == ["A", None, "C", "D"]
+    assert cache.held_bytes == 9
+
+
+def test_what_is_larger_than_the_cache_drives_nothing_out() -> None:
+    cache: ByteCache[str] = ByteCache(10)
+    cache.put("a", "A", 10)
+    cache.put("b", "B", 11)
+    assert (cache.get("a"), cache.get("b")) == ("A", None)
+    cache.put("a", "A", 11)
+    assert (cache.get("a"), cache.held_bytes) == (None, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12))))
+def test_it_never_holds_more_than_its_bound(puts: list[tuple[int, int]]) -> None:
+    cache: ByteCache[int] = ByteCache(20)
+    for key, size in puts:
+        cache.put(key, size, size)
+        held = [value for other in range(10) if (value := cache.get(other)) is not None]
+        assert sum(held) == cache.held_bytes <= 20
+
+
+def test_threads_share_it() -> None:
+    cache: ByteCache[int] = ByteCache(50)
+
+    def use(first: int) -> None:
+        for number in range(2000):
+            key = (first + number) % 40
+            assert cache.get(key) in (None, key)
+            cache.put(key, key, 1 + key % 7)
+
+    threads = [threading.Thread(target=use, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0 < cache.held_bytes <= 50
