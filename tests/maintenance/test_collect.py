@@ -22,6 +22,7 @@ from stratalog.protocol import Mutation
 from stratalog.records import Records
 from stratalog.testing.clock import ManualClock
 from tests.damage import DAMAGES, damaged_blob
+from stratalog.testing.tasks import InlineTasks
 
 LONG = "long " * 500
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
@@ -30,7 +31,7 @@ OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
 def a_document(segment_entries_target: int = 4) -> Document:
     clock = ManualClock()
     settings = LogSettings(segment_entries_target=segment_entries_target, snapshot_entries_interval=3)
-    environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, settings)
+    environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, settings, background=InlineTasks())
     return Document(create_log(environment, "acme", "budget", "document"))
 
 

@@ -11,6 +11,8 @@ import pytest
 import stratalog
 from stratalog import Store
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.cache import ByteCache
+from stratalog.limits import CHUNK_CACHE_BYTES_MAX
 from stratalog.log import Environment, LogSettings
 from stratalog.testing.clock import ManualClock
 from stratalog_table import (
@@ -53,6 +55,7 @@ def reopened(table: Table) -> Table:
     """The table as another process has it: nothing is remembered."""
     from stratalog_table import open_table
 
+    table.store.environment.chunk_cache = ByteCache(CHUNK_CACHE_BYTES_MAX)
     return open_table(table.store, table.document.organisation, table.document.name)
 
 
