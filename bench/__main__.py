@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import appends, cloud, large, reads, server, sharing, sheet_engine, turns
-from bench import appends, cloud, large, progress, reads, server, sharing, sheet_engine
+from bench import appends, cloud, large, progress, reads, server, sharing, sheet_engine, turns
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.report import machine, table
 from bench.workplace import FULL, QUICK, Scale, Workplace

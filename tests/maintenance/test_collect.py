@@ -21,8 +21,8 @@ from stratalog.ports.index import Item, Put
 from stratalog.protocol import Mutation
 from stratalog.records import Records
 from stratalog.testing.clock import ManualClock
-from tests.damage import DAMAGES, damaged_blob
 from stratalog.testing.tasks import InlineTasks
+from tests.damage import DAMAGES, damaged_blob
 
 LONG = "long " * 500
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1

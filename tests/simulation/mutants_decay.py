@@ -7,7 +7,7 @@ from typing import Any
 
 from stratalog.codec import encode
 from stratalog.documents import document as document_module
-from stratalog.documents.document import Document
+from stratalog.documents.rebuild import verify
 from stratalog.errors import Corrupt, NotFound
 from stratalog.log import retention
 from stratalog.log.base import AppBases
@@ -28,9 +28,13 @@ _read_back = Chunks.read_back
 
 def _read_cached(self: Chunks, address: bytes) -> Any:
     """What the handle knows is taken for what storage holds."""
-    with self._lock:
-        cached = self._cache.get(address)
+    cached = self._cache.get((self._owner, address))
     return _read_back(self, address) if cached is None else encode(cached)
+
+
+def _prove_by_rebuilding(document: Any, base: Snapshot, progress: Any) -> None:
+    """What entries say is taken for what the snapshot holds."""
+    verify(document, base.version, progress=progress)
 
 
 def _look_once(self: _Raising) -> Any:
@@ -59,11 +63,9 @@ def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str)
 
 KEPT = ("nothing dangling", "history kept")
 MUTANTS = (
-    _mutant(
-        "floor without reading back", document_module, "require_state", lambda chunks, values, roots: None, "unread"
-    ),
+    _mutant("floor without reading back", document_module, "prove_base", _prove_by_rebuilding, "unread"),
     _mutant("floor onto a state that was not read", AppBases, "_damage", lambda self, snapshot: None, "unread"),
-    _mutant("freed without reading back", Document, "_require_base", lambda self: None, "unread"),
+    _mutant("freed without reading back", document_module, "require_base", lambda document: None, "unread"),
     _mutant("read back through the cache", Chunks, "read_back", _read_cached, "unread"),
     _mutant("pins looked at once, before the proof", _Raising, "_look", _look_once, *KEPT),
     _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),

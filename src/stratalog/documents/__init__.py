@@ -6,6 +6,7 @@ document           the handle: commits batches, and answers queries
 view               a state at one version, read like a mapping
 state              the trees of a snapshot and the changes since
 fold               what a run of entries changes in a state
+base               the snapshot that history begins with, proven and read back
 read_back          reads a state from storage, past every cache
 state_cache        the newest state, which the threads of a process share
 rejections         mutations rejected for a fault, which are dead letters

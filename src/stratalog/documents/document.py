@@ -9,23 +9,21 @@ from typing import Any
 import msgspec
 
 from stratalog.documents import history as past
+from stratalog.documents.base import prove_base, require_base
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import BASE, FLOOR, Merged
 from stratalog.documents.expiry import IdleClients, collection_of_clients, idle_clients
-from stratalog.documents.read_back import require_state
-from stratalog.documents.rebuild import verify
 from stratalog.documents.rejections import UNEXPECTED, write_letters
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
-from stratalog.documents.snapshots import base_digest, roots_of, tree_roots
+from stratalog.documents.snapshots import base_digest, tree_roots
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
 from stratalog.documents.view import View
 from stratalog.errors import (
     ContentionError,
-    Corrupt,
     LimitExceeded,
     MergeConflict,
     Unavailable,
@@ -33,7 +31,6 @@ from stratalog.errors import (
 )
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
-from stratalog.log.base import base_at
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import Stop, archive_segments, free_segments_below, never, raise_floor_onto
@@ -298,29 +295,14 @@ class Document:
         The archive, or the snapshot that history begins with, is read back from storage first. ``stop`` is asked before
         each segment. Raises Corrupt, with nothing more freed, where that does not read back; Unavailable.
         """
-        return free_segments_below(self.log, self._require_base, stop)
+        return free_segments_below(self.log, lambda: require_base(self), stop)
 
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
-        """Make the base, compare it with its log, read it back, and name it in an entry.
-
-        In this order: the comparison puts chunks, which the reading then finds in storage or not. An entry names the
-        base before the floor rises, so that the chain covers what takes the place of the forgotten entries.
-        """
+        """Make the base, prove it, and name it in an entry, so that the chain covers what replaces the entries."""
         base = self._snapshots.take_base(floor)
-        verify(self, floor, progress=progress)
-        require_state(self.chunks, self.values, roots_of(base))
+        prove_base(self, base, progress)
         self._append_event(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))
         return base
-
-    def _require_base(self) -> None:
-        """Read the base at the floor back, all of it. Raises Corrupt."""
-        floor = self.log.floor()
-        try:
-            require_state(self.chunks, self.values, roots_of(base_at(self.log, floor)))
-        except Corrupt:
-            if self.log.floor() == floor:
-                raise
-            self._require_base()  # another process raised the floor meanwhile, and that base went
 
     # Committing
 

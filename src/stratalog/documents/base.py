@@ -1,0 +1,52 @@
+"""The base of a document: the snapshot that its history begins with once the versions below are forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from stratalog.documents.read_back import require_state
+from stratalog.documents.rebuild import verify
+from stratalog.documents.snapshots import roots_of
+from stratalog.documents.values import Values
+from stratalog.errors import Corrupt
+from stratalog.log import Log
+from stratalog.log.base import base_at
+from stratalog.log.snapshots import Snapshot
+from stratalog.tree.chunks import Chunks
+
+__all__ = ["prove_base", "require_base"]
+
+
+class _Document(Protocol):
+    """What is read: a log, and the chunks and values of its owner."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def chunks(self) -> Chunks: ...
+
+    @property
+    def values(self) -> Values: ...
+
+
+def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], None] | None) -> None:
+    """Compare a snapshot with what its log says, then read it back from storage. Raises Corrupt.
+
+    In this order: the comparison puts chunks, which the reading then finds in storage or not.
+    """
+    verify(document, base.version, progress=progress)
+    require_state(document.chunks, document.values, roots_of(base))
+
+
+def require_base(document: _Document) -> None:
+    """Read the base at the floor back, all of it. Raises Corrupt."""
+    while True:
+        floor = document.log.floor()
+        try:
+            return require_state(document.chunks, document.values, roots_of(base_at(document.log, floor)))
+        except Corrupt:
+            if document.log.floor() == floor:
+                raise
+            # Another process raised the floor meanwhile, and that base went.
