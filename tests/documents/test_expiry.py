@@ -84,7 +84,7 @@ def test_nobody_is_forgotten_by_a_time_that_is_no_longer_kept() -> None:
     early = world.clock.wall_ms()
     aged(world, document)
     document.apply([inc()])
-    document.forget_below(10, lambda floor: None)
+    document.forget_below(10)
     assert world.open().expire_clients(early) == 0
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from stratalog.codec import encode
 from stratalog.documents import document as document_module
+from stratalog.documents import rebuild as rebuild_module
 from stratalog.documents.rebuild import verify
 from stratalog.errors import Corrupt, NotFound
 from stratalog.log import retention
@@ -30,6 +32,16 @@ def _read_cached(self: Chunks, address: bytes) -> Any:
     """What the handle knows is taken for what storage holds."""
     cached = self._cache.get((self._owner, address))
     return _read_back(self, address) if cached is None else encode(cached)
+
+
+@contextmanager
+def _proven_through_the_cache() -> Iterator[None]:
+    """Neither the comparison with the log nor the reading asks storage for what the handle knows."""
+    with (
+        replaced(Chunks, "read_back", _read_cached)(),
+        replaced(rebuild_module, "_uncached", lambda document: document.chunks)(),
+    ):
+        yield
 
 
 def _prove_by_rebuilding(document: Any, base: Snapshot, progress: Any) -> None:
@@ -66,7 +78,7 @@ MUTANTS = (
     _mutant("floor without reading back", document_module, "prove_base", _prove_by_rebuilding, "unread"),
     _mutant("floor onto a state that was not read", AppBases, "_damage", lambda self, snapshot: None, "unread"),
     _mutant("freed without reading back", document_module, "require_base", lambda document: None, "unread"),
-    _mutant("read back through the cache", Chunks, "read_back", _read_cached, "unread"),
+    Mutant("decay: base proven through the cache", DecayWorld, _proven_through_the_cache, ("unread",)),
     _mutant("pins looked at once, before the proof", _Raising, "_look", _look_once, *KEPT),
     _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),
     _mutant("marking goes on over a damaged snapshot", Marking, "_mark_snapshot", _mark_on, "needed freed", *KEPT),

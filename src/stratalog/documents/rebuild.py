@@ -17,7 +17,7 @@ from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.reach import verify as verify_tree
 
-__all__ = ["Verified", "verify"]
+__all__ = ["Rebuild", "Verified", "verify"]
 
 BATCH_ENTRIES = 500
 
@@ -56,9 +56,7 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, or bytes are
     damaged; Redacted where no state of ``upto`` can be had.
     """
-    rebuild = _Rebuild(
-        _Uncached(document.log, Chunks(document.log.environment.blobs, document.log.record.owner)), progress
-    )
+    rebuild = Rebuild(document.log, _uncached(document), progress)
     last, start = document.log.head().version if upto is None else upto, rebuild.version
     for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         if start < snapshot.version <= last:
@@ -79,20 +77,23 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     )
 
 
-class _Uncached(msgspec.Struct, frozen=True):
-    """A document without what its store has in memory: what is verified is what is stored."""
-
-    log: Log
-    chunks: Chunks
+def _uncached(document: _Document) -> Chunks:
+    """Chunks past what the store has in memory: what is verified is what is stored."""
+    return Chunks(document.log.environment.blobs, document.log.record.owner)
 
 
-class _Rebuild:
-    """The walk over the entries. There is a state while no redacted entry came since the last snapshot."""
+class Rebuild:
+    """The walk over the entries. There is a state while no redacted entry came since the last snapshot.
 
-    def __init__(self, document: _Document, progress: Callable[[int], None] | None) -> None:
-        self._document = document
+    ``chunks`` take the chunks of the states on the way, and read those of the state that it begins with.
+    """
+
+    def __init__(self, log: Log, chunks: Chunks, progress: Callable[[int], None] | None = None) -> None:
+        """Raises Corrupt, VersionForgotten where the state that it begins with cannot be had."""
+        self._log = log
+        self._chunks = chunks
         self._progress = progress
-        state = _start(document)
+        state = _start(log, chunks)
         self._start, self._base = state.version, base_digest(tree_roots(state))
         self.state: State | None = state
         self.version, self.hash = state.version, state.hash
@@ -101,10 +102,9 @@ class _Rebuild:
 
     def advance(self, upto: int) -> None:
         """Go on to a version."""
-        log = self._document.log
         while self.version < upto:
             before = self.version
-            entries = log.read(before, min(upto, before + BATCH_ENTRIES))
+            entries = self._log.read(before, min(upto, before + BATCH_ENTRIES))
             self._take(self._readable(checked_entries(self.hash, entries)))
             if self._progress:
                 self._progress(self.version - before)
@@ -112,7 +112,7 @@ class _Rebuild:
     def compare(self, snapshot: Snapshot) -> None:
         """Compare with a snapshot of the version reached; go on from it."""
         _compare_hash(snapshot.version, self.hash, snapshot.hash)
-        chunks = self._document.chunks
+        chunks = self._chunks
         if self.state is None:
             roots = roots_of(snapshot)
             for root in (roots.content, roots.clients, roots.tombstones):
@@ -131,7 +131,7 @@ class _Rebuild:
             return
         state = self.state.after(entries)
         # Onto trees, so that what a batch changed is not held in memory to the end.
-        self.state = State.at_snapshot(self._document.chunks, state.version, state.hash, tree_roots(state))
+        self.state = State.at_snapshot(self._chunks, state.version, state.hash, tree_roots(state))
         if len(self.redacted) > count:
             self.state = None
 
@@ -152,13 +152,13 @@ class _Rebuild:
                 raise Corrupt("the base is not the one that the history names", version=self._start)
 
 
-def _start(document: _Document) -> State:
+def _start(log: Log, chunks: Chunks) -> State:
     """Where a rebuild begins: the base at the floor, the state forked from, or nothing at all."""
-    first = max(document.log.floor(), document.log.first)
+    first = max(log.floor(), log.first)
     if not first:
-        return State.at_snapshot(document.chunks, 0, document.log.hash_at(0), EMPTY_ROOTS)
-    state = load_state(document.log, document.chunks, first)
-    _compare_hash(state.version, state.hash, document.log.hash_at(first))
+        return State.at_snapshot(chunks, 0, log.hash_at(0), EMPTY_ROOTS)
+    state = load_state(log, chunks, first)
+    _compare_hash(state.version, state.hash, log.hash_at(first))
     return state
 
 
@@ -173,6 +173,8 @@ def _compare(state: State, snapshot: Snapshot) -> None:
                 stored=theirs.hex(),
                 rebuilt=ours.hex(),
             )
+    if rebuilt != stored:
+        raise Corrupt("a snapshot's numbers are not what its log says", version=state.version)
 
 
 def _compare_hash(version: int, computed: bytes, stored: bytes) -> None:
