@@ -18,7 +18,19 @@ from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files
 
 SOURCE = LIBRARY
 
-GROUND = {"clock", "codec", "errors", "group_commit", "keys", "limits", "newest", "process_fork", "retry", "settings"}
+GROUND = {
+    "clock",
+    "codec",
+    "errors",
+    "group_commit",
+    "keys",
+    "limits",
+    "newest",
+    "process_fork",
+    "recent_reads",
+    "retry",
+    "settings",
+}
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 
 # What a package may import of this one, besides the ground floor and itself. "" is the front door, `import stratalog`.

@@ -24,6 +24,7 @@ keys           keys of the index and of blobs
 group_commit   threads that share one commit
 newest         a value that only newer ones replace
 cache          decoded values in memory, bounded in bytes
+recent_reads   what was read back moments ago
 process_fork   closes handles in a forked child
 codec          canonical bytes, compression, hashes
 retry          how long a call is tried again

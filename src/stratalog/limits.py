@@ -47,6 +47,8 @@ BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
+# So many blobs are remembered as read back, so that a put of the same bytes need not read them again at once.
+READS_REMEMBERED_MAX = 10_000
 
 # Queue: Amazon SQS FIFO's own bounds. Its messages are text of at most 1 MiB, so bytes go as base64, beside names.
 MESSAGE_BYTES_MAX = 760 * 1024

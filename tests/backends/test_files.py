@@ -15,11 +15,14 @@ from typing import BinaryIO
 
 import pytest
 
+from stratalog.backends import files
 from stratalog.backends.files import FileBlobs
 from stratalog.clock import Clock
 from stratalog.codec import compress, sha256
 from stratalog.errors import Corrupt, Invalid, StorageFull, Unavailable
-from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.ports.blobs import Blobs
+from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
 
 BODY = os.urandom(100_000)
@@ -34,6 +37,20 @@ class TestFileBlobs(BlobsContract):
 
     def make(self, clock: Clock) -> FileBlobs:
         return FileBlobs(self.folder, clock)
+
+    def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
+        alter_file(self.folder / f"{key}.bin.zst", change)
+        return True
+
+
+def alter_file(path: Path, change: Change) -> None:
+    """Write into a file, and leave its time of modification as it was: damage does not move it."""
+    status, changed = path.stat(), change(path.read_bytes())
+    if changed is None:
+        path.unlink()
+    else:
+        path.write_bytes(changed)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 class ClockThatLetsAnotherIn(ManualClock):
@@ -51,15 +68,20 @@ class ClockThatLetsAnotherIn(ManualClock):
 
 
 class ClockThatIsFrozen(ManualClock):
-    """Calls ``meanwhile`` once, after the code under test has taken the time and before it has it."""
+    """Calls ``meanwhile`` once, after the code under test has taken the blob's time and before it has it.
+
+    The time that it takes first is that of its own look.
+    """
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
         super().__init__()
         self.meanwhile: Callable[[], object] | None = meanwhile
+        self._times = 0
 
     def wall_ms(self) -> int:
         taken = super().wall_ms()
-        if self.meanwhile is not None:
+        self._times += 1
+        if self.meanwhile is not None and self._times == 2:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         return taken
@@ -254,6 +276,7 @@ def _no_room() -> Iterator[None]:
 
 KEEP_AND_LIST = """
 import sys
+from stratalog.backends import files
 from stratalog.backends.files import FileBlobs
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
@@ -274,3 +297,22 @@ def test_names_of_files_are_utf_8_whatever_the_locale_says(tmp_path: Path) -> No
         command = [sys.executable, "-c", KEEP_AND_LIST, str(tmp_path / "blobs"), encoding]
         subprocess.run(command, check=True, env={**os.environ, **environment})
     assert [os.fsencode(path.name) for path in (tmp_path / "blobs" / "計画").iterdir()] == ["é".encode()]
+
+
+def test_a_put_reads_what_stands_once_in_an_observation_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    blobs = FileBlobs(tmp_path, clock)
+    read: list[str] = []
+    is_intact = files._is_intact
+    monkeypatch.setattr(files, "_is_intact", lambda path, data: read.append(path) or is_intact(path, data))
+    blobs.put(KEY, BODY)
+    for _ in range(5):
+        blobs.put(KEY, BODY)
+    assert len(read) == 1
+    clock.sleep(OBSERVATION_SECONDS_MAX + 1)
+    for _ in range(5):
+        blobs.put(KEY, BODY)
+    assert len(read) == 2
+    alter_file(tmp_path / FILE, lambda stored: stored[:-1])
+    blobs.put(KEY, BODY)
+    assert blobs.get(KEY) == BODY

@@ -7,7 +7,7 @@ from stratalog.codec import sha256
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
-from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.commit_contract import CommitContract
 from stratalog.testing.index_contract import IndexContract
@@ -22,6 +22,13 @@ class TestMemoryIndex(IndexContract):
 class TestMemoryBlobs(BlobsContract):
     def make(self, clock: Clock) -> MemoryBlobs:
         return MemoryBlobs(clock)
+
+    def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
+        assert isinstance(blobs, MemoryBlobs)
+        changed = change(blobs._bodies.pop(key))
+        if changed is not None:
+            blobs._bodies[key] = changed
+        return True
 
 
 class TestMemoryCommit(CommitContract):

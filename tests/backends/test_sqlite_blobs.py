@@ -22,9 +22,10 @@ from stratalog.maintenance.store_copy import copy_store
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.commit_blobs import put_all
 from stratalog.ports.index import Absent, Equals, Index, Item, Put
-from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.commit_contract import CommitContract
+from tests.backends.test_files import alter_file
 
 SMALL = os.urandom(2000)
 LARGE = os.urandom(BLOB_ROW_BYTES_MAX + 1)
@@ -43,6 +44,19 @@ class TestSqliteBlobs(BlobsContract):
 
     def make(self, clock: Clock) -> SqliteBlobs:
         return _open(self.folder, clock)[1]
+
+    def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
+        database = apsw.Connection(str(self.folder / "index.sqlite"))
+        rows = database.execute("SELECT id, body FROM blobs JOIN blob_bodies USING (id) WHERE key = ?", (key,))
+        for id, body in rows.fetchall():
+            changed = change(body)
+            if changed is None:
+                database.execute("DELETE FROM blob_bodies WHERE id = ?", (id,))
+            else:
+                database.execute("UPDATE blob_bodies SET body = ? WHERE id = ?", (changed, id))
+            return True
+        alter_file(self.folder / "blobs" / f"{key}.bin.zst", change)
+        return True
 
 
 class TestSqliteCommit(CommitContract):

@@ -6,6 +6,7 @@ import json
 import time
 from base64 import b64decode
 
+import obstore
 import pytest
 import zstandard
 
@@ -20,9 +21,9 @@ from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupporte
 from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Environment, LogSettings
 from stratalog.maintenance.collection import collect_family
-from stratalog.ports.blobs import BlobStat
+from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.store import Store
-from stratalog.testing.blobs_contract import BlobsContract
+from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Emulator
 from tests.cloud.seaweed import PLAIN, VERSIONED, blobs_in, client
@@ -30,6 +31,17 @@ from tests.cloud.seaweed import PLAIN, VERSIONED, blobs_in, client
 BODY = b"some bytes" * 100
 VALUE = {"title": "plan", "numbers": [*range(1000)]}
 KEY = f"organisation/document/{sha256(BODY).hex()}"
+
+
+def alter_object(blobs: Blobs, key: str, change: Change) -> bool:
+    """Put another object under a blob's key, as some other tool would; or delete it."""
+    assert isinstance(blobs, ObjectBlobs)
+    changed = change(bytes(obstore.get(blobs._store, key).bytes()))
+    if changed is None:
+        obstore.delete(blobs._store, key)
+    else:
+        obstore.put(blobs._store, key, changed, use_multipart=False)
+    return True
 
 
 class TestOnSeaweed(BlobsContract):
@@ -40,6 +52,9 @@ class TestOnSeaweed(BlobsContract):
     def make(self, clock: Clock) -> ObjectBlobs:
         """Age is told by the store's own clock, whatever is given."""
         return blobs_in(VERSIONED, self.emulator)
+
+    def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
+        return alter_object(blobs, key, change)
 
     def test_a_stat_tells_key_size_and_age(self) -> None:
         check_stat(self.make(ManualClock()))
@@ -82,6 +97,9 @@ class TestOnMinistack(BlobsContract):
     def make(self, clock: Clock) -> ObjectBlobs:
         """Age is told by the store's own clock, whatever is given."""
         return blobs_in(VERSIONED, self.emulator)
+
+    def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
+        return alter_object(blobs, key, change)
 
     def test_a_stat_tells_key_size_and_age(self) -> None:
         check_stat(self.make(ManualClock()))

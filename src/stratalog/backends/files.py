@@ -14,12 +14,13 @@ from itertools import islice
 from pathlib import Path
 
 from stratalog.backends.folders import DurableFolders, file_errors, make_folder, remove_empty, sync_descriptor
-from stratalog.clock import Clock, new_id
+from stratalog.clock import Clock, Observation, new_id
 from stratalog.codec import ZSTD, codec_named, compress, decompress
 from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blob_kinds import JSON, MSGPACK, OCTETS, kind_of, kinds_of
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
+from stratalog.recent_reads import RecentReads
 
 __all__ = ["FileBlobs"]
 
@@ -48,6 +49,7 @@ class FileBlobs:
         self._sync_descriptor = sync or sync_descriptor
         self._folders = DurableFolders(self._folder, self._sync_descriptor)
         self._closed = False
+        self._reads = RecentReads()
         make_folder(self._folder, sync=sync)
         with file_errors():
             os.makedirs(os.path.join(self._folder, NEW), exist_ok=True)
@@ -132,22 +134,25 @@ class FileBlobs:
 
     def _refresh(self, path: str) -> bool:
         """Start the age of a standing blob anew, durably. False where none stands, or was renamed aside meanwhile.
-
-        A damaged one is removed first: its presence says nothing of its bytes.
+        A damaged one is removed first: presence says nothing of bytes, which are read once in an observation window.
 
         The lock is held from taking the time to setting it: one who is frozen between the two would else make the blob
         as old as that, although others put it later. What is renamed aside after the second look is younger by then
         than what its deleter looked at.
         """
+        looked = Observation(self._clock)
         with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
-            if not _is_intact(path, file.read()):
+            seen = self._reads.find(path, _generation(os.fstat(file.fileno())))
+            if seen is None and not _is_intact(path, file.read()):
                 self._remove_damaged(path)
                 return False
             fcntl.flock(file, fcntl.LOCK_EX)
             os.utime(file.fileno(), ns=self._times())
+            renewed = os.fstat(file.fileno())
             fcntl.flock(file, fcntl.LOCK_UN)
-            if os.fstat(file.fileno()).st_ino != os.stat(path).st_ino:
+            if renewed.st_ino != os.stat(path).st_ino:
                 return False
+            self._reads.note(path, _generation(renewed), seen or looked)
             self._sync_descriptor(file.fileno())
             self._folders.sync_up(os.path.dirname(path))
             return True
@@ -368,3 +373,8 @@ def _is_intact(path: str, data: bytes) -> bool:
 def _stat(key: str, status: os.stat_result) -> BlobStat:
     stamp = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
     return BlobStat(key, status.st_size, status.st_mtime_ns // 1_000_000, stamp)
+
+
+def _generation(status: os.stat_result) -> str:
+    """Other than a stamp it also tells a file that was written into."""
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_ctime_ns:x}-{status.st_size}"

@@ -17,6 +17,7 @@ from stratalog.limits import BACKGROUND_OFFERS_MAX, BODY_INLINE_BYTES_MAX, CHUNK
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
+from stratalog.recent_reads import RecentReads
 from stratalog.retry import Pace, Retry, RetryPolicy
 
 __all__ = ["BackgroundTasks", "EnteredOrganisations", "Environment", "LogSettings", "Task", "Tasks"]
@@ -180,6 +181,7 @@ class Environment:
         """The decoded chunks of all documents of the store."""
 
         self.entered_organisations = EnteredOrganisations()
+        self.reads = RecentReads()
         close_in_child(self, "index", "blobs")
 
     def report(self, what: str, **details: object) -> None:

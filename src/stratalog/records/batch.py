@@ -127,8 +127,17 @@ class _Put:
             for content in self._made:
                 content.release()
 
+    def _restore(self, item: Item) -> None:
+        try:
+            for content in self._made:
+                content.restore(item)
+        except Unavailable as exc:
+            self.error = exc
+
     def _answer(self) -> Stored:
-        if self.item is None:
+        if self.item is not None:
+            self._restore(self.item)
+        if self.item is None or self.error is not None:
             return Stored(id=self.id, error=self.error)
         new = self.item.attributes["w"] == self._call.write_id
         for content in self._made if new else ():

@@ -20,6 +20,7 @@ from stratalog.errors import (
     Corrupt,
     Invalid,
     LimitExceeded,
+    NotFound,
     OutcomeUnknown,
     Redacted,
     StratalogError,
@@ -102,6 +103,17 @@ class RecordBody:
         """The item may stand: put the blob again if a collector may have looked at it before. Raises Unavailable."""
         if self._ages():
             self._upload(self.bytes)
+
+    def restore(self, item: Item) -> None:
+        """The answer is a version that stood before: store its body again where that is damaged or lost.
+
+        A body that this call has put already is stored. Another is read back, once in an observation window.
+        Raises Unavailable.
+        """
+        if self.bytes is None or "x" in self._attributes or "x" not in item.attributes:
+            return
+        if item.attributes["h"] == self.digest:
+            write_body(MissingBlobs(self._environment), body_prefix(self._name), self.bytes)
 
     def settle(self) -> None:
         """The item stands, and took the pin away."""
@@ -221,6 +233,24 @@ def _check_size(size: int | None, count: int, ended: bool) -> None:
         raise Invalid("a body does not have the size that was said", value=count, size=size)
     if count > RECORD_BYTES_MAX:
         raise LimitExceeded("a record's body is too large", value=count, limit=RECORD_BYTES_MAX)
+
+
+class MissingBlobs:
+    """Puts only what is damaged or lost: blobs that a version names, and that are thought to be there."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def put(self, key: str, body: bytes) -> None:
+        reads, seen = self._environment.reads, Observation(self._environment.clock)
+        if reads.find(key, "") is not None:
+            return
+        try:
+            self._environment.blobs.get(key)
+        except (NotFound, Corrupt):
+            RetryingBlobs(self._environment).put(key, body)
+            self._environment.counters["body restored"] += 1
+        reads.note(key, "", seen)
 
 
 class RetryingBlobs:

@@ -303,6 +303,8 @@ class Records:
                 for content in made:
                     if content.digest == item.attributes["h"]:
                         content.settle()
+            for content in made:
+                content.restore(item)
             return version_from_item(call.name, item)
         finally:
             for content in made:

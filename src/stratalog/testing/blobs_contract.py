@@ -9,15 +9,36 @@ from functools import partial
 
 from stratalog.clock import Clock
 from stratalog.codec import sha256
-from stratalog.errors import Closed, Invalid, LimitExceeded, NotFound, StratalogError
+from stratalog.errors import Closed, Corrupt, Invalid, LimitExceeded, NotFound, StratalogError
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.testing.clock import ManualClock
 
 __all__ = ["BlobsContract"]
 
+Change = Callable[[bytes], bytes | None]
+
 HOUR_SECONDS = 3600
 SOME_BYTES = b"\x00some bytes\xff" * 100
+
+
+def _flipped(stored: bytes) -> bytes:
+    return stored[:-1] + bytes([stored[-1] ^ 1])
+
+
+def _halved(stored: bytes) -> bytes:
+    return stored[: len(stored) // 2]
+
+
+def _emptied(stored: bytes) -> bytes:
+    return b""
+
+
+def _lost(stored: bytes) -> None:
+    return None
+
+
+CHANGES: tuple[Change, ...] = (_flipped, _halved, _emptied, _lost)
 
 
 class BlobsContract(ABC):
@@ -26,6 +47,13 @@ class BlobsContract(ABC):
     @abstractmethod
     def make(self, clock: Clock) -> Blobs:
         """An empty blob store."""
+
+    def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
+        """Replace what is stored of a blob, past the store, by what ``change`` makes of it; None removes it.
+
+        False where the backend cannot be reached past the store: the tests of damage then show nothing.
+        """
+        return False
 
     def test_a_blob_reads_back_as_it_was_put(self) -> None:
         blobs = self.make(ManualClock())
@@ -103,6 +131,18 @@ class BlobsContract(ABC):
             blobs.put(_key(SOME_BYTES), SOME_BYTES)
             stamps.add(_stat(blobs, SOME_BYTES).stamp)
         assert len(stamps) == 20
+
+    def test_a_put_restores_what_was_damaged_or_lost(self) -> None:
+        blobs = self.make(ManualClock())
+        for body in (SOME_BYTES, bytes(range(256)) * 4096):
+            for change in CHANGES:
+                blobs.put(_key(body), body)
+                blobs.put(_key(body), body)
+                if not self.alter(blobs, _key(body), change):
+                    return
+                assert isinstance(_raised(partial(blobs.get, _key(body))), Corrupt | NotFound), change
+                blobs.put(_key(body), body)
+                assert blobs.get(_key(body)) == body, change
 
     def test_a_delete_removes_the_generation_it_names(self) -> None:
         blobs = self.make(ManualClock())
