@@ -103,7 +103,7 @@ def decode(data: bytes) -> Value:
     """The value behind :func:`encode`'s bytes. Raises Corrupt."""
     try:
         return _decoder.decode(data)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("bytes do not decode", reason=str(exc)) from exc
 
 

@@ -114,6 +114,9 @@ CLIENT_IDLE_DAYS_MIN = 30
 # Blobs of an owner that the index does not know may belong to a copy that is being made.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
+# A pass of maintenance reads blobs of so many bytes, if there are that many and the time allows.
+SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
+
 # The edge of a server: what one request may bring and one answer may hold.
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024

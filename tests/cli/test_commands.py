@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -263,8 +264,29 @@ def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, mon
         raise stratalog.Corrupt("a root differs", version=2)
 
     monkeypatch.setattr(verification, "verify", damaged)
-    assert "FAILED" in budget("verify", code=1).stdout
-    assert lines(budget("verify", "--json", code=1).stdout)[0]["verified"] is False
+    assert "FAILED" in budget("verify", "--quick", code=6).stdout
+    assert lines(budget("verify", "--quick", "--json", code=6).stdout)[0]["verified"] is False
+
+
+def test_verify_names_each_damaged_object_and_goes_on_where_it_was_stopped(budget: Run, tmp_path: Path) -> None:
+    note = {"key": "notes/1", "value": "a long note " * 500}
+    budget("mutate", "acme/budget", "put", json.dumps(note), "--client", "ada")
+    budget("create", "acme/other")
+    file = str(tmp_path / "finished")
+    budget("verify", "--resume", file)
+    assert "passed over" in budget("verify", "--resume", file).stderr
+    database = sqlite3.connect("store/index.sqlite")
+    database.execute(
+        "UPDATE blob_bodies SET body = x'00' WHERE id IN (SELECT id FROM blobs WHERE key LIKE '%/items/%')"
+    )
+    database.commit()
+    budget("verify", "--quick", "acme/other")
+    shown = budget("verify", code=6).stdout
+    assert "FAILED" in shown
+    assert "damaged value acme/budget@" in shown
+    [line] = [line for line in lines(budget("verify", "--json", code=6).stdout) if line["name"] == "acme/budget"]
+    [damage] = line["damages"]
+    assert (damage["kind"], damage["fault"], damage["derivable"]) == ("value", "damaged", False)
 
 
 def test_export_and_import_keep_every_version(budget: Run) -> None:

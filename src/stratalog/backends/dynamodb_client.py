@@ -244,7 +244,7 @@ def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
         return DynamoAnswer(Kind.DONE, decoder.decode(reply.body)) if reply.status == 200 else _refusal(reply)
     except msgspec.ValidationError as exc:
         raise Corrupt("the index holds what Stratalog does not write", reason=str(exc)) from exc
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         return DynamoAnswer(Kind.LOST, message=f"the answer is not whole: {exc}")
 
 

@@ -18,8 +18,7 @@ from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
 from stratalog.backends.sqlite_queue import SqliteQueue
 from stratalog.backends.sqlite_tables import CHECKED_PAIR_BYTES, BlobRow, Row
 from stratalog.clock import Clock
-from stratalog.codec import decode
-from stratalog.errors import ConditionFailed, Invalid
+from stratalog.errors import ConditionFailed, Corrupt, Invalid
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import (
@@ -117,7 +116,7 @@ class SqliteIndex:
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         rows = self._file.read(GET, (partition, sort))
-        return Item(partition, sort, decode(rows[0][0])) if rows else None
+        return _item(partition, sort, rows[0][0]) if rows else None
 
     def query(
         self,
@@ -141,7 +140,7 @@ class SqliteIndex:
             bounds = [bound for bound in (after, before) if bound is not None]
             statement = PAGES[after is not None, before is not None, reverse]
             rows = self._file.read(statement, (partition, *bounds, wanted))
-            yield [Item(partition, sort, decode(body)) for sort, body in rows]
+            yield from _decoded(partition, rows)
             if len(rows) < wanted:
                 return
             after, before = (after, rows[-1][0]) if reverse else (rows[-1][0], before)
@@ -247,9 +246,27 @@ def _write_with_blobs(
     store_blobs(blobs, clock, connection)
 
 
+def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list[Item]]:
+    """The items of a page; those before one that does not decode, and then Corrupt, which names it."""
+    try:
+        yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
+        return
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    for sort, body in rows:
+        yield [_item(partition, sort, body)]
+
+
+def _item(partition: str, sort: str, body: bytes) -> Item:
+    try:
+        return Item(partition, sort, _decode_attributes(body))
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Corrupt("an item does not decode", partition=partition, sort=sort, reason=str(exc)) from exc
+
+
 def _get(connection: apsw.Connection, partition: str, sort: str) -> Item | None:
     rows: list[Any] = connection.execute(GET, (partition, sort)).fetchall()
-    return Item(partition, sort, decode(rows[0][0])) if rows else None
+    return _item(partition, sort, rows[0][0]) if rows else None
 
 
 def _key(write: Write) -> tuple[str, str]:
@@ -264,6 +281,7 @@ def _body(item: Item) -> bytes:
         raise Invalid("an attribute is no text, bytes or integer of 64 bits", reason=str(exc)) from exc
 
 
+_decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _encode = msgspec.msgpack.Encoder().encode
 """Attributes in the order that the writer gave them, which is quicker than sorting them; see `_rows_if_absent`."""
 

@@ -17,6 +17,7 @@ copies        fork, replay, merge, copy a store
 exchange      export and import
 maintenance   snapshots, archives, retention, collection
 verification  verify, checkpoints
+inspection    what verify shows of each history
 redaction     erases what a version says
 records       named values with versions
 serve         serve a store over HTTP

@@ -24,11 +24,12 @@ from stratalog.errors import (
 )
 from stratalog.protocol.readable import to_json
 
-__all__ = ["CONFLICT", "CONTRADICTED", "EXIT_CODES", "FAILED", "NOT_PROVABLE", "Failed", "Program"]
+__all__ = ["CONFLICT", "CONTRADICTED", "DAMAGED", "EXIT_CODES", "FAILED", "NOT_PROVABLE", "Failed", "Program"]
 
 FAILED = 1
 USAGE = 2
 CONFLICT = 4
+DAMAGED = 6
 NOT_PROVABLE = 7
 CONTRADICTED = 8
 EXIT_CODES: dict[int, str] = {
@@ -38,7 +39,7 @@ EXIT_CODES: dict[int, str] = {
     3: "there is no such thing, or it is no longer kept",
     CONFLICT: "somebody else was first",
     5: "the store could not be reached, or an answer was lost",
-    6: "stored bytes are damaged",
+    DAMAGED: "stored bytes are damaged",
     NOT_PROVABLE: "a checkpoint cannot be proven, since the versions up to it are forgotten",
     CONTRADICTED: "a checkpoint is contradicted: the store holds another history",
 }

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
+from stratalog.cli.inspection import inspect_histories, show_repair
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, print_table, progress
-from stratalog.cli.program import CONTRADICTED, FAILED, NOT_PROVABLE, Failed
+from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
 from stratalog.log.verification import Finding
@@ -25,6 +26,7 @@ from stratalog.maintenance.checkpoint import (
     read_checkpoint,
     read_lines,
 )
+from stratalog.maintenance.inspection import inspected_histories
 from stratalog.maintenance.signed_note import (
     new_signing_key,
     open_note,
@@ -49,6 +51,13 @@ record_option = click.option("--record", "records", multiple=True, metavar="ORGA
 @click.option("--against", type=FILE, metavar="FILE", help="A checkpoint: prove that the store goes on from it.")
 @click.option("--lines", type=FILE, metavar="FILE", help="The list that came with the checkpoint of a whole store.")
 @click.option("--key", metavar="KEY|FILE", help="The verifier key that the checkpoint must be signed by.")
+@click.option("--quick", is_flag=True, help="Follow the entries only: no snapshot's chunks, no items around a log.")
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Note there what is finished, and pass over what is noted.",
+)
 def verify(
     session: Session,
     names: tuple[str, ...],
@@ -57,15 +66,26 @@ def verify(
     against: Path | None,
     lines: Path | None,
     key: str | None,
+    quick: bool,
+    resume: Path | None,
 ) -> None:
-    """Compute the hash chains of logs, documents and records anew, all of them where none is named.
+    """Read everything that logs, documents and records refer to, and compare. All of them where none is named.
 
-    Documents are rebuilt from their logs too, and compared with every snapshot. With --against only the histories that
-    the checkpoint names; a name says under which name its history is now.
+    Every entry, value, argument, body, archive and chunk is read from storage and hashed. Documents are rebuilt from
+    their logs, and every snapshot is compared with that. Each damaged object is named, with who needs it and whether
+    `repair` can make it again.
+
+    With --quick the hash chains are computed and documents are rebuilt, and a snapshot is believed whose root is right.
+    With --against only the histories that the checkpoint names; a name says under which name its history is now.
     """
     if against is not None:
         chosen = list(chosen_histories(session.open(), names, records)) if names or records else []
         _verify_against(session, against, lines, key, chosen)
+        return
+    if not quick:
+        named = chosen_histories(session.open(), names, records) if names or records else None
+        histories = inspected_histories(session.open()) if named is None else named
+        inspect_histories(session, histories, upto, resume, whole=named is None and upto is None)
         return
     rows, failed = [], False
     store = session.open()
@@ -80,7 +100,21 @@ def verify(
     if rows:
         print_table(rows)
     if failed:
-        raise Failed(FAILED)
+        raise Failed(DAMAGED)
+
+
+@command("repair", example="stratalog repair --dry-run")
+@click.argument("names", metavar="[ORGANISATION/NAME]...", nargs=-1)
+@record_option
+@click.option("--dry-run", is_flag=True, help="Write nothing, and say what would be made again.")
+def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], dry_run: bool) -> None:
+    """Make again what is damaged and follows from what is intact; name the rest. Nothing is deleted.
+
+    Snapshots and their chunks come from entries, archives from entries that wait to be freed, values from other places
+    of the same bytes, lists of names from name records. It may be run again, and beside writers.
+    """
+    named = chosen_histories(session.open(), names, records) if names or records else None
+    show_repair(session, named, dry_run)
 
 
 @command("checkpoint", example="stratalog checkpoint acme/budget --key signing.key")
@@ -236,4 +270,4 @@ def _finding_text(finding: Finding) -> str:
     return f"{finding.kind} version {finding.version}{until}: {finding.reason}"
 
 
-COMMANDS = [verify, checkpoint, checkpoint_key]
+COMMANDS = [verify, repair, checkpoint, checkpoint_key]

@@ -47,19 +47,24 @@ class StateReading(msgspec.Struct, frozen=True):
 
 
 def read_state_back(
-    chunks: Chunks, values: Values, roots: Roots, start: StatePosition | None = None
+    chunks: Chunks,
+    values: Values,
+    roots: Roots,
+    start: StatePosition | None = None,
+    seen: set[bytes] | None = None,
 ) -> Iterator[StateReading]:
     """Read all chunks of the three trees, and all values that they name, from ``start`` on.
 
     In order, in bounded memory: one path of a tree, one part of a value, and the last thousands of values read, since
-    one value may stand under many keys. ``chunks`` and ``values`` are of the log's owner. Raises Unavailable.
+    one value may stand under many keys. ``chunks`` and ``values`` are of the log's owner. ``seen`` are chunks that
+    were read before with all below them; see `read_tree_back`. Raises Unavailable.
     """
     position = start or StatePosition()
     trees = (roots.content, roots.clients, roots.tombstones)
     for tree in range(position.tree, len(trees)):
         read: set[tuple[str, bytes]] = set()
         key = position.key if tree == position.tree else None
-        for chunk in read_tree_back(chunks, trees[tree], key):
+        for chunk in read_tree_back(chunks, trees[tree], key, seen):
             blobs = [BlobReading(chunk.key, chunk.size, chunk.damage)]
             if isinstance(chunk.node, Leaf):
                 blobs += _read_values(values, chunk.node, read, key)

@@ -94,7 +94,7 @@ def roots_of(snapshot: Snapshot) -> Roots:
     """The roots a snapshot record holds. Raises Corrupt."""
     try:
         return _decode_roots(snapshot.body)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("a snapshot's roots do not decode", version=snapshot.version, reason=str(exc)) from exc
 
 

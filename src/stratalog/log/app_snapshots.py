@@ -153,7 +153,7 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
     """What a snapshot record says of an app snapshot; None for one of another kind."""
     try:
         return _decode_manifest(snapshot.body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

@@ -62,7 +62,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
     body = read_body(environment.blobs, f"{owner}/archive", segment.archive)
     try:
         rows = _decode_rows(body)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an archive does not decode", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
     partition = entries_partition(prefix, segment.first)
     return [Item(partition, number(version), attributes) for version, attributes in rows]

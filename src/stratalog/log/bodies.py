@@ -58,15 +58,19 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
     Raises Corrupt for a blob that is damaged, and for one that is missing: the index that names it says it is there.
     """
     if ref.digest is None:
-        yield _get(blobs, prefix, ref.address)
+        body = _get(blobs, prefix, ref.address)
+        if len(body) != ref.size:
+            raise Corrupt("a body has another size than is said of it", address=ref.address.hex())
+        yield body
         return
-    digest = hashlib.sha256()
+    digest, size = hashlib.sha256(), 0
     addresses = _manifest(blobs, prefix, ref)
     for position, address in enumerate(addresses):
         part = _get(blobs, prefix, address)
         digest.update(part)
-        if position == len(addresses) - 1 and digest.digest() != ref.digest:
-            raise Corrupt("a body's parts do not have the hash of the whole", address=ref.address.hex())
+        size += len(part)
+        if position == len(addresses) - 1 and (digest.digest(), size) != (ref.digest, ref.size):
+            raise Corrupt("a body's parts do not have the hash and size of the whole", address=ref.address.hex())
         yield part
 
 

@@ -122,7 +122,7 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
             attributes["h"],
             attributes["s"],
         )
-    except (KeyError, msgspec.DecodeError) as exc:
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
 
 
@@ -154,7 +154,7 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
             Entry(version, a["c"], a.get("a", ""), a["w"], _decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
             for version, a in enumerate(map(_attributes_of, items), first)
         ]
-    except (KeyError, msgspec.DecodeError):
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

@@ -130,5 +130,5 @@ def _from_item(item: Item, organisation: str, name: str) -> NameRecord:
             lineage=_decode_lineage(attributes["p"]) if "p" in attributes else (),
             deleted_ms=attributes.get("d", 0),
         )
-    except (KeyError, msgspec.DecodeError) as exc:
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an item is no name record", partition=item.partition, reason=str(exc)) from exc

@@ -91,5 +91,5 @@ def _from_item(item: Item) -> Segment:
             freed=bool(attributes.get("d", 0)),
             base=attributes.get("b", 0),
         )
-    except (KeyError, msgspec.DecodeError) as exc:
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an item is no segment record", partition=item.partition, reason=str(exc)) from exc

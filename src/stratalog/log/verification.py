@@ -33,6 +33,8 @@ class Finding(msgspec.Struct, frozen=True):
     version: int
     last: int
     reason: str
+    key: str = ""
+    """The key of the blob that could not be read, where that is what is wrong."""
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -42,6 +44,8 @@ class Damage(msgspec.Struct, frozen=True):
     kind: FindingKind
     reason: str
     hash: bytes = b""
+    key: str = ""
+    """The key of the blob that could not be read, where that is what is wrong."""
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
@@ -82,8 +86,16 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
-def verify_log(log: Log, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> ChainReport:
+def verify_log(
+    log: Log,
+    upto: int | None = None,
+    *,
+    progress: Callable[[int], None] | None = None,
+    visit: Callable[[Entry], None] = lambda entry: None,
+) -> ChainReport:
     """Compute a log's chain anew, up to ``upto`` or the head. ``log`` must have no upcasters. Reads every entry.
+
+    ``visit`` is called with each entry that was read, in order; again where a fault is looked into.
 
     Raises NotFound, VersionForgotten where the floor rises meanwhile, Unavailable.
     """
@@ -96,7 +108,7 @@ def verify_log(log: Log, upto: int | None = None, *, progress: Callable[[int], N
     last = head.version if upto is None else min(upto, head.version)
 
     def links() -> Iterator[Link | Damage]:
-        return _links(log, start, last)
+        return _links(log, start, last, visit)
 
     return check_chain(log.record.origin, start, before, links, progress)
 
@@ -142,7 +154,7 @@ class _Walk:
         """The next version."""
         self.version = step.version
         if isinstance(step, Damage):
-            self._find(step.kind, step.version, step.reason)
+            self._find(step.kind, step.version, step.reason, step.key)
             self.hash, self._befores = step.hash, (step.hash,) if step.hash else ()
             return
         self.hash = step.hash
@@ -176,19 +188,20 @@ class _Walk:
                 return other
         return None
 
-    def _find(self, kind: FindingKind, version: int, reason: str) -> None:
+    def _find(self, kind: FindingKind, version: int, reason: str, key: str = "") -> None:
         last = self.findings[-1] if self.findings else None
-        if last is not None and (last.kind, last.last, last.reason) == (kind, version - 1, reason):
+        if last is not None and (last.kind, last.last, last.reason, last.key) == (kind, version - 1, reason, key):
             self.findings[-1] = msgspec.structs.replace(last, last=version)
         else:
-            self.findings.append(Finding(kind, version, version, reason))
+            self.findings.append(Finding(kind, version, version, reason, key))
 
 
 def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
     """What a version is that raised ``error`` when it was read."""
     is_missing = isinstance(error, NotFound) or isinstance(error.__cause__, NotFound)
     reason = getattr(error, "message", "") or str(error)
-    return Damage(version, "missing" if is_missing else "altered", reason, hash)
+    key = getattr(error, "details", {}).get("key", "")
+    return Damage(version, "missing" if is_missing else "altered", reason, hash, key if isinstance(key, str) else "")
 
 
 def link_of(entry: Entry) -> Link:
@@ -207,34 +220,45 @@ def link_of(entry: Entry) -> Link:
 
 
 def _start(log: Log) -> int:
-    """The version from which on entries are kept. Those of a fork's ancestors may be forgotten."""
+    """The version from which on entries are kept. Those of a fork's ancestors may be forgotten, of any of them."""
     floor = log.floor()
-    if floor >= log.first:
-        return floor
+    start, before = floor, 0
+    for parent in log.record.lineage:
+        first = max(before, floor) + 1
+        if first <= parent.version and _is_forgotten(log, first):
+            start = parent.version
+        before = parent.version
+    return start
+
+
+def _is_forgotten(log: Log, version: int) -> bool:
     try:
-        log.entry(floor + 1)
+        log.entry(version)
     except VersionForgotten:
-        return log.first
+        return True
     except (Corrupt, NotFound):
-        return floor
-    return floor
+        pass
+    return False
 
 
-def _links(log: Log, after: int, upto: int) -> Iterator[Link | Damage]:
+def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:
     while after < upto:
         with suppress(Corrupt, NotFound):
             for entry in log.read(after, upto):
+                visit(entry)
                 yield link_of(entry)
                 after = entry.version
         if after < upto:
             after += 1
-            yield _link_at(log, after)
+            yield _link_at(log, after, visit)
 
 
-def _link_at(log: Log, version: int) -> Link | Damage:
+def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | Damage:
     """One version by itself, where reading them in order met something wrong."""
     try:
-        return link_of(log.entry(version))
+        entry = log.entry(version)
+        visit(entry)
+        return link_of(entry)
     except VersionForgotten as exc:
         if version < log.floor():
             raise

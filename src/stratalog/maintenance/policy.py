@@ -60,6 +60,9 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24
     """How long after one collection of blobs the next one begins."""
 
+    scrub_days: Annotated[float, msgspec.Meta(gt=0)] | None = 30
+    """Every blob is read and hashed within so many days; None reads none."""
+
     def __post_init__(self) -> None:
         if self.retain_record_versions is not None and self.retain_record_days is not None:
             raise ValueError("records are kept by number of versions or by days, not by both")

@@ -67,7 +67,7 @@ def load_work(environment: Environment, scope: str) -> tuple[CollectionProgress,
     attributes: Any = item.attributes
     try:
         return _decode(_stored(environment, attributes)), True
-    except (Corrupt, KeyError, msgspec.DecodeError, LimitExceeded, Unsupported):
+    except (Corrupt, KeyError, msgspec.DecodeError, UnicodeDecodeError, LimitExceeded, Unsupported):
         return CollectionProgress(after=str(attributes.get("a", ""))), True
 
 

@@ -28,6 +28,7 @@ from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import MaintenanceFailure, collect
 from stratalog.maintenance.log_pass import DAY_MS, maintain_log
 from stratalog.maintenance.policy import MaintenancePolicy
+from stratalog.maintenance.scrub import scrub
 from stratalog.ports.index import Item, Put
 from stratalog.records.floor import read_floor
 from stratalog.records.retention import free_versions, prune_versions
@@ -66,6 +67,10 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     blobs_changed: int = 0
     blobs_deleted: int = 0
     blob_bytes_freed: int = 0
+    blobs_scrubbed: int = 0
+    """Blobs that were read to see whether they are whole."""
+
+    blob_bytes_scrubbed: int = 0
     garbage: tuple[str, ...] = ()
     """The keys of the blobs that were deleted."""
 
@@ -131,6 +136,8 @@ class _Pass:
         self._outages = 0
 
     def run(self) -> MaintenanceReport:
+        if self._policy.scrub_days is not None:
+            self._do("the scrub", partial(self._scrub, self._policy.scrub_days, self._until(0.25)))
         due = self._is_collection_due()
         # Collection comes first, so that a dry run meets the same blobs: maintenance of logs drops references to some.
         is_collected = not due or self._collect(self._until(0.5))
@@ -281,6 +288,11 @@ class _Pass:
             blob_bytes_freed=report.garbage_bytes,
         )
 
+    def _scrub(self, days: float, stop: Stop) -> None:
+        report = scrub(self._store.environment, days, dry_run=self._dry_run, stop=stop)
+        self._failures += report.failures
+        self._counts.update(blobs_scrubbed=report.blobs, blob_bytes_scrubbed=report.bytes_read)
+
     def _load(self) -> _Position:
         """Where the last pass was; the beginning where that cannot be read."""
         item = self._index.get(MAINTENANCE_PARTITION, POSITION_SORT)
@@ -288,7 +300,7 @@ class _Pass:
             return _Position()
         try:
             return _decode_position(item.attributes["b"])  # type: ignore[arg-type]
-        except (KeyError, msgspec.DecodeError):
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             return _Position()
 
     def _save_now_and_then(self) -> None:

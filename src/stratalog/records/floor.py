@@ -67,7 +67,7 @@ def floor_from_item(item: Item | None) -> Floor:
             hash=attributes.get("ch", b""),
             origin=attributes.get("og", ""),
         )
-    except (KeyError, msgspec.DecodeError) as exc:
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an item is no floor of a record", partition=item.partition) from exc
 
 

@@ -94,6 +94,8 @@ def _digest(environment: Environment, name: Name, item: Item) -> bytes:
     """What stands for the body that is read. Raises Corrupt where it is not the body that the item says."""
     attributes: Any = item.attributes
     if attributes.get("k") == TOMBSTONE:
+        if attributes["n"]:
+            raise Corrupt("a deletion has no size", record=name.id, version=parse_number(item.sort))
         return body_digest(attributes["s"], attributes["h"])
     body, size = hashlib.sha256(), 0
     for part in stream_item(environment, name, item):

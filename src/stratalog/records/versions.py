@@ -152,7 +152,7 @@ def decode_ref(stored: Attribute) -> BodyRef:
     """The pointer that an item keeps. Raises Corrupt."""
     try:
         return _decode_ref(stored)  # type: ignore[arg-type]
-    except (TypeError, msgspec.DecodeError) as exc:
+    except (TypeError, msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("a pointer to a body does not decode", reason=str(exc)) from exc
 
 

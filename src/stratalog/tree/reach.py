@@ -41,17 +41,24 @@ def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterat
         yield from _below(chunks, chunks.top(root), seen)
 
 
-def read_tree_back(chunks: Chunks, root: Root, after: str | None = None) -> Iterator[ChunkReading]:
+def read_tree_back(
+    chunks: Chunks, root: Root, after: str | None = None, seen: set[bytes] | None = None
+) -> Iterator[ChunkReading]:
     """Every chunk of a tree from storage, past the cache, in the order of keys, a parent before its children.
 
     Bytes, order, ends, counts and digests are checked. Damage is answered, and the walk goes on behind it. Chunks whose
     keys are all at or before ``after`` are passed over, so a walk may be resumed behind the last key of a leaf it read.
+    A chunk in ``seen`` is passed over with all below it, and each that is read is added: for who reads many trees.
     Holds one path of the tree. Raises Unavailable, Unsupported.
     """
+    if seen is not None and root.inline is None:
+        if root.address in seen:
+            return
+        seen.add(root.address)
     top = _read(chunks, root.address, root.inline, lambda chunk: _check_top(chunk, root))
     yield top
     if top.node is not None:
-        yield from _read_below(chunks, top.node, after, last=True, before=None)
+        yield from _read_below(chunks, top.node, after, seen, last=True, before=None)
 
 
 def verify(chunks: Chunks, root: Root) -> None:
@@ -71,18 +78,20 @@ def _below(chunks: Chunks, node: Node, seen: Container[bytes]) -> Iterator[bytes
 
 
 def _read_below(
-    chunks: Chunks, node: Node, after: str | None, *, last: bool, before: str | None
+    chunks: Chunks, node: Node, after: str | None, seen: set[bytes] | None, *, last: bool, before: str | None
 ) -> Iterator[ChunkReading]:
     """The chunks below ``node``; ``last`` where no node of its level follows, ``before`` is the key before it."""
     if not isinstance(node, Inner):
         return
     for position, row in enumerate(rows_of(node)):
         ends_level = last and position + 1 == len(node.keys)
-        if after is None or row[0] > after:
+        if (after is None or row[0] > after) and (seen is None or row[1] not in seen):
+            if seen is not None:
+                seen.add(row[1])
             reading = _read(chunks, row[1], None, partial(_check_child, node, row, last=ends_level, before=before))
             yield reading
             if reading.node is not None:
-                yield from _read_below(chunks, reading.node, after, last=ends_level, before=before)
+                yield from _read_below(chunks, reading.node, after, seen, last=ends_level, before=before)
         before = row[0]
 
 

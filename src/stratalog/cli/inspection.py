@@ -1,0 +1,158 @@
+"""What `verify` does without `--quick`: inspects histories, shows what is damaged, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from stratalog.cli.output import note, print_json, print_table, progress, size_text
+from stratalog.cli.program import DAMAGED, Failed
+from stratalog.cli.session import Session
+from stratalog.errors import Invalid
+from stratalog.maintenance.damage import StoredDamage
+from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspect_store, inspected_histories
+from stratalog.maintenance.repair import repair_histories, repair_store
+from stratalog.maintenance.verification import HistoryName
+
+__all__ = ["inspect_histories", "show_damages", "show_repair"]
+
+
+class FinishedHistory(msgspec.Struct):
+    """A line of the file that a verification goes on from."""
+
+    history: HistoryName
+    damages: tuple[StoredDamage, ...] = ()
+
+
+def inspect_histories(
+    session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, whole: bool
+) -> None:
+    """Inspect them one after another, and what belongs to none of them where it is the ``whole`` store.
+
+    ``resume`` is a file of those that are finished: they are passed over, and their damage is told again.
+    """
+    finished = _read_finished(resume)
+    damages = [damage for line in finished for damage in line.damages]
+    passed = {line.history for line in finished}
+    if passed:
+        note(f"passed over {len(passed)} that are finished in {resume}")
+    rows, store = [], session.open()
+    for history in histories:
+        if history in passed:
+            continue
+        name = f"{history.organisation}/{history.name}"
+        with progress(f"verifying {name}", None) as step:
+            report = inspect_history(store, history, upto, step)
+        damages += report.damages
+        if resume is not None:
+            _add_finished(resume, FinishedHistory(history, report.damages))
+        if session.json:
+            print_json(_plain(report))
+        else:
+            rows.append(_row(report))
+    around = inspect_store(store) if whole else ()
+    if session.json and around:
+        print_json({"name": "", "kind": "store", "verified": False, "damages": around})
+    if rows:
+        print_table(rows)
+    if damages or around:
+        if not session.json:
+            show_damages([*damages, *around])
+        raise Failed(DAMAGED)
+
+
+def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: bool) -> None:
+    """Repair the histories, or the whole store where none is named."""
+    store = session.open()
+    with progress("repairing", None) as step:
+        histories = _counted(list(inspected_histories(store)) if named is None else named, step)
+        report = repair_histories(store, histories, dry_run=dry_run)
+    repaired, remaining = list(report.repaired), list(report.remaining)
+    if named is None:
+        around = repair_store(store, dry_run=dry_run)
+        repaired += around.repaired
+        remaining += around.remaining
+    if session.json:
+        print_json({"repaired": repaired, "remaining": remaining, "dry_run": dry_run})
+    else:
+        for damage in repaired:
+            click.echo(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
+        show_damages(remaining)
+        click.echo(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
+    if remaining:
+        raise Failed(DAMAGED)
+
+
+def show_damages(damages: Sequence[StoredDamage]) -> None:
+    """A line for each: what it is, where it lies, who needs it, and whether it can be made again."""
+    for damage in damages:
+        versions = f" {damage.first}" if damage.first else ""
+        versions += f" to {damage.last}" if damage.last > damage.first else ""
+        needed = f"; {damage.history}{versions} needs it" if damage.history else ""
+        repair = "; repair can make it again" if damage.derivable else ""
+        click.echo(f"{click.style(damage.fault, fg='red')} {damage.kind} {damage.key}: {damage.reason}{needed}{repair}")
+
+
+def _counted(histories: Iterable[HistoryName], step: Callable[[int], None]) -> Iterator[HistoryName]:
+    for history in histories:
+        yield history
+        step(1)
+
+
+def _plain(report: HistoryInspection) -> dict[str, Any]:
+    chain = report.chain
+    plain: dict[str, Any] = {
+        "name": f"{report.history.organisation}/{report.history.name}",
+        "kind": report.kind,
+        "verified": not report.damages,
+        "bytes_read": report.bytes_read,
+        "damages": report.damages,
+    }
+    if chain is not None:
+        plain |= {"origin": chain.origin, "start": chain.start, "version": chain.version, "hash": chain.hash.hex()}
+        plain |= {"redacted": chain.redacted, "findings": chain.findings}
+    if report.kind == "document":
+        plain |= {"snapshots": report.snapshots, "digest": report.digest, "root": report.root}
+    return plain
+
+
+def _row(report: HistoryInspection) -> list[str]:
+    name = f"{report.history.organisation}/{report.history.name}"
+    if report.damages:
+        count = len(report.damages)
+        return [click.style("FAILED", fg="red"), name, f"{count} damaged object{'s' if count > 1 else ''}"]
+    assert report.chain is not None
+    what = f"{'' if report.kind == 'document' else f'{report.kind}, '}version {report.chain.version}"
+    if report.kind == "document":
+        what += f", {report.snapshots} snapshots, digest {report.digest[:12]}"
+    else:
+        what += f", hash {report.chain.hash.hex()[:12]}"
+    what += f", read {size_text(report.bytes_read)} of blobs" if report.bytes_read else ""
+    if report.chain.redacted:
+        what += f", redacted: {', '.join(map(str, report.chain.redacted))}"
+    return [click.style("verified", fg="green"), name, what]
+
+
+def _read_finished(file: Path | None) -> list[FinishedHistory]:
+    """The lines of the file; one that was cut off while it was written is not finished. Raises Invalid."""
+    if file is None or not file.exists():
+        return []
+    lines = file.read_bytes().split(b"\n")
+    if lines.pop():
+        file.write_bytes(b"".join(line + b"\n" for line in lines))
+    try:
+        return [_decode_finished(line) for line in lines]
+    except msgspec.DecodeError as exc:
+        raise Invalid("the file is of no verification", path=file, reason=str(exc)) from exc
+
+
+def _add_finished(file: Path, line: FinishedHistory) -> None:
+    with file.open("ab") as out:
+        out.write(msgspec.json.encode(line) + b"\n")
+
+
+_decode_finished = msgspec.json.Decoder(FinishedHistory).decode

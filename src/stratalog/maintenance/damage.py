@@ -1,0 +1,203 @@
+"""Damage: one stored object that is missing, cannot be read, or contradicts what else is stored.
+
+The kinds are those of everything that is stored; `docs/guides/verify.md` lists them with what cannot be noticed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stratalog.keys import MAINTENANCE_PARTITION, NAME_SORT, ORGANISATIONS_PARTITION
+from stratalog.ports.index import Attribute, Item
+
+__all__ = ["DamageList", "Fault", "StoredDamage", "blob_kind", "item_key", "item_kind", "shape_fault"]
+
+Fault = Literal["missing", "damaged", "contradicts"]
+
+
+class StoredDamage(msgspec.Struct, frozen=True):
+    """What is wrong with one stored object."""
+
+    kind: str
+    key: str
+    """The blob's key, or the item's partition and sort with a space between."""
+
+    fault: Fault
+    reason: str
+    history: str = ""
+    """The log or record that needs it, as `ORGANISATION/NAME`."""
+
+    first: int = 0
+    last: int = 0
+    """The versions that need it, as far as they are known; 0 where they are not."""
+
+    derivable: bool = False
+    """Whether `repair` can make it again from what is intact."""
+
+
+class DamageList:
+    """The damages found so far, each object once."""
+
+    def __init__(self) -> None:
+        self._damages: dict[tuple[str, str], StoredDamage] = {}
+        self.history = ""
+        self.first = self.last = 0
+        """Which versions are read now: what is found damaged is needed by them."""
+
+    def add(
+        self, kind: str, key: str, fault: Fault, reason: str, *, derivable: bool = False, at: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Add one damage; of an object that is known the versions that need it grow."""
+        first, last = at if at != (0, 0) else (self.first, self.last)
+        known = self._damages.get((kind, key))
+        if known is None:
+            known = StoredDamage(kind, key, fault, reason, self.history, first, last, derivable)
+        elif first:
+            known = msgspec.structs.replace(known, first=min(known.first or first, first), last=max(known.last, last))
+        if derivable and not known.derivable:
+            known = msgspec.structs.replace(known, derivable=True)
+        self._damages[kind, key] = known
+
+    def __len__(self) -> int:
+        return len(self._damages)
+
+    def found(self) -> tuple[StoredDamage, ...]:
+        """All of them, in order of key."""
+        return tuple(sorted(self._damages.values(), key=lambda damage: (damage.key, damage.kind)))
+
+
+BLOB_KINDS = {
+    "app-snapshots": "app snapshot part",
+    "archive": "archive",
+    "arguments": "argument",
+    "bodies": "entry body",
+    "chunks": "chunk",
+    "collecting": "collection progress",
+    "fields": "value",
+    "items": "value",
+}
+
+
+def blob_kind(key: str) -> str:
+    """What a blob holds, by its key (`formats/keys.md`)."""
+    _, owner, folder, *_ = [*key.split("/"), "", ""]
+    if owner in ("records", "queue"):
+        return "record body" if owner == "records" else "queued push"
+    return BLOB_KINDS.get(folder, "application's blob")
+
+
+def item_key(partition: str, sort: str) -> str:
+    """An item's key as one text."""
+    return f"{partition} {sort}"
+
+
+TOP_KINDS = {
+    "!rejected": "rejected mutation",
+    "!attempts": "attempt record",
+    "!copy": "copy position",
+    ORGANISATIONS_PARTITION: "organisation line",
+    MAINTENANCE_PARTITION: "maintenance position",
+    "!names": "name line",
+    "!live": "listener",
+    "!connection": "connection",
+}
+SHELF_KINDS = {
+    "!logs": "directory line",
+    "!records": "directory line",
+    "!deleted": "deleted incarnation",
+    "!uploads": "upload",
+    "!failures": "failures",
+    "!dead-letters": "dead letter",
+    "!collecting": "collection progress",
+}
+PART_KINDS = {
+    "segments": "segment record",
+    "snapshots": "snapshot",
+    "forks": "pin",
+    "family": "family member",
+    "checkpoints": "projection checkpoint",
+}
+
+
+def item_kind(item: Item) -> str:
+    """What an item is, by its key and, in the place of an entry, by what it says."""
+    if item.partition.startswith("!"):
+        return TOP_KINDS.get(item.partition.partition("/")[0], "")
+    _, second, third = [*item.partition.split("/", 2), "", ""][:3]
+    if second == "!record":
+        return "record floor" if item.sort == "!floor" else "record version"
+    if second.startswith("!"):
+        return SHELF_KINDS.get(second, "")
+    if not third:
+        return "name record" if item.sort == NAME_SORT else ""
+    if third in PART_KINDS:
+        return PART_KINDS[third]
+    return {"s": "seal", "e": "end marker"}.get(str(item.attributes.get("k", "")), "entry")
+
+
+# Attributes by kind: those that always stand, and others, each with its type by a letter: integer, text, bytes,
+# MessagePack.
+SHAPES = {
+    "name record": ("k:t i:t c:i r:i s:i f:i o:t g:t h:b", "fh:b p:m d:i"),
+    "segment record": ("c:i r:i m:i", "a:m l:i d:i b:i"),
+    "entry": ("h:b c:i w:t", "a:t p:t s:b b:b z:b x:m d:b"),
+    "seal": ("c:i k:t", ""),
+    "end marker": ("c:i k:t w:t", ""),
+    "snapshot": ("c:i w:t h:b", "b:b z:b"),
+    "pin": ("v:i", ""),
+    "family member": ("d:i", ""),
+    "projection checkpoint": ("v:i h:b", ""),
+    "directory line": ("k:t c:i", ""),
+    "name line": ("k:t", ""),
+    "organisation line": ("", ""),
+    "deleted incarnation": ("m:i o:t l:t", ""),
+    "record version": ("c:i w:t n:i h:b ch:b", "s:b b:b z:b x:m t:i u:m k:t o:t p:t og:t d:b"),
+    "record floor": ("v:i e:i g:i p:m r:i w:t", "ch:b og:t"),
+    "upload": ("w:t c:i", ""),
+    "failures": ("q:i d:i y:t f:i l:i w:t", "s:t n:i h:b b:b z:b x:m"),
+    "dead letter": ("q:i d:i y:t f:i l:i w:t", "s:t n:i h:b b:b z:b x:m"),
+    "attempt record": ("reason:t failed_ms:i client:t id:i tries:i receives:i redriven_ms:i", ""),
+    "rejected mutation": (
+        "organisation:t document:t incarnation:t client:t id:i reason:t receives:i rejected_ms:i",
+        "redriven_ms:i args:b",
+    ),
+}
+# Exactly one of these stands in an item of the kind.
+BODIES = {"entry": "d b z x", "snapshot": "b z", "record version": "d k b z x"}
+TYPES = {"i": int, "t": str, "b": bytes, "m": bytes}
+HASHES = {"h", "fh", "ch"}
+HASH_BYTES = (0, 32)
+
+
+def shape_fault(item: Item) -> str:
+    """What is wrong with the attributes of an item, by their names and types alone; empty where nothing is."""
+    shape = SHAPES.get(item_kind(item))
+    if shape is None:
+        return ""
+    required, optional = (dict(pair.split(":") for pair in part.split()) for part in shape)
+    if missing := required.keys() - item.attributes.keys():
+        return f"an item lacks the attribute {min(missing)}"
+    for name, value in item.attributes.items():
+        letter = required.get(name) or optional.get(name)
+        if letter is None:
+            return f"an item has the attribute {name!r}, which nothing of its kind has"
+        if not isinstance(value, TYPES[letter]):
+            return f"the attribute {name} is of another type"
+        if letter == "m" and not _decodes(value):
+            return f"the attribute {name} does not decode"
+        if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:
+            return f"the attribute {name} is no hash"
+    bodies = BODIES.get(item_kind(item), "").split()
+    if bodies and len(item.attributes.keys() & set(bodies)) != 1:
+        return f"an item has not one of the attributes {', '.join(bodies)}"
+    return ""
+
+
+def _decodes(value: Attribute) -> bool:
+    try:
+        msgspec.msgpack.decode(value)  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""The check of a document: its values, its state rebuilt and compared, and every snapshot read back from storage."""
+
+from __future__ import annotations
+
+from stratalog.documents.read_back import read_state_back
+from stratalog.documents.rebuild import Rebuild
+from stratalog.documents.snapshots import roots_of, tree_roots
+from stratalog.documents.values import Values, as_reference
+from stratalog.errors import Corrupt, NotFound, Redacted, VersionForgotten
+from stratalog.keys import number, snapshots_partition
+from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
+from stratalog.log import Entry, Environment, Log
+from stratalog.log.snapshots import Snapshot, list_snapshots
+from stratalog.maintenance.damage import DamageList, Fault, item_key
+from stratalog.maintenance.marks import stored_values
+from stratalog.maintenance.recording_ports import RecordingBlobs
+from stratalog.tree.chunks import Chunks
+
+__all__ = ["DocumentCheck"]
+
+VALUES_REMEMBERED_MAX = 100_000
+
+
+class DocumentCheck:
+    """Give `visit` each entry first; then `run`."""
+
+    def __init__(
+        self, environment: Environment, log: Log, blobs: RecordingBlobs, building: RecordingBlobs, damages: DamageList
+    ) -> None:
+        self._environment = environment
+        self._log = log
+        self._damages = damages
+        self._values = Values(blobs, log.record.owner)
+        self._stored = Chunks(blobs, log.record.owner, 0)
+        self._built = Chunks(building, log.record.owner)
+        self._read: set[bytes] = set()
+        self._seen: set[bytes] = set()
+        self._start = 0
+        self.snapshots = 0
+        """Those that are what the entries say."""
+
+        self.root = self.digest = ""
+        """Of the content of the last version, once it is rebuilt."""
+
+    def visit(self, entry: Entry) -> None:
+        """Read the large values and arguments that an entry names, each once."""
+        for stored in stored_values(entry):
+            reference = as_reference(stored)
+            if reference is None or (blob := reference.folder.encode() + reference.body.address) in self._read:
+                continue
+            if len(self._read) >= VALUES_REMEMBERED_MAX:
+                self._read.clear()
+            self._read.add(blob)
+            for reading in self._values.read_back(stored):
+                if reading.damage is not None and reading.key:
+                    kind = "argument" if reference.folder == "arguments" else "value"
+                    fault: Fault = "missing" if reading.damage.is_missing else "damaged"
+                    self._damages.add(kind, reading.key, fault, reading.damage.reason)
+
+    def run(self, upto: int | None, start: int, last: int) -> None:
+        """Rebuild up to ``last``, and compare and read each snapshot on the way. ``start`` is where entries begin."""
+        self._start = start
+        rebuild = self._begin(start)
+        for snapshot in list_snapshots(self._environment.index, self._log.record.prefix, first=start):
+            if upto is not None and snapshot.version > upto:
+                break
+            if rebuild is not None and snapshot.version > start:
+                rebuild = self._compare(rebuild, snapshot, last)
+            self._read_back(snapshot)
+        if rebuild is not None and self._advance(rebuild, last) and rebuild.state is not None:
+            root = tree_roots(rebuild.state).content
+            self.root, self.digest = root.address.hex(), root.digest.hex()
+
+    def _begin(self, start: int) -> Rebuild | None:
+        try:
+            return Rebuild(self._log, self._built)
+        except Redacted:
+            return None
+        except (Corrupt, NotFound, VersionForgotten) as exc:
+            key = item_key(snapshots_partition(self._log.record.prefix), number(start))
+            self._damages.add("snapshot", key, "missing", f"no state of the base: {exc}", at=(start, start))
+            return None
+
+    def _advance(self, rebuild: Rebuild, version: int) -> bool:
+        """False where an entry on the way cannot be read; the chain has named it."""
+        try:
+            rebuild.advance(version)
+        except (Corrupt, NotFound) as exc:
+            if not len(self._damages):
+                prefix = self._log.record.prefix
+                self._damages.add("entry", item_key(prefix, number(rebuild.version + 1)), "contradicts", str(exc))
+            return False
+        return True
+
+    def _compare(self, rebuild: Rebuild, snapshot: Snapshot, last: int) -> Rebuild | None:
+        if snapshot.version > last:
+            return rebuild
+        if not self._advance(rebuild, snapshot.version):
+            return None
+        has_state = rebuild.state is not None
+        try:
+            rebuild.compare(snapshot)
+            self.snapshots += 1
+        except (Corrupt, NotFound) as exc:
+            key = item_key(snapshots_partition(snapshot.prefix), number(snapshot.version))
+            at = snapshot.version, snapshot.version
+            self._damages.add("snapshot", key, "contradicts", str(exc), derivable=has_state, at=at)
+            if rebuild.compared == 0 and self._start > self._log.first:
+                base = item_key(snapshots_partition(snapshot.prefix), number(self._start))
+                reason = "the state rebuilt from it is not that of the snapshots after it"
+                self._damages.add("snapshot", base, "contradicts", reason, at=(self._start, self._start))
+            return rebuild if has_state else None
+        return rebuild
+
+    def _read_back(self, snapshot: Snapshot) -> None:
+        """Each chunk and value of a snapshot, but those that an older one shares. The blobs note what is damaged."""
+        self._damages.first = self._damages.last = snapshot.version
+        if len(self._seen) > COLLECT_CHUNKS_SEEN_MAX:
+            self._seen.clear()
+        key = item_key(snapshots_partition(snapshot.prefix), number(snapshot.version))
+        try:
+            for reading in read_state_back(self._stored, self._values, roots_of(snapshot), seen=self._seen):
+                for damage in reading.damages:
+                    if not damage.key:
+                        self._damages.add("snapshot", key, "damaged", damage.reason)
+        except Corrupt as exc:
+            self._damages.add("snapshot", key, "damaged", str(exc))
+        self._damages.first = self._damages.last = 0

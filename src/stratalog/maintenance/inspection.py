@@ -1,0 +1,179 @@
+"""Inspection: everything that a history refers to is read from storage, hashed, and compared with what else says it.
+
+Nothing is written. A history with damage is looked at again, since writers may go on meanwhile: what both looks find is
+damage, and what only one finds changed in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
+from stratalog.keys import NAME_SORT, name_partition
+from stratalog.log import Environment, open_log
+from stratalog.log.directory import LOGS, RECORDS, list_directory, list_organisations
+from stratalog.log.verification import ChainReport
+from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
+from stratalog.maintenance.document_check import DocumentCheck
+from stratalog.maintenance.log_check import LogCheck
+from stratalog.maintenance.record_check import check_record
+from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, Scratch, ScratchFirst
+from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
+from stratalog.maintenance.verification import HistoryKind, HistoryName
+from stratalog.records.versions import Name
+from stratalog.store import Store
+
+__all__ = ["HistoryInspection", "inspect_history", "inspect_store", "inspected_histories", "look"]
+
+LOOKS_MAX = 4
+Progress = Callable[[int], None]
+
+
+class HistoryInspection(msgspec.Struct, frozen=True):
+    """What was read of one history, and what is wrong with it."""
+
+    history: HistoryName
+    kind: str
+    chain: ChainReport | None
+    """None where something kept the chain from being followed."""
+
+    snapshots: int = 0
+    """Snapshots that are what the entries say."""
+
+    root: str = ""
+    digest: str = ""
+    """Of a document's content, rebuilt from its entries."""
+
+    bytes_read: int = 0
+    """Of blobs."""
+
+    damages: tuple[StoredDamage, ...] = ()
+
+
+def inspect_history(
+    store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
+) -> HistoryInspection:
+    """Read all of one history, up to a version if one is given. Raises NotFound, Unavailable; damage is answered."""
+    report = look(store, history, upto, progress)
+    for _ in range(LOOKS_MAX):
+        if not report.damages:
+            break
+        again = look(store, history, upto)
+        lasting = _in_both(report.damages, again.damages)
+        is_settled = len(lasting) == len(again.damages)
+        report = msgspec.structs.replace(again, damages=lasting)
+        if is_settled:
+            break
+    return report
+
+
+def inspect_store(store: Store) -> tuple[StoredDamage, ...]:
+    """Check what belongs to no log or record: the lists of names, what was deleted, uploads, the queue's letters."""
+    first = _look_around(store)
+    return _in_both(first, _look_around(store)) if first else ()
+
+
+def inspected_histories(store: Store) -> Iterator[HistoryName]:
+    """All logs and records that are listed, and those that have blobs and live without being listed."""
+    with _recording(store, DamageList()) as (environment, _):
+        index = environment.index
+        shelves: tuple[tuple[HistoryKind, str], ...] = (("log", LOGS), ("record", RECORDS))
+        for organisation in list_organisations(index):
+            for kind, shelf in shelves:
+                for listing in list_directory(index, organisation, shelf):
+                    yield HistoryName(kind, organisation, listing.id)
+        for owner in blob_owners(environment):
+            if unlisted(environment, owner):
+                yield HistoryName("record" if owner.kind == "record" else "log", owner.organisation, owner.id)
+
+
+def _in_both(first: tuple[StoredDamage, ...], second: tuple[StoredDamage, ...]) -> tuple[StoredDamage, ...]:
+    known = {(damage.kind, damage.key) for damage in first}
+    return tuple(damage for damage in second if (damage.kind, damage.key) in known)
+
+
+@contextmanager
+def _recording(store: Store, damages: DamageList) -> Iterator[tuple[Environment, RecordingBlobs]]:
+    """An environment that notes what cannot be read, and writes nowhere; its blobs for who builds."""
+    ports, scratch = store.environment, Scratch()
+    blobs = RecordingBlobs(ports.blobs, scratch, damages)
+    building = ScratchFirst(ports.blobs, scratch, damages)
+    try:
+        yield Environment(RecordingIndex(ports.index, damages), blobs, ports.clock, ports.settings), building
+    finally:
+        scratch.close()
+
+
+def look(
+    store: Store,
+    history: HistoryName,
+    upto: int | None = None,
+    progress: Progress | None = None,
+    then: Callable[[Environment, RecordingBlobs], None] = lambda environment, building: None,
+) -> HistoryInspection:
+    """One look at a history. ``then`` is called with what it read through, while what it rebuilt is at hand."""
+    damages = DamageList()
+    damages.history = f"{history.organisation}/{history.name}"
+    with _recording(store, damages) as (environment, building):
+        try:
+            report = _inspect(environment, building, history, upto, progress, damages)
+        except (Unavailable, OutcomeUnknown, Closed):
+            raise
+        except Exception as exc:  # what is damaged may mislead whoever reads it in any way
+            if not len(damages) and not isinstance(exc, Corrupt | VersionForgotten):
+                raise
+            if not len(damages):
+                damages.add(history.kind, damages.history, "damaged", str(exc))
+            report = HistoryInspection(history, history.kind, None)
+        then(environment, building)
+        blobs = environment.blobs
+        assert isinstance(blobs, RecordingBlobs)
+        return msgspec.structs.replace(report, damages=damages.found(), bytes_read=blobs.bytes_read)
+
+
+def _inspect(
+    environment: Environment,
+    building: RecordingBlobs,
+    history: HistoryName,
+    upto: int | None,
+    progress: Progress | None,
+    damages: DamageList,
+) -> HistoryInspection:
+    if history.kind == "record":
+        chain = check_record(environment, Name(history.organisation, history.name), damages, progress)
+        return HistoryInspection(history, "record", chain)
+    try:
+        log = open_log(environment, history.organisation, history.name)
+    except NotFound:
+        listed = (listing.id for listing in list_directory(environment.index, history.organisation, LOGS))
+        if history.name in listed:
+            key = item_key(name_partition(history.organisation, history.name), NAME_SORT)
+            damages.add("name record", key, "missing", "a log is listed that has no name record, or a deleted one")
+        raise
+    check = LogCheck(environment, log, damages, upto)
+    if log.record.kind != "document":
+        chain = check.run(progress)
+        check.check_app_snapshots()
+        return HistoryInspection(history, log.record.kind, chain)
+    blobs = environment.blobs
+    assert isinstance(blobs, RecordingBlobs)
+    document = DocumentCheck(environment, log, blobs, building, damages)
+    chain = check.run(progress, document.visit)
+    document.run(upto, chain.start, chain.version)
+    return HistoryInspection(history, "document", chain, document.snapshots, document.root, document.digest)
+
+
+def _look_around(store: Store) -> tuple[StoredDamage, ...]:
+    damages = DamageList()
+    with _recording(store, damages) as (environment, _):
+        listed = set(list_organisations(environment.index))
+        for organisation in sorted(listed | {owner.organisation for owner in blob_owners(environment)}):
+            check_organisation(environment, organisation, damages)
+            for shelf in (LOGS, RECORDS):
+                for _listing in list_directory(environment.index, organisation, shelf):
+                    pass
+        check_queue(environment, store.queue, damages)
+    return damages.found()

@@ -1,0 +1,390 @@
+"""The check of one log: its chain with all bodies, and every item around it against every other that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stratalog.errors import Corrupt, NotFound
+from stratalog.keys import (
+    NAME_SORT,
+    checkpoints_partition,
+    deleted_partition,
+    directory_partition,
+    entries_partition,
+    family_partition,
+    forks_partition,
+    name_partition,
+    names_partition,
+    number,
+    parse_number,
+    segments_partition,
+    snapshots_partition,
+    unescape,
+)
+from stratalog.log import Entry, Environment, Log
+from stratalog.log.app_snapshots import ADDRESS_BYTES, manifest_of, read_app_snapshot_back
+from stratalog.log.archive import open_archive
+from stratalog.log.directory import LOGS
+from stratalog.log.entries import SEAL
+from stratalog.log.names import read_name
+from stratalog.log.segments import Segment, list_segments, segment_holding
+from stratalog.log.snapshots import Snapshot, list_snapshots
+from stratalog.log.verification import ChainReport, Finding, verify_log
+from stratalog.maintenance.damage import DamageList, item_key
+from stratalog.ports.index import Item
+
+__all__ = ["LogCheck"]
+
+APP_SNAPSHOT_HEAD = b"\x94\xacapp-snapshot"
+HEAD_BYTES_DAMAGED_MAX = 2
+
+
+class LogCheck:
+    """Checks one incarnation of a log through an environment that notes what it cannot read.
+
+    The name record is read first and the rest is compared with it. A commit amid the check can make two items differ;
+    `verify_history` looks at a history with damage once more.
+    """
+
+    def __init__(self, environment: Environment, log: Log, damages: DamageList, upto: int | None) -> None:
+        self.log = log
+        self.record = log.record
+        self._environment = environment
+        self._index = environment.index
+        self._damages = damages
+        self._upto = upto
+        self.hashes: dict[int, bytes] = {}
+        """The hashes of the versions that some item names, as the entries have them."""
+
+    def run(
+        self, progress: Callable[[int], None] | None, visit: Callable[[Entry], None] = lambda entry: None
+    ) -> ChainReport:
+        """Check all but the state. ``visit`` is called with each entry. Raises NotFound, Unavailable."""
+        self.hashes = dict.fromkeys(self._named_versions(), b"")
+        report = verify_log(self.log, self._upto, progress=progress, visit=self._visitor(visit))
+        self._damages.first = self._damages.last = 0
+        self.hashes[report.start] = self.log.hash_at(report.start)
+        for finding in report.findings:
+            self._add_finding(finding)
+        if any(finding.version == report.start + 1 for finding in report.findings):
+            self._doubt_name("its floor or lineage does not lead to the first entry kept")
+        segments = list(list_segments(self._index, self.record.prefix))
+        firsts = {segment.first for segment in segments}
+        for finding in report.findings:
+            for version in firsts & set(range(finding.version, finding.last + 1)):
+                if finding.kind == "missing" and not finding.key:
+                    key = item_key(segments_partition(self.record.prefix), number(version))
+                    self._damages.add("segment record", key, "contradicts", "no entry stands where it begins")
+        self._check_name(segments)
+        self._check_segments(segments)
+        self._check_directory()
+        self._check_family()
+        self._check_hashes(report.start, report.version)
+        return report
+
+    def check_app_snapshots(self) -> None:
+        """Read each app snapshot with its parts."""
+        for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
+            self._damages.first = self._damages.last = snapshot.version
+            if not _is_sound(snapshot):
+                reason = "it is no list of the parts of an app snapshot"
+                self._damages.add("snapshot", self._snapshot_key(snapshot.version), "damaged", reason)
+                continue
+            for reading in read_app_snapshot_back(self._environment.blobs, self.record.owner, snapshot):
+                if reading.damage is not None and (reading.damage.is_missing or not reading.key):
+                    reason = "it names a part that is not there"
+                    self._damages.add("snapshot", self._snapshot_key(snapshot.version), "contradicts", reason)
+        self._damages.first = self._damages.last = 0
+
+    def _snapshot_key(self, version: int) -> str:
+        return item_key(snapshots_partition(self.record.prefix), number(version))
+
+    def _named_versions(self) -> Iterator[int]:
+        yield self.record.segment - 1
+        yield from (parent.version for parent in self.record.lineage)
+        for item in self._index.query(snapshots_partition(self.record.prefix)):
+            yield parse_number(item.sort)
+        for item in self._index.query(checkpoints_partition(self.record.prefix)):
+            yield int(item.attributes["v"])
+
+    def _visitor(self, visit: Callable[[Entry], None]) -> Callable[[Entry], None]:
+        def visit_entry(entry: Entry) -> None:
+            if entry.version in self.hashes:
+                self.hashes[entry.version] = entry.hash
+            self._damages.first = self._damages.last = entry.version
+            visit(entry)
+            # What the log reads ahead of the next entry is not this one's.
+            self._damages.first = self._damages.last = 0
+
+        return visit_entry
+
+    def _add_finding(self, finding: Finding) -> None:
+        at = finding.version, finding.last
+        if finding.key:
+            self._damages.add("entry body", finding.key, "missing", finding.reason, at=at)
+            if finding.kind == "missing":
+                reason = "it names a body that is not there"
+                self._damages.add("entry", self._entry_key(finding.version), "contradicts", reason, at=at)
+            return
+        fault: Any = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
+        for version in range(finding.version, finding.last + 1):
+            self._damages.add("entry", self._entry_key(version), fault, finding.reason, at=(version, version))
+
+    def _entry_key(self, version: int) -> str:
+        prefix = self.record.prefix
+        for parent in self.record.lineage:
+            if version <= parent.version:
+                prefix = parent.prefix
+                break
+        segment = segment_holding(self._index, prefix, version)
+        return item_key(entries_partition(prefix, segment.first if segment else 1), number(version))
+
+    def _doubt_name(self, reason: str) -> None:
+        """Of two things that differ either may be what is damaged, so both are named."""
+        key = item_key(name_partition(self.record.organisation, self.record.name), NAME_SORT)
+        self._damages.add("name record", key, "contradicts", reason)
+
+    def _check_name(self, segments: list[Segment]) -> None:
+        record, own = self.record, self.log.first + 1
+        if not any(segment.first == record.segment for segment in segments):
+            missing = item_key(segments_partition(record.prefix), number(record.segment))
+            self._damages.add("segment record", missing, "missing", "the name record names a segment without a record")
+            self._doubt_name("the segment that it names has no record")
+        elif segments[-1].first != record.segment and not self._rolled_over():
+            self._doubt_name("the segment that it names is not the last one")
+        if bool(record.floor) != bool(record.floor_hash):
+            self._doubt_name("it has a floor without its hash, or a hash without the floor")
+        known = self.hashes.get(record.segment - 1)
+        if known and known != record.hash and record.segment > own:
+            self._doubt_name("its hash is not that of the version it names")
+        if record.lineage and record.segment == own and record.hash != record.lineage[-1].hash:
+            self._doubt_name("its hash is not that of the fork point")
+        for parent in record.lineage:
+            known = self.hashes.get(parent.version)
+            if known and known != parent.hash:
+                self._doubt_name("its lineage names another history")
+            self._check_pin(parent.prefix, parent.version)
+            above = read_name(self._index, parent.organisation, parent.name)
+            if above is not None and above.incarnation == parent.incarnation and above.origin != record.origin:
+                self._doubt_name("its origin is not that of its ancestor")
+                above_key = item_key(name_partition(parent.organisation, parent.name), NAME_SORT)
+                self._damages.add("name record", above_key, "contradicts", "its origin is not that of its fork")
+
+    def _rolled_over(self) -> bool:
+        """Whether the log began another segment since the name record was read."""
+        now = read_name(self._index, self.record.organisation, self.record.name)
+        return now is None or now.segment != self.record.segment
+
+    def _check_pin(self, parent: str, version: int) -> None:
+        pin = self._index.get(forks_partition(parent), self.record.prefix)
+        key = item_key(forks_partition(parent), self.record.prefix)
+        if pin is None:
+            self._damages.add("pin", key, "missing", "a fork is not pinned at its ancestor", derivable=True)
+            self._doubt_name("an ancestor that it names has no pin of it")
+        elif pin.attributes["v"] != version:
+            reason = "a pin names another version than the fork's lineage"
+            self._damages.add("pin", key, "contradicts", reason, derivable=True)
+
+    def _check_segments(self, segments: list[Segment]) -> None:
+        floor = max(self.log.first, self.record.floor)
+        if segments and segments[0].first > floor + 1:
+            self._miss_segment(self.log.first + 1)
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            key = item_key(segments_partition(self.record.prefix), number(segment.first))
+            if segment.last and following is not None and segment.last != following.first - 1:
+                self._damages.add("segment record", key, "contradicts", "it ends elsewhere than where the next begins")
+                if segment.first <= segment.last < following.first:
+                    self._miss_segment(segment.last + 1)
+            if bool(segment.marked_ms) != bool(segment.last) or 0 < segment.last < segment.first:
+                self._damages.add("segment record", key, "contradicts", "it is marked and does not say where it ends")
+            is_forgotten = segment.marked_ms and segment.archive is None
+            if is_forgotten and (following is None or following.first - 1 > self.record.floor):
+                self._damages.add("segment record", key, "contradicts", "it is marked as forgotten above the floor")
+            # A base below is what an earlier floor left in a segment that is now to be forgotten.
+            is_retained = following is None or following.first - 1 > self.record.floor
+            if segment.base and is_retained and segment.base != self.record.floor:
+                self._damages.add("segment record", key, "contradicts", "its base is not the floor")
+            self._check_begin(segment, key)
+            if following is not None:
+                self._check_seal(segment, following)
+            if segment.archive is not None:
+                self._check_archive(segment)
+
+    def _miss_segment(self, first: int) -> None:
+        key = item_key(segments_partition(self.record.prefix), number(first))
+        self._damages.add("segment record", key, "missing", "a segment has no record")
+
+    def _check_begin(self, segment: Segment, key: str) -> None:
+        """A segment's record is as old as its first entry, or as the log."""
+        entry = self._item(segment, segment.first)
+        entry_ms = entry.attributes["c"] if entry is not None else 0
+        if not segment.marked_ms and segment.created_ms not in (entry_ms, self.record.created_ms):
+            self._doubt_begin(key)
+
+    def _doubt_begin(self, key: str) -> None:
+        self._damages.add("segment record", key, "contradicts", "it has another time than what it begins with")
+
+    def _item(self, segment: Segment, version: int) -> Item | None:
+        return self._index.get(entries_partition(self.record.prefix, segment.first), number(version))
+
+    def _check_seal(self, segment: Segment, following: Segment) -> None:
+        """A segment that is marked is being freed, perhaps by a process whose clock is ahead."""
+        if segment.marked_ms:
+            return
+        seal = self._item(segment, following.first)
+        item_partition = entries_partition(self.record.prefix, segment.first)
+        key = item_key(item_partition, number(following.first))
+        if seal is None or seal.attributes.get("k") != SEAL:
+            if segment_holding(self._index, self.record.prefix, segment.first) != segment:
+                return
+            last = next(self._index.query(item_partition, reverse=True, limit=1), None)
+            if last is not None and last.attributes.get("k") == SEAL and parse_number(last.sort) < following.first:
+                self._miss_segment(parse_number(last.sort))
+            else:
+                self._damages.add("seal", key, "missing", "a segment ends without a seal", derivable=True)
+        elif seal.attributes["c"] != following.created_ms:
+            self._damages.add("seal", key, "contradicts", "it has another time than the next segment", derivable=True)
+            self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
+
+    def _check_archive(self, segment: Segment) -> None:
+        """Read the archive itself: readers make up for a damaged one from the index, until its entries are freed."""
+        self._damages.first, self._damages.last = segment.first, segment.last
+        record = self.record
+        key = f"{record.owner}/archive/{segment.archive.address.hex()}" if segment.archive else ""
+        try:
+            items = open_archive(self._environment, record.prefix, record.owner, segment)
+        except (Corrupt, NotFound) as exc:
+            self._damages.add("archive", key, "damaged", str(exc), derivable=not segment.freed)
+            if isinstance(exc.__cause__, NotFound):
+                record_key = item_key(segments_partition(record.prefix), number(segment.first))
+                self._damages.add("segment record", record_key, "contradicts", "it names an archive that is not there")
+        else:
+            self._compare_archived(segment, {item.sort: item for item in items})
+            times = (self.record.created_ms, items[0].attributes.get("c") if items else 0)
+            if segment.created_ms not in times:
+                self._doubt_begin(item_key(segments_partition(record.prefix), number(segment.first)))
+        self._damages.first = self._damages.last = 0
+
+    def _compare_archived(self, segment: Segment, archived: dict[str, Item]) -> None:
+        """Entries that wait to be freed say what the archive says."""
+        if segment.freed:
+            return
+        for item in self._index.query(entries_partition(self.record.prefix, segment.first)):
+            known = archived.get(item.sort)
+            if known is not None and dict(known.attributes) != dict(item.attributes):
+                again = segment_holding(self._index, self.record.prefix, segment.first)
+                if again == segment:
+                    key = item_key(item.partition, item.sort)
+                    self._damages.add("entry", key, "contradicts", "the archive has another")
+
+    def _check_directory(self) -> None:
+        """Kind and time stand twice or more. Where two differ, each is named."""
+        record = self.record
+        line = self._index.get(directory_partition(record.organisation, LOGS, 0), record.name)
+        key = item_key(directory_partition(record.organisation, LOGS, 0), record.name)
+        if line is None:
+            self._damages.add("directory line", key, "missing", "a log that lives is not listed", derivable=True)
+        elif (line.attributes["k"], line.attributes["c"]) != (record.kind, record.created_ms):
+            self._damages.add("directory line", key, "contradicts", "it says another kind or time than the name record")
+            self._doubt_name("it says another kind or time than the directory")
+        name_line = self._index.get(names_partition(record.name), record.organisation)
+        key = item_key(names_partition(record.name), record.organisation)
+        if name_line is None:
+            self._damages.add(
+                "name line", key, "missing", "a log that lives has no line under its name", derivable=True
+            )
+        elif name_line.attributes["k"] != record.kind:
+            is_listed_so = line is not None and line.attributes["k"] == record.kind
+            reason = "it says another kind than the name record"
+            self._damages.add("name line", key, "contradicts", reason, derivable=is_listed_so)
+
+    def _check_family(self) -> None:
+        record, partition = self.record, family_partition(self.record.owner)
+        member = self._index.get(partition, record.prefix)
+        if member is None:
+            reason = "a log is no member of its family"
+            self._damages.add("family member", item_key(partition, record.prefix), "missing", reason, derivable=True)
+            self._doubt_name("its owner knows nothing of it")
+        elif record.owner == record.prefix:
+            if member.attributes["d"]:
+                self._doubt_depth(member)
+        elif record.lineage:
+            parent = self._index.get(partition, record.lineage[-1].prefix)
+            # A fork made at its parent's own fork point has the lineage of its parent, and lies deeper.
+            if parent is not None and member.attributes["d"] <= parent.attributes["d"]:  # type: ignore[operator]
+                self._doubt_depth(member)
+        for pin in self._index.query(forks_partition(record.prefix)):
+            self._check_fork(pin)
+        for other in self._index.query(partition):
+            self._check_relative(other.sort)
+
+    def _doubt_depth(self, member: Item) -> None:
+        key = item_key(member.partition, member.sort)
+        self._damages.add("family member", key, "contradicts", "it lies elsewhere in its family", derivable=True)
+
+    def _check_relative(self, prefix: str) -> None:
+        """Each member of the family lives and is listed, or was deleted and is not swept yet."""
+        organisation, log, incarnation = _parts_of(prefix)
+        record = read_name(self._index, organisation, log)
+        if record is not None and record.incarnation == incarnation and not record.deleted_ms:
+            partition = directory_partition(organisation, LOGS, 0)
+            if self._index.get(partition, log) is None and log != self.record.name:
+                reason = "a log that lives is not listed"
+                self._damages.add("directory line", item_key(partition, log), "missing", reason, derivable=True)
+        elif self._is_garbage(organisation, prefix):
+            key = item_key(deleted_partition(organisation), prefix)
+            self._damages.add("deleted incarnation", key, "missing", "a deleted log waits for no sweep")
+
+    def _is_garbage(self, organisation: str, prefix: str) -> bool:
+        """Whether a member that does not live stays, although no sweep will find it."""
+        if self._index.get(deleted_partition(organisation), prefix) is not None:
+            return False
+        return self._index.get(family_partition(self.record.owner), prefix) is not None
+
+    def _check_fork(self, pin: Item) -> None:
+        """A pin's fork lives and names this log, or was deleted and is not swept yet."""
+        organisation, log, incarnation = _parts_of(pin.sort)
+        fork = read_name(self._index, organisation, log)
+        if fork is not None and fork.incarnation == incarnation and not fork.deleted_ms:
+            versions = {parent.prefix: parent.version for parent in fork.lineage}
+            if versions.get(self.record.prefix) == pin.attributes["v"]:
+                return
+        elif self._index.get(deleted_partition(organisation), pin.sort) is not None:
+            return
+        if self._index.get(pin.partition, pin.sort) is not None:
+            key = item_key(pin.partition, pin.sort)
+            self._damages.add("pin", key, "contradicts", "no fork that lives names what it pins")
+
+    def _check_hashes(self, start: int, version: int) -> None:
+        """Snapshots and checkpoints of projections name the history that the entries have."""
+        for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
+            known = self.hashes.get(snapshot.version)
+            if self._upto is None and snapshot.version > version:
+                at = snapshot.version, snapshot.version
+                reason = "a snapshot names a version that is not there"
+                self._damages.add("entry", self._entry_key(snapshot.version), "missing", reason, at=at)
+            if (known and known != snapshot.hash) or (self._upto is None and snapshot.version > version):
+                key = self._snapshot_key(snapshot.version)
+                self._damages.add("snapshot", key, "contradicts", "it names another history than the entries")
+        for item in self._index.query(checkpoints_partition(self.record.prefix)):
+            projected = int(item.attributes["v"])
+            known = self.hashes.get(projected)
+            if (known and known != item.attributes["h"]) or (self._upto is None and projected > version):
+                key = item_key(item.partition, item.sort)
+                self._damages.add("projection checkpoint", key, "contradicts", "it names another history")
+
+
+def _is_sound(snapshot: Snapshot) -> bool:
+    """Whether a snapshot is an app snapshot, or of another model: then it does not even begin like one."""
+    manifest = manifest_of(snapshot)
+    if manifest is not None:
+        return len(manifest.inline or b"") % ADDRESS_BYTES == 0
+    return sum(a != b for a, b in zip(snapshot.body, APP_SNAPSHOT_HEAD, strict=False)) > HEAD_BYTES_DAMAGED_MAX
+
+
+def _parts_of(prefix: str) -> tuple[str, str, str]:
+    """Organisation, log and incarnation of a log's prefix."""
+    organisation, _, rest = prefix.partition("/")
+    log, _, incarnation = rest.partition("@")
+    return unescape(organisation), unescape(log), incarnation

@@ -1,0 +1,126 @@
+"""The check of a record: its chain with every body, its floor, its line in the directory, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stratalog.codec import sha256
+from stratalog.errors import Corrupt, NotFound
+from stratalog.keys import dead_letters_partition, directory_partition, failures_partition, number, parse_number
+from stratalog.log import Environment
+from stratalog.log.bodies import read_body_back
+from stratalog.log.directory import RECORDS, SHARDS
+from stratalog.log.verification import ChainReport, Finding
+from stratalog.maintenance.damage import DamageList, item_key
+from stratalog.ports.index import Item
+from stratalog.records.content import body_prefix
+from stratalog.records.floor import FLOOR_SORT, floor_from_item
+from stratalog.records.verification import verify_record
+from stratalog.records.versions import Name, decode_ref, inline_content, latest_item
+
+__all__ = ["check_record"]
+
+
+def check_record(
+    environment: Environment, name: Name, damages: DamageList, progress: Callable[[int], None] | None
+) -> ChainReport:
+    """Check all that is stored of a record. Raises NotFound where there is nothing of it, Unavailable."""
+    _check_failures(environment, name, damages)
+    _check_directory(environment, name, damages)
+    _check_floor(environment, name, damages)
+    try:
+        report = verify_record(environment, name, progress=progress)
+    except NotFound:
+        if environment.index.get(_directory(name), name.id) is None and not len(damages):
+            raise
+        finding = Finding("missing", 1, 1, "the record is listed and has no version")
+        report = ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
+    fault: Any
+    if any(finding.version == report.start + 1 for finding in report.findings):
+        is_there = environment.index.get(name.partition, FLOOR_SORT) is not None
+        key = item_key(name.partition, FLOOR_SORT)
+        fault = "contradicts" if is_there else "missing"
+        if is_there or report.findings[0].kind == "missing":
+            damages.add("record floor", key, fault, "it does not lead to the first version kept")
+    for finding in report.findings:
+        at = finding.version, finding.last
+        if finding.key:
+            damages.add("record body", finding.key, "missing", finding.reason, at=at)
+            if finding.kind == "missing":
+                key = item_key(name.partition, number(finding.version))
+                damages.add("record version", key, "contradicts", "it names a body that is not there", at=at)
+            continue
+        fault = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
+        for version in range(finding.version, finding.last + 1):
+            key = item_key(name.partition, number(version))
+            damages.add("record version", key, fault, finding.reason, at=(version, version))
+    return report
+
+
+def _directory(name: Name) -> str:
+    return directory_partition(name.organisation, RECORDS, sha256(name.id.encode())[0] % SHARDS[RECORDS])
+
+
+def _check_directory(environment: Environment, name: Name, damages: DamageList) -> None:
+    key = item_key(_directory(name), name.id)
+    line = environment.index.get(_directory(name), name.id)
+    is_whole = environment.index.get(name.partition, FLOOR_SORT) is None
+    first = environment.index.get(name.partition, number(1)) if is_whole else None
+    if line is None:
+        if latest_item(environment.index, name.partition) is not None:
+            damages.add("directory line", key, "missing", "a record is not listed", derivable=True)
+    elif line.attributes["k"] != "record" or (first is not None and first.attributes["c"] != line.attributes["c"]):
+        damages.add("directory line", key, "contradicts", "it says another kind or time than the first version")
+
+
+def _check_floor(environment: Environment, name: Name, damages: DamageList) -> None:
+    item, key = environment.index.get(name.partition, FLOOR_SORT), item_key(name.partition, FLOOR_SORT)
+    try:
+        floor = floor_from_item(item)
+    except Corrupt as exc:
+        damages.add("record floor", key, "damaged", str(exc))
+        return
+    latest = latest_item(environment.index, name.partition)
+    newest = parse_number(latest.sort) if latest is not None else floor.version
+    if not 1 <= floor.freed <= floor.freeing <= floor.version <= newest:
+        damages.add("record floor", key, "contradicts", "its numbers are out of order")
+    waiting = [mark.version for mark in floor.marks]
+    if waiting != sorted(waiting) or any(not floor.freeing < version <= floor.version for version in waiting):
+        damages.add("record floor", key, "contradicts", "what waits to be freed lies outside of it")
+
+
+def _check_failures(environment: Environment, name: Name, damages: DamageList) -> None:
+    index = environment.index
+    failure = index.get(failures_partition(name.organisation), name.key)
+    letter = index.get(dead_letters_partition(name.organisation), name.id)
+    failure_key = item_key(failures_partition(name.organisation), name.key)
+    letter_key = item_key(dead_letters_partition(name.organisation), name.id)
+    if failure is None:
+        if letter is not None and index.get(letter.partition, letter.sort) is not None:
+            damages.add("failures", failure_key, "missing", "a dead letter has no failures", derivable=True)
+        return
+    if failure.attributes["d"] and letter is None:
+        damages.add(
+            "dead letter", letter_key, "missing", "a record that failed too often is not listed", derivable=True
+        )
+        damages.add("failures", failure_key, "contradicts", "no dead letter says so")
+    elif letter is not None and dict(letter.attributes) != dict(failure.attributes):
+        damages.add("dead letter", letter_key, "contradicts", "it says something else than the failures do")
+        damages.add("failures", failure_key, "contradicts", "the dead letter says something else")
+    _read_failed_body(environment, name, failure, damages)
+
+
+def _read_failed_body(environment: Environment, name: Name, failure: Item, damages: DamageList) -> None:
+    attributes: Any = failure.attributes
+    if "n" not in attributes:
+        return
+    try:
+        if "x" not in attributes:
+            inline_content(failure)
+            return
+        for reading in read_body_back(environment.blobs, body_prefix(name), decode_ref(attributes["x"])):
+            if reading.damage is not None:
+                damages.add("record body", reading.key, "damaged", reading.damage.reason)
+    except Corrupt as exc:
+        damages.add("failures", item_key(failure.partition, failure.sort), "damaged", str(exc))

@@ -1,0 +1,171 @@
+"""An index and blobs that are only read, past every cache, and that note what is damaged.
+
+What is written through them goes to a scratch place: a rebuilt state never reaches the store that it is compared with.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NoReturn
+
+from stratalog.errors import Corrupt, Invalid, NotFound
+from stratalog.maintenance.damage import BLOB_KINDS, DamageList, blob_kind, item_key, item_kind, shape_fault
+from stratalog.ports.blobs import Blobs, BlobStat, verified
+from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
+from stratalog.ports.read_back import BlobDamage, read_blob_back
+
+__all__ = ["RecordingBlobs", "RecordingIndex", "Scratch", "ScratchFirst"]
+
+
+class Scratch:
+    """Blobs by key for the time of one check, in a temporary file that SQLite deletes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect("", check_same_thread=False)
+        self._database.execute("CREATE TABLE blobs(key TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID")
+
+    def put(self, key: str, body: bytes) -> None:
+        with self._lock:
+            self._database.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (key, body))
+
+    def find(self, key: str) -> bytes | None:
+        """The bytes, where they were put."""
+        with self._lock:
+            row = self._database.execute("SELECT body FROM blobs WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class RecordingIndex:
+    """Reads ``index``. An item that does not decode, or has not its kind's shape, is noted and left out."""
+
+    joint_commits = False
+    blob_bytes_max = 0
+
+    def __init__(self, index: Index, damages: DamageList) -> None:
+        self._index = index
+        self._damages = damages
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        try:
+            item = self._index.get(partition, sort, consistent=consistent)
+        except Corrupt as exc:
+            self._note(Item(partition, sort, {}), exc.message)
+            return None
+        return None if item is None or not self._is_sound(item) else item
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        left = limit
+        while left is None or left > 0:
+            try:
+                for item in self._index.query(
+                    partition, after=after, before=before, reverse=reverse, limit=left, consistent=consistent
+                ):
+                    after, before = (after, item.sort) if reverse else (item.sort, before)
+                    if self._is_sound(item):
+                        left = None if left is None else left - 1
+                        yield item
+                return
+            except Corrupt as exc:
+                sort = exc.details.get("sort")
+                if not isinstance(sort, str):
+                    raise
+                self._note(Item(partition, sort, {}), exc.message)
+                after, before = (after, sort) if reverse else (sort, before)
+
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> NoReturn:
+        raise Invalid("a check writes nothing")
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return no_turn()
+
+    def close(self) -> None:
+        """It is the store's, which closes it."""
+
+    def _is_sound(self, item: Item) -> bool:
+        if fault := shape_fault(item):
+            self._note(item, fault)
+        return not fault
+
+    def _note(self, item: Item, reason: str) -> None:
+        self._damages.add(item_kind(item), item_key(item.partition, item.sort), "damaged", reason)
+
+
+class RecordingBlobs:
+    """Reads ``blobs``. A damaged or missing one is noted; its bytes are answered where they are known elsewhere."""
+
+    def __init__(self, blobs: Blobs, scratch: Scratch, damages: DamageList) -> None:
+        self._blobs = blobs
+        self._damages = damages
+        self.scratch = scratch
+        self.bytes_read = 0
+
+    def get(self, key: str) -> bytes:
+        body = read_blob_back(self._blobs, key)
+        if not isinstance(body, BlobDamage):
+            self.bytes_read += len(body)
+            return body
+        known = self.derive(key)
+        fault = "missing" if body.is_missing else "damaged"
+        self._damages.add(
+            blob_kind(key), key, "missing" if body.is_missing else "damaged", body.reason, derivable=known is not None
+        )
+        if known is not None:
+            return known
+        if fault == "missing":
+            raise NotFound("no such blob", key=key)
+        raise Corrupt(body.reason, key=key)
+
+    def derive(self, key: str) -> bytes | None:
+        """The bytes of a blob from elsewhere: rebuilt, or under another folder of its owner. None where nowhere."""
+        body = self.scratch.find(key)
+        if body is not None:
+            return body
+        owner, _, rest = key.partition("/")
+        parts = rest.split("/")
+        if len(parts) < 3 or "@" not in parts[0]:
+            return None
+        for folder in BLOB_KINDS:
+            other = f"{owner}/{parts[0]}/{folder}/{parts[-1]}"
+            found = None if other == key else read_blob_back(self._blobs, other)
+            if isinstance(found, bytes):
+                return found
+        return None
+
+    def put(self, key: str, body: bytes) -> None:
+        self.scratch.put(key, verified(key, body))
+
+    def stat(self, key: str) -> BlobStat | None:
+        return self._blobs.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return self._blobs.list(prefix, after=after)
+
+    def delete(self, key: str, stamp: str) -> bool:
+        raise Invalid("a check deletes nothing")
+
+    def close(self) -> None:
+        """They are the store's, which closes them."""
+
+
+class ScratchFirst(RecordingBlobs):
+    """The same for who builds: what was put is read from the scratch place, and only the rest from storage."""
+
+    def get(self, key: str) -> bytes:
+        body = self.scratch.find(key)
+        return super().get(key) if body is None else body

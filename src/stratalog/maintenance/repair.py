@@ -1,0 +1,269 @@
+"""Repair: makes again what follows from what is intact. It deletes nothing, and may be run again.
+
+A damaged chunk, value or archive is put again from what a verification rebuilt, from another folder of its family that
+holds the same bytes, or from entries that wait to be freed. Items are put again from those that say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import msgspec
+
+from stratalog.clock import new_id
+from stratalog.codec import PLAIN, encode
+from stratalog.documents.rebuild import Rebuild
+from stratalog.documents.snapshots import tree_roots
+from stratalog.errors import ConditionFailed, Corrupt, Invalid, NotFound
+from stratalog.keys import (
+    NAME_SORT,
+    ORGANISATIONS_PARTITION,
+    dead_letters_partition,
+    directory_partition,
+    entries_partition,
+    failures_partition,
+    family_partition,
+    forks_partition,
+    name_partition,
+    names_partition,
+    number,
+    parse_number,
+    snapshots_partition,
+)
+from stratalog.log import Environment, Log, open_log
+from stratalog.log.archive import write_archive
+from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
+from stratalog.log.entries import SEAL
+from stratalog.log.names import read_name
+from stratalog.log.segments import list_segments
+from stratalog.maintenance.damage import StoredDamage, item_key
+from stratalog.maintenance.inspection import inspect_history, inspect_store, look
+from stratalog.maintenance.recording_ports import RecordingBlobs
+from stratalog.maintenance.verification import HistoryName
+from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write
+from stratalog.records.versions import BEFORE_VERSIONS, Name
+from stratalog.store import Store
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.reach import addresses
+
+__all__ = ["RepairReport", "repair_histories", "repair_history", "repair_store"]
+
+Fix = Callable[[], None]
+
+
+class RepairReport(msgspec.Struct, frozen=True):
+    """What was made again, and what could not be."""
+
+    repaired: tuple[StoredDamage, ...] = ()
+    """In a dry run: what would be."""
+
+    remaining: tuple[StoredDamage, ...] = ()
+
+
+def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False) -> RepairReport:
+    """Repair one history. Raises NotFound, Unavailable: what is put by then is put, the rest is for the next run."""
+    damages = inspect_history(store, history).damages
+    if not damages:
+        return RepairReport()
+    fixed: list[StoredDamage] = []
+
+    def fix(environment: Environment, building: RecordingBlobs) -> None:
+        repair = _Repair(store, environment, building, history)
+        for damage in damages:
+            if (action := repair.fix(damage)) is not None:
+                fixed.append(damage)
+                if not dry_run:
+                    action()
+
+    look(store, history, then=fix)
+    if dry_run:
+        return RepairReport(tuple(fixed), tuple(damage for damage in damages if damage not in fixed))
+    remaining = inspect_history(store, history).damages
+    left = {(damage.kind, damage.key) for damage in remaining}
+    return RepairReport(tuple(damage for damage in damages if (damage.kind, damage.key) not in left), remaining)
+
+
+def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
+    """Repair several. Those with damage that remains are repaired again: a relative may have had what they need."""
+    repaired: list[StoredDamage] = []
+    remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
+    for history in histories:
+        report = repair_history(store, history, dry_run=dry_run)
+        repaired += report.repaired
+        if report.remaining:
+            remaining[history] = report.remaining
+    for history in [] if dry_run else list(remaining):
+        report = repair_history(store, history)
+        repaired += report.repaired
+        remaining[history] = report.remaining
+    return RepairReport(tuple(repaired), tuple(damage for left in remaining.values() for damage in left))
+
+
+def repair_store(store: Store, *, dry_run: bool = False) -> RepairReport:
+    """Repair what belongs to no log or record."""
+    damages = inspect_store(store)
+    fixed = [damage for damage in damages if damage.kind == "organisation line" and damage.fault == "missing"]
+    if not dry_run:
+        for damage in fixed:
+            store.environment.index.commit([organisation_put(damage.key.removeprefix(f"{ORGANISATIONS_PARTITION} "))])
+    return RepairReport(tuple(fixed), tuple(damage for damage in damages if damage not in fixed))
+
+
+class _Repair:
+    """Finds the way to make a damaged object of one history again. ``environment`` only reads."""
+
+    def __init__(self, store: Store, environment: Environment, building: RecordingBlobs, history: HistoryName) -> None:
+        self._ports = store.environment
+        self._environment = environment
+        self._index = environment.index
+        self._building = building
+        self._history = history
+        self._log = self._open()
+
+    def _open(self) -> Log | None:
+        try:
+            if self._history.kind == "log":
+                return open_log(self._environment, self._history.organisation, self._history.name)
+        except (Corrupt, NotFound):
+            pass
+        return None
+
+    def fix(self, damage: StoredDamage) -> Fix | None:
+        """How to make the object again; None where it does not follow from what is intact."""
+        if damage.kind == "snapshot":
+            return self._snapshot(damage)
+        if " " not in damage.key:
+            return self._blob(damage.key)
+        writes = self._writes(damage) if damage.derivable else None
+        return None if writes is None else lambda: self._commit(writes)
+
+    def _commit(self, writes: list[Write]) -> None:
+        """What others changed meanwhile is left to the next run."""
+        try:
+            self._ports.index.commit(writes)
+        except ConditionFailed:
+            self._ports.counters["repair overtaken"] += 1
+
+    def _blob(self, key: str) -> Fix | None:
+        body = self._building.derive(key)
+        if body is None:
+            return self._archive(key)
+        return lambda: self._ports.blobs.put(key, body)
+
+    def _archive(self, key: str) -> Fix | None:
+        """An archive whose entries wait to be freed is made of them again, to the same bytes."""
+        if self._log is None:
+            return None
+        record = self._log.record
+        for segment in list_segments(self._index, record.prefix):
+            if segment.archive is None or segment.freed or f"{record.owner}/archive/" not in key:
+                continue
+            scratch = Environment(self._index, self._building, self._ports.clock, self._ports.settings)
+            batch = BlobBatch(scratch, held_bytes_max=0, blobs=self._building)
+            try:
+                ref = write_archive(scratch, record.prefix, record.owner, segment, segment.last, batch)
+            except (Corrupt, NotFound, Invalid):
+                continue
+            body = self._building.scratch.find(key)
+            if ref == segment.archive and body is not None:
+                return lambda: self._ports.blobs.put(key, body)
+        return None
+
+    def _snapshot(self, damage: StoredDamage) -> Fix | None:
+        """The record of a snapshot, from the entries up to its version; its chunks first."""
+        partition, _, sort = damage.key.rpartition(" ")
+        log = self._log
+        if log is None or log.record.kind != "document" or partition != snapshots_partition(log.record.prefix):
+            return None
+        version = parse_number(sort)
+        chunks = Chunks(self._building, log.record.owner)
+        try:
+            rebuild = Rebuild(log, chunks)
+            if version <= rebuild.version:
+                return None
+            rebuild.advance(version)
+        except (Corrupt, NotFound):
+            return None
+        if rebuild.state is None or rebuild.version != version:
+            return None
+        roots = tree_roots(rebuild.state)
+        clock = self._ports.clock
+        attributes: dict[str, Attribute] = {
+            "c": clock.wall_ms(),
+            "w": new_id(clock),
+            PLAIN.tag: encode(roots),
+            "h": rebuild.hash,
+        }
+
+        def put() -> None:
+            for root in (roots.content, roots.clients, roots.tombstones):
+                for address in addresses(chunks, root):
+                    self._ports.blobs.put(chunks.key(address), chunks.read(address))
+            self._ports.index.commit([Put(Item(partition, sort, attributes))])
+
+        return put
+
+    def _writes(self, damage: StoredDamage) -> list[Write] | None:
+        if self._history.kind == "record":
+            return self._record_writes(damage)
+        if self._log is None:
+            return None
+        record = self._log.record
+        fence = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
+        partition, _, sort = damage.key.partition(" ")
+        if partition == directory_partition(record.organisation, LOGS, 0) and sort == record.name:
+            return [directory_put(record.organisation, LOGS, record.name, record.kind, record.created_ms), fence]
+        if partition == directory_partition(record.organisation, LOGS, 0):
+            return self._relative_line(sort)
+        if partition == names_partition(record.name):
+            return [name_line_put(record.organisation, record.name, record.kind), fence]
+        if damage.kind == "family member":
+            return [Put(Item(family_partition(record.owner), record.prefix, {"d": self._depth(self._log)})), fence]
+        if damage.kind == "seal":
+            return self._seal(self._log, partition, sort)
+        for parent in record.lineage:
+            if partition == forks_partition(parent.prefix) and sort == record.prefix:
+                return [Put(Item(partition, sort, {"v": parent.version})), fence]
+        return None
+
+    def _relative_line(self, name: str) -> list[Write] | None:
+        """The line of another log of the family, which its own history may not be found without."""
+        other = read_name(self._index, self._history.organisation, name)
+        if other is None or other.deleted_ms:
+            return None
+        fence = Check(name_partition(other.organisation, name), NAME_SORT, Equals("r", other.revision))
+        return [directory_put(other.organisation, LOGS, name, other.kind, other.created_ms), fence]
+
+    def _depth(self, log: Log) -> int:
+        record = log.record
+        if record.owner == record.prefix:
+            return 0
+        members = {item.sort: int(item.attributes["d"]) for item in self._index.query(family_partition(record.owner))}
+        ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
+        # Deeper than all others is deep enough: a marking reads it after what it may have taken over from.
+        return max(ancestors or members.values(), default=0) + 1
+
+    def _seal(self, log: Log, partition: str, sort: str) -> list[Write] | None:
+        segments = list(list_segments(self._index, log.record.prefix))
+        for segment, following in pairwise(segments):
+            if (entries_partition(log.record.prefix, segment.first), number(following.first)) == (partition, sort):
+                return [Put(Item(partition, sort, {"c": following.created_ms, "k": SEAL}))]
+        return None
+
+    def _record_writes(self, damage: StoredDamage) -> list[Write] | None:
+        name = Name(self._history.organisation, self._history.name)
+        if damage.kind == "directory line":
+            oldest = next(self._index.query(name.partition, after=BEFORE_VERSIONS, limit=1), None)
+            created_ms = int(oldest.attributes["c"]) if oldest is not None else 0
+            put = directory_put(name.organisation, RECORDS, name.id, "record", created_ms)
+            return [put] if oldest is not None and item_key(put.item.partition, put.item.sort) == damage.key else None
+        failure = self._index.get(failures_partition(name.organisation), name.key)
+        letter = self._index.get(dead_letters_partition(name.organisation), name.id)
+        if damage.kind == "dead letter" and failure is not None and letter is None:
+            put = Put(Item(dead_letters_partition(name.organisation), name.id, failure.attributes), Absent())
+            return [put, Check(failure.partition, failure.sort, Equals("w", failure.attributes["w"]))]
+        if damage.kind == "failures" and letter is not None and failure is None:
+            return [Put(Item(failures_partition(name.organisation), name.key, letter.attributes), Absent())]
+        return None

@@ -1,0 +1,164 @@
+"""The check of what belongs to no single log or record: lists of names, deleted logs, uploads, dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog.codec import decode, decompress
+from stratalog.errors import Corrupt
+from stratalog.keys import (
+    NAME_SORT,
+    ORGANISATIONS_PARTITION,
+    QUEUE_ATTEMPTS_PARTITION,
+    REJECTED_PARTITION,
+    deleted_partition,
+    directory_partition,
+    entries_partition,
+    escape,
+    family_partition,
+    forks_partition,
+    number,
+    parse_number,
+    unescape,
+    uploads_partition,
+)
+from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.log import Environment
+from stratalog.log.bodies import BodyRef, read_body_back
+from stratalog.log.directory import LOGS
+from stratalog.log.entries import END
+from stratalog.log.names import read_name
+from stratalog.log.segments import list_segments
+from stratalog.maintenance.damage import DamageList, item_key
+from stratalog.ports.index import Item
+from stratalog.ports.queue import Queue
+from stratalog.records.versions import Name, latest_item
+
+__all__ = ["Owner", "blob_owners", "check_organisation", "check_queue", "unlisted"]
+
+
+class Owner(msgspec.Struct, frozen=True, order=True):
+    """Whose blobs there are: a log's family, or a record."""
+
+    organisation: str
+    kind: str
+    """``log`` or ``record``."""
+
+    id: str
+
+
+def blob_owners(environment: Environment, scope: str = "") -> Iterator[Owner]:
+    """Whose blobs the store holds, in order of key, as far as keys lead back to ids."""
+    last = None
+    for stat in environment.blobs.list(scope):
+        parts = stat.key.split("/")
+        if len(parts) > 3 and (owner := _owner(parts)) is not None and owner != last:
+            yield owner
+            last = owner
+
+
+def _owner(parts: list[str]) -> Owner | None:
+    organisation, second, third = parts[:3]
+    if second == "records":
+        return None if "~" in third else Owner(unescape(organisation), "record", unescape(third))
+    log, at, _ = second.partition("@")
+    return Owner(unescape(organisation), "log", unescape(log)) if at else None
+
+
+def unlisted(environment: Environment, owner: Owner) -> bool:
+    """Whether the owner of blobs lives, and no directory lists it."""
+    if owner.kind == "record":
+        name = Name(owner.organisation, owner.id)
+        listed = environment.index.get(_records_shard(owner), owner.id) is not None
+        return not listed and latest_item(environment.index, name.partition) is not None
+    record = read_name(environment.index, owner.organisation, owner.id)
+    if record is None or record.deleted_ms:
+        return False
+    return environment.index.get(directory_partition(owner.organisation, LOGS, 0), owner.id) is None
+
+
+def _records_shard(owner: Owner) -> str:
+    from stratalog.log.directory import RECORDS, directory_put
+
+    return directory_put(owner.organisation, RECORDS, owner.id, "", 0).item.partition
+
+
+def check_organisation(environment: Environment, organisation: str, damages: DamageList) -> None:
+    """Check what an organisation has besides logs and records."""
+    line = environment.index.get(ORGANISATIONS_PARTITION, organisation)
+    if line is None:
+        key = item_key(ORGANISATIONS_PARTITION, organisation)
+        damages.add("organisation line", key, "missing", "an organisation that has blobs is not listed", derivable=True)
+    for item in environment.index.query(uploads_partition(organisation)):
+        if item.sort.rpartition("/")[2] != item.attributes["w"]:
+            key = item_key(item.partition, item.sort)
+            damages.add("upload", key, "contradicts", "its id is not that of its key")
+    _check_deleted(environment, organisation, damages)
+
+
+def _check_deleted(environment: Environment, organisation: str, damages: DamageList) -> None:
+    """Each deleted log that is not being swept ends with its marker, and is where its line says."""
+    for gone in environment.index.query(deleted_partition(organisation)):
+        segments = list(list_segments(environment.index, gone.sort))
+        if not segments:
+            continue  # it is being swept
+        _check_line(environment, gone, damages)
+        if any(segment.marked_ms and segment.archive is None for segment in segments):
+            continue
+        partition = entries_partition(gone.sort, segments[-1].first)
+        last = next(environment.index.query(partition, reverse=True, limit=1), None)
+        if last is None or last.attributes.get("k") != END:
+            sort = number(parse_number(last.sort) + 1 if last else segments[-1].first)
+            damages.add("end marker", item_key(partition, sort), "missing", "a deleted log does not end")
+
+
+def _check_line(environment: Environment, gone: Item, damages: DamageList) -> None:
+    key, attributes = item_key(gone.partition, gone.sort), gone.attributes
+    organisation, _, rest = gone.sort.partition("/")
+    log, _, incarnation = rest.partition("@")
+    record = read_name(environment.index, unescape(organisation), unescape(log))
+    name_key = item_key(f"{organisation}/{log}", NAME_SORT)
+    if record is None:
+        damages.add("name record", name_key, "missing", "a deleted log has no name record")
+    elif record.incarnation == incarnation and record.deleted_ms != attributes["m"]:
+        damages.add("deleted incarnation", key, "contradicts", "the name record says another time")
+        damages.add("name record", name_key, "contradicts", "it was deleted at another time")
+    elif not record.deleted_ms:
+        partition = directory_partition(record.organisation, LOGS, 0)
+        if environment.index.get(partition, record.name) is None:
+            damages.add("name record", name_key, "contradicts", "it says that a log lives, and none is listed")
+    family = family_partition(str(attributes["o"]))
+    if environment.index.get(family, gone.sort) is None:
+        damages.add("deleted incarnation", key, "contradicts", "its owner knows nothing of it")
+        damages.add("family member", item_key(family, gone.sort), "missing", "a deleted log is no member of its family")
+    for ancestor in str(attributes["l"]).split(" ") if attributes["l"] else ():
+        if environment.index.get(forks_partition(ancestor), gone.sort) is None:
+            damages.add("deleted incarnation", key, "contradicts", "an ancestor that it names has no pin of it")
+
+
+def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> None:
+    """Check attempt records, rejected mutations and dead letters. Messages that wait cannot be looked at."""
+    for partition in (QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION):
+        for _ in environment.index.query(partition):
+            pass
+    for letter in queue.dead_letters():
+        try:
+            _check_message(environment, letter.body)
+        except (Corrupt, msgspec.DecodeError, ValueError, TypeError) as exc:
+            damages.add("dead message", letter.id, "damaged", str(exc))
+
+
+def _check_message(environment: Environment, body: bytes) -> None:
+    if body[:1] != b"\x01":
+        return
+    organisation, document, incarnation, token, _, codec, inline, claim = decode(body[1:])
+    if inline and codec == "z":
+        decode(decompress(inline, BLOB_BYTES_MAX))
+    if claim is None:
+        return
+    prefix = f"{escape(organisation)}/queue/{escape(document)}@{incarnation}/{token}"
+    readings = list(read_body_back(environment.blobs, prefix, msgspec.convert(claim, BodyRef)))
+    if any(reading.damage is not None and not reading.damage.is_missing for reading in readings):
+        raise Corrupt("the push of a dead letter is damaged", key=readings[0].key)

@@ -1,0 +1,92 @@
+"""Repair makes again what follows from what is intact, names the rest, and deletes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import stratalog
+from stratalog.maintenance.inspection import inspected_histories
+from stratalog.maintenance.repair import RepairReport, repair_histories, repair_store
+from stratalog.testing.clock import ManualClock
+from tests.damage import DAMAGES, damage_blob
+from tests.maintenance.damage_sweep import MemoryPlace, StoredObject, inspect_all
+from tests.maintenance.full_store import full_store
+
+DERIVABLE = ("chunk", "dead letter", "directory line", "family member", "name line", "organisation line", "pin", "seal")
+
+
+def repair_all(store: stratalog.Store, *, dry_run: bool = False) -> RepairReport:
+    histories = repair_histories(store, list(inspected_histories(store)), dry_run=dry_run)
+    around = repair_store(store, dry_run=dry_run)
+    return RepairReport(histories.repaired + around.repaired, histories.remaining + around.remaining)
+
+
+def content(place: MemoryPlace) -> dict[str, bytes]:
+    return {f"{each.kind} {each.key}": each.body for each in place.objects()}
+
+
+def found_when_deleted(store: stratalog.Store, target: StoredObject) -> bool:
+    target.replace(None)
+    found = target.key in {damage.key for damage in inspect_all(store) if damage.derivable}
+    target.replace(target.body)
+    return found
+
+
+@pytest.mark.parametrize("kind", DERIVABLE)
+def test_what_is_derivable_comes_back_as_it_was(kind: str) -> None:
+    with full_store("memory:") as store:
+        place = MemoryPlace(store)
+        before = content(place)
+        targets = [each for each in place.objects() if each.kind == kind and found_when_deleted(store, each)]
+        assert targets
+        for target in targets:
+            target.replace(None)
+            foretold = repair_all(store, dry_run=True)
+            assert f"{target.kind} {target.key}" not in content(place)
+            report = repair_all(store)
+            assert target.key in {damage.key for damage in foretold.repaired}
+            assert {damage.key for damage in foretold.repaired} <= {damage.key for damage in report.repaired}
+            assert report.remaining == inspect_all(store) == ()
+            after = content(place)
+            assert after.keys() == before.keys()
+            # Of a record whose first version is forgotten nothing else has the time.
+            assert {key for key in after if after[key] != before[key]} <= {"directory line acme/!records/04 report"}
+            target.replace(target.body)
+            assert repair_all(store) == RepairReport()
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_chunks_and_archives_are_made_of_entries(how: str) -> None:
+    with full_store("memory:") as store:
+        keys = [damage for damage in (each.key for each in MemoryPlace(store).objects()) if "/chunks/" in damage]
+        log = store.log("acme", "events")
+        segments = list(store.environment.index.query(f"{log.record.prefix}/segments"))
+        waiting = [item for item in segments if "a" in item.attributes and not item.attributes.get("d")]
+        archive = stratalog.codec.decode(waiting[0].attributes["a"])[0].hex()  # type: ignore[arg-type]
+        for key in (*keys, f"{log.record.owner}/archive/{archive}"):
+            damage_blob(store.environment.blobs, key, how)  # type: ignore[arg-type]
+        assert "archive" in {damage.kind for damage in repair_all(store).repaired}
+        assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # those of a floor's base
+
+
+def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        document = store.create("acme", "plan")
+        for row in range(100):
+            document.mutate("put", {"key": f"cells/{row}", "value": "v" * 50})
+        document.mutate("put", {"key": "cells/large", "value": "v" * 5000})
+        document.snapshot()
+        place = MemoryPlace(store)
+        [snapshot] = [each for each in place.objects() if each.kind == "snapshot"]
+        assert snapshot.item is not None
+        broken = stratalog.codec.encode({**snapshot.item.attributes, "b": b"\x96"})
+        for body in (broken, stratalog.codec.encode({"c": 1})):
+            snapshot.replace(body)
+            assert [damage.kind for damage in repair_all(store).repaired] == ["snapshot"]
+            assert inspect_all(store) == ()
+        [value] = [each for each in place.objects() if each.kind == "value"]
+        value.replace(None)
+        report = repair_all(store)
+        assert [(damage.kind, damage.derivable) for damage in report.remaining] == [("value", False)]
+        document.mutate("put", {"key": "cells/again", "value": "v" * 5000})
+        assert inspect_all(store) == ()

@@ -1,0 +1,147 @@
+"""Healthy stores must verify: ``python -m tests.simulation.healthy --stores 1000 --seed 7``.
+
+Each store is what one seed of a world leaves. While its actors go on, another process inspects all of it again and
+again over a faulty line; at rest it is inspected once more. No inspection may find damage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import msgspec
+
+from stratalog.errors import NotFound, StratalogError
+from stratalog.log import Environment
+from stratalog.maintenance.inspection import inspect_history, inspect_store, inspected_histories
+from stratalog.store import Store
+from stratalog.testing.checkers import Violation
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.places import Place, Process
+from tests.simulation.world_collect import CollectWorld
+from tests.simulation.world_documents import DocumentWorld
+from tests.simulation.world_log import LogWorld
+from tests.simulation.world_records import RecordsWorld
+from tests.simulation.world_sync import SyncWorld
+from tests.simulation.worlds import Outcome, run_seed
+
+__all__ = ["HEALTHY_WORLDS", "Healthy", "healthy", "main"]
+
+LOOKS = 12
+PAUSE_SECONDS_MAX = 20.0
+
+
+class Healthy(msgspec.Struct):
+    """What a run of many seeds inspected."""
+
+    stores: int = 0
+    histories: int = 0
+    live: int = 0
+    forks: int = 0
+    floors: int = 0
+    archives: int = 0
+    alarms: list[str] = []
+
+
+def _store_of(ends: Place | Process) -> Store:
+    queue = ends.queue
+    return Store(Environment(ends.index, ends.blobs, ends.clock), queue)
+
+
+def _inspected(world: type[Any]) -> type[Any]:
+    """The world with one more process, which inspects."""
+
+    class Inspected(world):  # type: ignore[misc]
+        columns: ClassVar[tuple[str, ...]] = (*world.columns, "inspected live")
+
+        def __init__(self, scheduler: Scheduler) -> None:
+            super().__init__(scheduler)
+            self._looks = LOOKS
+            self.place.start("inspector", self.inspect)
+
+        def inspect(self, process: Process) -> None:
+            """Inspect while others write."""
+            while self._looks > 0:
+                self._looks -= 1
+                process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+                try:
+                    self._inspect(_store_of(process), "inspected live")
+                except StratalogError:
+                    self.scheduler.counts.bump("inspections broken off")
+
+        def check(self) -> None:
+            """As the world, and then at rest."""
+            super().check()
+            self._inspect(_store_of(self.place), "inspected")
+            items = [item for part in self.place.index._present._partitions.values() for item in part.items.values()]
+            bump = self.scheduler.counts.bump
+            bump("pins", sum(item.partition.endswith("/forks") for item in items))
+            bump("floored", sum(item.attributes.get("f", 0) not in (0, "") for item in items if item.sort == "name"))
+            bump("archived", sum("a" in item.attributes for item in items if item.partition.endswith("/segments")))
+
+        def _inspect(self, store: Store, what: str) -> None:
+            for history in inspected_histories(store):
+                try:
+                    report = inspect_history(store, history)
+                except NotFound:
+                    continue  # it was deleted meanwhile
+                if report.damages:
+                    raise Violation("no false alarm", f"{what}: {report.damages[0]}", history=history)
+                self.scheduler.counts.bump(what)
+            if damages := inspect_store(store):
+                raise Violation("no false alarm", f"{what}: {damages[0]}")
+
+    return Inspected
+
+
+HEALTHY_WORLDS = {
+    world.__name__: _inspected(world) for world in (CollectWorld, DocumentWorld, LogWorld, RecordsWorld, SyncWorld)
+}
+
+
+def outcomes(stores: int, seed: int, only: str | None = None) -> Iterator[tuple[str, Outcome]]:
+    """Each seed's outcome, with its world."""
+    names = [only] if only else sorted(HEALTHY_WORLDS)
+    for position in range(stores):
+        name = names[position % len(names)]
+        yield name, run_seed(HEALTHY_WORLDS[name], seed + position)
+
+
+def healthy(stores: int, seed: int, only: str | None = None) -> Healthy:
+    """Inspect what so many seeds leave."""
+    result = Healthy()
+    for name, outcome in outcomes(stores, seed, only):
+        counts = outcome.counts
+        result.stores += 1
+        result.histories += counts.get("inspected", 0)
+        result.live += counts.get("inspected live", 0)
+        result.forks += bool(counts.get("pins"))
+        result.floors += bool(counts.get("floored"))
+        result.archives += bool(counts.get("archived"))
+        if outcome.checker:
+            result.alarms.append(f"{name} seed {outcome.seed}: {outcome.checker}: {outcome.details}")
+    return result
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the counts. 1 where an inspection found damage."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.healthy")
+    parser.add_argument("--stores", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--world", choices=sorted(HEALTHY_WORLDS))
+    chosen = parser.parse_args(arguments)
+    result = healthy(chosen.stores, chosen.seed, chosen.world)
+    for alarm in result.alarms[:10]:
+        print(alarm)
+    print(
+        f"{result.stores} stores ({result.forks} with forks, {result.floors} with floors, {result.archives} with"
+        f" archives): {result.histories} histories inspected at rest, {result.live} while others wrote;"
+        f" {len(result.alarms)} alarms"
+    )
+    return 1 if result.alarms else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
