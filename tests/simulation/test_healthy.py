@@ -1,0 +1,19 @@
+"""Healthy stores verify, at rest and while others write."""
+
+from __future__ import annotations
+
+from tests.simulation.healthy import HEALTHY_WORLDS, healthy
+from tests.simulation.worlds import run_seed
+
+
+def test_healthy_stores_verify() -> None:
+    result = healthy(20, seed=40)
+    assert result.alarms == []
+    assert result.forks
+    assert result.floors
+    assert result.archives
+    assert result.live > 100
+
+
+def test_a_fork_of_forks_verifies_that_forgot_differently() -> None:
+    assert run_seed(HEALTHY_WORLDS["CollectWorld"], 1800).details == ""
