@@ -18,6 +18,7 @@ world_queue        devices whose pushes are queued, and workers
 world_disk         SQLite and files under power failures
 world_threads      threads of one handle
 world_turns        processes that share a file
+healthy            inspects what other worlds leave, and while they go on
 actors             steps that actors of all worlds share
 faulty             mutators that fail, and the check of their dead letters
 hostile            writers who use keys and names that are not theirs

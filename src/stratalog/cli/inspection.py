@@ -29,9 +29,9 @@ class FinishedHistory(msgspec.Struct):
 
 
 def inspect_histories(
-    session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, whole: bool
+    session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, of_store: bool
 ) -> None:
-    """Inspect them one after another, and what belongs to none of them where it is the ``whole`` store.
+    """Inspect them one after another, and what belongs to none of them where it is the whole store (``of_store``).
 
     ``resume`` is a file of those that are finished: they are passed over, and their damage is told again.
     """
@@ -54,7 +54,7 @@ def inspect_histories(
             print_json(_plain(report))
         else:
             rows.append(_row(report))
-    around = inspect_store(store) if whole else ()
+    around = inspect_store(store) if of_store else ()
     if session.json and around:
         print_json({"name": "", "kind": "store", "verified": False, "damages": around})
     if rows:

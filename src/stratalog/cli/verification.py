@@ -85,7 +85,7 @@ def verify(
     if not quick:
         named = chosen_histories(session.open(), names, records) if names or records else None
         histories = inspected_histories(session.open()) if named is None else named
-        inspect_histories(session, histories, upto, resume, whole=named is None and upto is None)
+        inspect_histories(session, histories, upto, resume, of_store=named is None and upto is None)
         return
     rows, failed = [], False
     store = session.open()

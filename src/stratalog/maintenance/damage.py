@@ -63,7 +63,7 @@ class DamageList:
     def __len__(self) -> int:
         return len(self._damages)
 
-    def found(self) -> tuple[StoredDamage, ...]:
+    def damages(self) -> tuple[StoredDamage, ...]:
         """All of them, in order of key."""
         return tuple(sorted(self._damages.values(), key=lambda damage: (damage.key, damage.kind)))
 

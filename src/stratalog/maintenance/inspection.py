@@ -131,7 +131,7 @@ def look(
         then(environment, building)
         blobs = environment.blobs
         assert isinstance(blobs, RecordingBlobs)
-        return msgspec.structs.replace(report, damages=damages.found(), bytes_read=blobs.bytes_read)
+        return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
 
 
 def _inspect(
@@ -176,4 +176,4 @@ def _look_around(store: Store) -> tuple[StoredDamage, ...]:
                 for _listing in list_directory(environment.index, organisation, shelf):
                     pass
         check_queue(environment, store.queue, damages)
-    return damages.found()
+    return damages.damages()

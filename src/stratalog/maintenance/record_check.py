@@ -65,8 +65,8 @@ def _directory(name: Name) -> str:
 def _check_directory(environment: Environment, name: Name, damages: DamageList) -> None:
     key = item_key(_directory(name), name.id)
     line = environment.index.get(_directory(name), name.id)
-    is_whole = environment.index.get(name.partition, FLOOR_SORT) is None
-    first = environment.index.get(name.partition, number(1)) if is_whole else None
+    is_complete = environment.index.get(name.partition, FLOOR_SORT) is None
+    first = environment.index.get(name.partition, number(1)) if is_complete else None
     if line is None:
         if latest_item(environment.index, name.partition) is not None:
             damages.add("directory line", key, "missing", "a record is not listed", derivable=True)

@@ -142,9 +142,9 @@ class RecordingBlobs:
             return None
         for folder in BLOB_KINDS:
             other = f"{owner}/{parts[0]}/{folder}/{parts[-1]}"
-            found = None if other == key else read_blob_back(self._blobs, other)
-            if isinstance(found, bytes):
-                return found
+            other_body = None if other == key else read_blob_back(self._blobs, other)
+            if isinstance(other_body, bytes):
+                return other_body
         return None
 
     def put(self, key: str, body: bytes) -> None:
