@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from stratalog.maintenance import inspection
 from tests.simulation.healthy import HEALTHY_WORLDS, healthy
 from tests.simulation.worlds import run_seed
 
@@ -17,3 +20,8 @@ def test_healthy_stores_verify() -> None:
 
 def test_a_fork_of_forks_verifies_that_forgot_differently() -> None:
     assert run_seed(HEALTHY_WORLDS["CollectWorld"], 1800).details == ""
+
+
+def test_an_inspection_that_looks_once_calls_healthy_stores_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspection, "LOOKS_MAX", 0)
+    assert run_seed(HEALTHY_WORLDS["CollectWorld"], 7).checker == "no false alarm"
