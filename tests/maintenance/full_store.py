@@ -7,6 +7,7 @@ from typing import Any
 
 import stratalog
 from stratalog.documents import Document, Projection
+from stratalog.documents.rejections import RejectedMutation, write_rejection
 from stratalog.keys import QUEUE_ATTEMPTS_PARTITION
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.ports.index import Item, Put
@@ -14,7 +15,7 @@ from stratalog.protocol import Mutation
 from stratalog.records.uploads import pin_put
 from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
-from stratalog.worker.attempt_record import AttemptRecord, RejectedMutation, write_attempts, write_rejection
+from stratalog.worker.attempt_record import AttemptRecord, write_attempts
 
 __all__ = ["full_store"]
 

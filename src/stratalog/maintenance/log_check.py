@@ -205,7 +205,7 @@ class LogCheck:
             is_retained = following is None or following.first - 1 > self.record.floor
             if segment.base and is_retained and segment.base != self.record.floor:
                 self._damages.add("segment record", key, "contradicts", "its base is not the floor")
-            self._check_begin(segment, key)
+            self._check_begin(segment, key, segment is segments[0])
             if following is not None:
                 self._check_seal(segment, following)
             if segment.archive is not None:
@@ -215,11 +215,12 @@ class LogCheck:
         key = item_key(segments_partition(self.record.prefix), number(first))
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
-    def _check_begin(self, segment: Segment, key: str) -> None:
+    def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
         """A segment's record is as old as its first entry, or as the log."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
-        if not segment.marked_ms and segment.created_ms not in (entry_ms, self.record.created_ms):
+        times = (entry_ms, self.record.created_ms if is_first else entry_ms)
+        if not segment.marked_ms and segment.created_ms not in times:
             self._doubt_begin(key)
 
     def _doubt_begin(self, key: str) -> None:
@@ -256,9 +257,8 @@ class LogCheck:
             items = open_archive(self._environment, record.prefix, record.owner, segment)
         except (Corrupt, NotFound) as exc:
             self._damages.add("archive", key, "damaged", str(exc), derivable=not segment.freed)
-            if isinstance(exc.__cause__, NotFound):
-                record_key = item_key(segments_partition(record.prefix), number(segment.first))
-                self._damages.add("segment record", record_key, "contradicts", "it names an archive that is not there")
+            record_key = item_key(segments_partition(record.prefix), number(segment.first))
+            self._damages.add("segment record", record_key, "contradicts", "it names another archive than there is")
         else:
             self._compare_archived(segment, {item.sort: item for item in items})
             times = (self.record.created_ms, items[0].attributes.get("c") if items else 0)
