@@ -58,7 +58,7 @@ def _fill_documents(store: stratalog.Store) -> None:
         if version in (9, 14, 19):
             document.snapshot()
     _project(document)
-    document.forget_below(document.version - 12, lambda version: None)
+    document.forget_below(document.version - 12)
     archive_segments(document.log, document.version - 8)
     fork = document.fork("draft")
     fork.mutate("put", {"key": "cells/fork", "value": "fork"})

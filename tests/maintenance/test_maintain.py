@@ -319,7 +319,10 @@ def large_values(store: stratalog.Store, document: stratalog.Document) -> list[s
 def test_a_pass_forgets_nothing_whose_base_does_not_read_back_and_says_what_is_damaged(
     store: stratalog.Store, how: str
 ) -> None:
-    document, policy = store.create("acme", "budget"), MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))
+    document, policy = (
+        store.create("acme", "budget"),
+        MaintenancePolicy(documents=RetentionPolicy(retain_segments=1), scrub_days=None),
+    )
     document.mutate("put", {"key": "books/old", "value": LONG})
     fill(document, 14)
     (key,) = large_values(store, document)
@@ -334,7 +337,10 @@ def test_a_pass_forgets_nothing_whose_base_does_not_read_back_and_says_what_is_d
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_base_that_is_damaged_after_its_floor_rose_keeps_what_it_replaces(store: stratalog.Store, how: str) -> None:
-    document, policy = store.create("acme", "budget"), MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))
+    document, policy = (
+        store.create("acme", "budget"),
+        MaintenancePolicy(documents=RetentionPolicy(retain_segments=1), scrub_days=None),
+    )
     document.mutate("put", {"key": "books/old", "value": LONG})
     fill(document, 14)
     maintain(store, policy)
@@ -348,7 +354,7 @@ def test_a_base_that_is_damaged_after_its_floor_rose_keeps_what_it_replaces(stor
 
 
 def test_an_application_s_log_begins_with_an_older_state_where_the_newest_is_damaged(store: stratalog.Store) -> None:
-    log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1))
+    log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
     for version in range(3, 15):
         log.append(Event("noted", version))
         log.save_snapshot(version, [f"the state of version {version}".encode() * 20])

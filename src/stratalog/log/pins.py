@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from stratalog.errors import Corrupt
 from stratalog.keys import forks_partition, number, parse_number
 from stratalog.ports.index import Delete, Index, Item, Put
 
-__all__ = ["Pin", "list_pins", "lowest_pin", "pin_delete", "pin_put"]
+__all__ = ["Pin", "list_pins", "lowest_pin", "pin_delete", "pin_of", "pin_put"]
 
 SEPARATOR = " "
 
@@ -33,13 +34,13 @@ class Pin(msgspec.Struct, frozen=True):
 
 def lowest_pin(index: Index, ancestor: str) -> Pin | None:
     """The pin of the oldest version of a log. One consistent read: a scan by pages could miss a pin that moved."""
-    return next((_from_item(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
+    return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
 
 
 def list_pins(index: Index, ancestor: str, *, first: int = 0) -> Iterator[Pin]:
     """The pins of versions from ``first`` on, in order, by pages."""
     for item in index.query(forks_partition(ancestor), after=number(first)):
-        yield _from_item(item)
+        yield pin_of(item)
 
 
 def pin_put(ancestor: str, pin: Pin) -> Put:
@@ -52,6 +53,9 @@ def pin_delete(ancestor: str, pin: Pin) -> Delete:
     return Delete(forks_partition(ancestor), pin.sort)
 
 
-def _from_item(item: Item) -> Pin:
+def pin_of(item: Item) -> Pin:
+    """The pin that an item is. Raises Corrupt."""
     version, _, prefix = item.sort.partition(SEPARATOR)
+    if not version.isdigit() or not prefix:
+        raise Corrupt("a pin is not listed under a version and a log", partition=item.partition, sort=item.sort)
     return Pin(parse_number(version), prefix)

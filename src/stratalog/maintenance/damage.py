@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from stratalog.keys import MAINTENANCE_PARTITION, NAME_SORT, ORGANISATIONS_PARTITION
+from stratalog.keys import MAINTENANCE_PARTITION, MARK_SORT, NAME_SORT, ORGANISATIONS_PARTITION
 from stratalog.ports.index import Attribute, Item
 
 __all__ = ["DamageList", "Fault", "StoredDamage", "blob_kind", "item_key", "item_kind", "shape_fault"]
@@ -126,6 +126,8 @@ def item_kind(item: Item) -> str:
     if item.partition.startswith("!"):
         return TOP_KINDS.get(item.partition.partition("/")[0], "")
     _, second, third = [*item.partition.split("/", 2), "", ""][:3]
+    if item.sort == MARK_SORT and item.partition.endswith("/waiting"):
+        return ""  # a hint of who waits, on which nothing relies
     if second == "!record":
         return "record floor" if item.sort == "!floor" else "record version"
     if second.startswith("!"):
@@ -146,7 +148,7 @@ SHAPES = {
     "seal": ("c:i k:t", ""),
     "end marker": ("c:i k:t w:t", ""),
     "snapshot": ("c:i w:t h:b", "b:b z:b"),
-    "pin": ("v:i", ""),
+    "pin": ("", ""),
     "family member": ("d:i", ""),
     "projection checkpoint": ("v:i h:b", ""),
     "directory line": ("k:t c:i", ""),

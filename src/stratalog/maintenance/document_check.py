@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stratalog.cache import ByteCache
 from stratalog.documents.read_back import read_state_back
 from stratalog.documents.rebuild import Rebuild
 from stratalog.documents.snapshots import roots_of, tree_roots
@@ -31,7 +32,7 @@ class DocumentCheck:
         self._log = log
         self._damages = damages
         self._values = Values(blobs, log.record.owner)
-        self._stored = Chunks(blobs, log.record.owner, 0)
+        self._stored = Chunks(blobs, log.record.owner, ByteCache(0))
         self._built = Chunks(building, log.record.owner)
         self._read: set[bytes] = set()
         self._seen: set[bytes] = set()

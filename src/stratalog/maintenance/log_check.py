@@ -28,6 +28,7 @@ from stratalog.log.archive import open_archive
 from stratalog.log.directory import LOGS
 from stratalog.log.entries import SEAL
 from stratalog.log.names import read_name
+from stratalog.log.pins import Pin, pin_of
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.log.verification import ChainReport, Finding, verify_log
@@ -177,14 +178,11 @@ class LogCheck:
         return now is None or now.segment != self.record.segment
 
     def _check_pin(self, parent: str, version: int) -> None:
-        pin = self._index.get(forks_partition(parent), self.record.prefix)
-        key = item_key(forks_partition(parent), self.record.prefix)
-        if pin is None:
-            self._damages.add("pin", key, "missing", "a fork is not pinned at its ancestor", derivable=True)
+        partition, sort = forks_partition(parent), Pin(version, self.record.prefix).sort
+        if self._index.get(partition, sort) is None:
+            reason = "a fork is not pinned at its ancestor"
+            self._damages.add("pin", item_key(partition, sort), "missing", reason, derivable=True)
             self._doubt_name("an ancestor that it names has no pin of it")
-        elif pin.attributes["v"] != version:
-            reason = "a pin names another version than the fork's lineage"
-            self._damages.add("pin", key, "contradicts", reason, derivable=True)
 
     def _check_segments(self, segments: list[Segment]) -> None:
         floor = max(self.log.first, self.record.floor)
@@ -314,8 +312,8 @@ class LogCheck:
             # A fork made at its parent's own fork point has the lineage of its parent, and lies deeper.
             if parent is not None and member.attributes["d"] <= parent.attributes["d"]:  # type: ignore[operator]
                 self._doubt_depth(member)
-        for pin in self._index.query(forks_partition(record.prefix)):
-            self._check_fork(pin)
+        for item in self._index.query(forks_partition(record.prefix)):
+            self._check_fork(item)
         for other in self._index.query(partition):
             self._check_relative(other.sort)
 
@@ -342,18 +340,19 @@ class LogCheck:
             return False
         return self._index.get(family_partition(self.record.owner), prefix) is not None
 
-    def _check_fork(self, pin: Item) -> None:
+    def _check_fork(self, item: Item) -> None:
         """A pin's fork lives and names this log, or was deleted and is not swept yet."""
-        organisation, log, incarnation = _parts_of(pin.sort)
+        pin = pin_of(item)
+        organisation, log, incarnation = _parts_of(pin.prefix)
         fork = read_name(self._index, organisation, log)
         if fork is not None and fork.incarnation == incarnation and not fork.deleted_ms:
             versions = {parent.prefix: parent.version for parent in fork.lineage}
-            if versions.get(self.record.prefix) == pin.attributes["v"]:
+            if versions.get(self.record.prefix) == pin.version:
                 return
-        elif self._index.get(deleted_partition(organisation), pin.sort) is not None:
+        elif self._index.get(deleted_partition(organisation), pin.prefix) is not None:
             return
-        if self._index.get(pin.partition, pin.sort) is not None:
-            key = item_key(pin.partition, pin.sort)
+        if self._index.get(item.partition, item.sort) is not None:
+            key = item_key(item.partition, item.sort)
             self._damages.add("pin", key, "contradicts", "no fork that lives names what it pins")
 
     def _check_hashes(self, start: int, version: int) -> None:

@@ -24,7 +24,6 @@ from stratalog.keys import (
     entries_partition,
     failures_partition,
     family_partition,
-    forks_partition,
     name_partition,
     names_partition,
     number,
@@ -37,6 +36,7 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.log.entries import SEAL
 from stratalog.log.names import read_name
+from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.damage import StoredDamage, item_key
 from stratalog.maintenance.inspection import inspect_history, inspect_store, look
@@ -224,8 +224,9 @@ class _Repair:
         if damage.kind == "seal":
             return self._seal(self._log, partition, sort)
         for parent in record.lineage:
-            if partition == forks_partition(parent.prefix) and sort == record.prefix:
-                return [Put(Item(partition, sort, {"v": parent.version})), fence]
+            put = pin_put(parent.prefix, Pin(parent.version, record.prefix))
+            if (partition, sort) == (put.item.partition, put.item.sort):
+                return [put, fence]
         return None
 
     def _relative_line(self, name: str) -> list[Write] | None:

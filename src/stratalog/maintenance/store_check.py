@@ -30,6 +30,7 @@ from stratalog.log.bodies import BodyRef, read_body_back
 from stratalog.log.directory import LOGS
 from stratalog.log.entries import END
 from stratalog.log.names import read_name
+from stratalog.log.pins import Pin
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.damage import DamageList, item_key
 from stratalog.ports.index import Item
@@ -133,8 +134,13 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
     if environment.index.get(family, gone.sort) is None:
         damages.add("deleted incarnation", key, "contradicts", "its owner knows nothing of it")
         damages.add("family member", item_key(family, gone.sort), "missing", "a deleted log is no member of its family")
-    for ancestor in str(attributes["l"]).split(" ") if attributes["l"] else ():
-        if environment.index.get(forks_partition(ancestor), gone.sort) is None:
+    ancestors = str(attributes["l"]).split()
+    if len(ancestors) % 2 or not all(map(str.isdigit, ancestors[1::2])):
+        damages.add("deleted incarnation", key, "damaged", "its ancestors are not each named with a version")
+        return
+    for ancestor, version in zip(ancestors[::2], ancestors[1::2], strict=True):
+        pin = Pin(parse_number(version), gone.sort)
+        if environment.index.get(forks_partition(ancestor), pin.sort) is None:
             damages.add("deleted incarnation", key, "contradicts", "an ancestor that it names has no pin of it")
 
 
